@@ -1,0 +1,40 @@
+"""nsyswrap: run programs under NVIDIA Nsight Systems and read what the GPU did.
+
+``profile(command)`` runs a program, ``open_capture(path)`` opens an export. Nothing is imported until used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nsyswrap.api import Run, profile
+    from nsyswrap.capture import Capture, open_capture
+    from nsyswrap.reports import NAMES as REPORTS
+
+__version__ = "0.1.0"
+__all__ = ["REPORTS", "Capture", "Run", "__version__", "open_capture", "profile"]
+
+_HOMES = {
+    "REPORTS": ("nsyswrap.reports", "NAMES"),
+    "Capture": ("nsyswrap.capture", "Capture"),
+    "Run": ("nsyswrap.api", "Run"),
+    "open_capture": ("nsyswrap.capture", "open_capture"),
+    "profile": ("nsyswrap.api", "profile"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name's module on its first use: `import nsyswrap` itself costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415
+
+    module, attribute = _HOMES[name]
+    value: object = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

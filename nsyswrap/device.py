@@ -1,0 +1,96 @@
+"""The GPUs of this machine, asked from the driver's own library, in a process of its own.
+
+A process that has used the driver changes what the next one measures, so nothing of it is loaded here.
+Run as a script, this file prints what ``query`` reads; so it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_TIMEOUT_S = 60
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+_NAME_BYTES = 256
+_VERSION_BYTES = 96
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What the driver says: GPU names, their compute capabilities (``9.0``), driver and CUDA version.
+
+    ``error`` says why there is none: no driver library, or the driver's own words.
+    """
+
+    names: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    driver: str = ""
+    cuda: str = ""
+    error: str = ""
+
+
+def query() -> Devices:
+    """Ask the driver, in a short-lived process."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(Path(__file__))],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+        said = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return Devices(error=f"the driver does not answer ({error})")
+    return Devices(tuple(said["names"]), tuple(said["capabilities"]), said["driver"], said["cuda"], said["error"])
+
+
+def _ask() -> dict[str, object]:
+    said: dict[str, object] = {"names": [], "capabilities": [], "driver": _driver_version(), "cuda": "", "error": ""}
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return {**said, "error": "no NVIDIA driver: libcuda.so.1 is not there"}
+    code = cuda.cuInit(0)
+    if code:
+        return {**said, "error": f"the NVIDIA driver cannot be used (cuInit returned {code})"}
+    version, count = ctypes.c_int(), ctypes.c_int()
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    found = [_device(cuda, ordinal) for ordinal in range(count.value)]
+    return {
+        **said,
+        "names": [name for name, _ in found],
+        "capabilities": [capability for _, capability in found],
+        "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
+        "error": "" if found else "the NVIDIA driver sees no GPU",
+    }
+
+
+def _device(cuda: ctypes.CDLL, ordinal: int) -> tuple[str, str]:
+    handle, name = ctypes.c_int(), ctypes.create_string_buffer(_NAME_BYTES)
+    cuda.cuDeviceGet(ctypes.byref(handle), ordinal)
+    cuda.cuDeviceGetName(name, _NAME_BYTES, handle)
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    cuda.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, handle)
+    cuda.cuDeviceGetAttribute(ctypes.byref(minor), _CAPABILITY_MINOR, handle)
+    return name.value.decode(errors="replace"), f"{major.value}.{minor.value}"
+
+
+def _driver_version() -> str:
+    try:
+        management = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return ""
+    version = ctypes.create_string_buffer(_VERSION_BYTES)
+    if management.nvmlInit_v2() or management.nvmlSystemGetDriverVersion(version, _VERSION_BYTES):
+        return ""
+    return version.value.decode(errors="replace")
+
+
+if __name__ == "__main__":
+    print(json.dumps(_ask()))

@@ -1,0 +1,1 @@
+"""The formats, one module each: ``render(tables, ...) -> {file name: content}``. They print nothing."""

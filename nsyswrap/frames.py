@@ -1,0 +1,63 @@
+"""The pandas side: events and tables as DataFrames. Imported only when somebody asks for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import schema
+from nsyswrap.reader import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Table
+
+
+def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
+    """Return one row per event: ``start_ns``, ``duration_ns``, then the kind's fields."""
+    fields = schema.EVENTS[kind].fields
+    columns = capture.columns(kind, *fields)
+    frame: dict[str, Any] = {}
+    for field, spec in fields.items():
+        values = capture.name_ids(kind) if field == "name" else columns[field]
+        frame[field] = _texts(capture, values) if spec.kind == "string" else _values(values)
+        if field == "start_ns" and "end_ns" in fields:
+            open_ended = columns["end_ns"] == NULL
+            frame["duration_ns"] = _values(np.where(open_ended, NULL, columns["end_ns"] - columns["start_ns"]))
+    frame.update(_short_ids(columns))
+    return pd.DataFrame(frame)
+
+
+def table_frame(table: Table) -> pd.DataFrame:
+    """Return a report's table, unrounded, with the columns' machine names."""
+    return pd.DataFrame({column.name: _values(table.data[column.name]) for column in table.report.columns})
+
+
+def _values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts
+    """Integers stay integers: a nullable column becomes Int64 instead of passing through floats."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and (missing := values == NULL).any():
+        return pd.arrays.IntegerArray(np.where(missing, 0, values), missing)
+    return values
+
+
+def _texts(capture: Capture, ids: NDArray[Any]) -> NDArray[Any]:
+    distinct, positions = np.unique(ids, return_inverse=True)
+    texts = np.empty(len(distinct), dtype=object)
+    texts[:] = [capture.text(int(i)) for i in distinct]
+    return texts[positions]
+
+
+def _short_ids(columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """process_id and thread_id as the operating system numbers them."""
+    source = columns.get("global_tid", columns.get("global_pid"))
+    if source is None:
+        return {}
+    missing = source == NULL
+    ids = {"process_id": np.where(missing, NULL, (source >> schema.PID_SHIFT) & schema.ID_MASK)}
+    if "global_tid" in columns:
+        ids["thread_id"] = np.where(missing, NULL, source & schema.ID_MASK)
+    return {name: _values(values) for name, values in ids.items()}

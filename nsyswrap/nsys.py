@@ -1,0 +1,183 @@
+"""The one place that knows the nsys command line: its switches, its export, its words and its faults."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap import nsys_install
+from nsyswrap.errors import DamagedCapture, NotACapture, OutputError, Unavailable
+from nsyswrap.folder import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXPORT_DEADLINE_S = 1800
+NVTX_RANGE = "nvtx:"
+
+# What nsys says, and what it means for the user: the first that matches is shown.
+_FAULTS = (
+    (r"No space left on device", "the disk is full", "free some room, or give an --output on another disk"),
+    (r"importer binary and its dependencies|importer version", "its importer is missing", "see `nsyswrap profile --nsys`"),
+    (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys (in a chroot or container)"),
+    (r"Failed to probe the process", "nsys could not start the program", "is TMPDIR writable, with room left?"),
+    (r"(?i)unrecognised option '[^']*'", "this nsys does not know an option", "see --nsys-arg and `nsys profile --help`"),
+    (r"(?m)^Illegal --.*", "nsys refused an option", "see `nsys profile --help`"),
+    (r"(?m)^Failed to create '.*", "nsys could not write the report", "is the output folder writable?"),
+    (r"(?m)^.*(?:Importation|Exportation) (?:failed|error).*", "nsys could not turn its recording into a report", ""),
+)
+_PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
+_STEPS = {"nsys-rep": "importing the recording", "sqlite": "exporting to SQLite"}
+_STATS_START = re.compile(r"^\[\d+/\d+\] Executing '|^SKIPPED: |^ *\*\* .*:$")
+_STATS_END = re.compile(r"^Generated:")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to record. ``stats``: nsys' own tables too. ``extra``: arguments handed to nsys as they are."""
+
+    trace: str = "cuda,nvtx"
+    stats: bool = True
+    um_faults: bool = False
+    graphs: str | None = None
+    capture_range: str | None = None
+    delay: float | None = None
+    duration: float | None = None
+    extra: tuple[str, ...] = ()
+
+    @property
+    def may_end_program(self) -> bool:
+        """Whether nsys was asked for something that ends the program before its own end."""
+        asked = self.duration is not None or self.capture_range is not None
+        return asked or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
+
+    @property
+    def program_outlives_nsys(self) -> bool:
+        """Whether nsys was told to leave the program running."""
+        joined = " ".join(self.extra)
+        return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
+
+
+def profile_argv(nsys: str, options: Options, output: Path, program: Sequence[str]) -> list[str]:
+    """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite."""
+    argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
+    argv += [f"--trace={options.trace}", "--sample=none", "--cpuctxsw=none"]
+    if options.um_faults:
+        argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
+    if options.graphs:
+        argv.append(f"--cuda-graph-trace={options.graphs}")
+    argv += _range_argv(options.capture_range)
+    if options.delay is not None:
+        argv.append(f"--delay={options.delay:g}")
+    if options.duration is not None:
+        argv.append(f"--duration={options.duration:g}")
+    return [*argv, *options.extra, f"--output={output}", *program]
+
+
+def _range_argv(capture_range: str | None) -> list[str]:
+    """``nvtx:NAME`` takes nsys three switches: it only looks at registered strings unless told otherwise."""
+    if capture_range is None:
+        return []
+    if capture_range.startswith(NVTX_RANGE):
+        name = capture_range.removeprefix(NVTX_RANGE)
+        unregistered = "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"
+        return ["--capture-range=nvtx", f"--nvtx-capture={name}", unregistered]
+    return [f"--capture-range={capture_range}"]
+
+
+def progress(log_tail: str) -> str:
+    """Return what nsys is doing after the program has ended, for one line on a terminal; empty: nothing."""
+    found = _PROGRESS.findall(log_tail)
+    if found:
+        percent, step = found[-1]
+        return f"nsys: {_STEPS[step]} {percent} %"
+    return "nsys: writing its own tables" if "Executing '" in log_tail else ""
+
+
+def split_log(text: str) -> tuple[str, str]:
+    """Split what nsys printed into its chatter (progress bars reduced to their end) and its own tables."""
+    lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+    start = next((i for i, line in enumerate(lines) if _STATS_START.match(line)), None)
+    if start is None:
+        return "\n".join(lines), ""
+    end = next((i for i in range(start, len(lines)) if _STATS_END.match(lines[i])), len(lines))
+    return "\n".join(lines[:start] + lines[end:]), "\n".join(lines[start:end]) + "\n"
+
+
+def fault(log: str) -> tuple[str, str]:
+    """Return what went wrong, in nsys' own words where they help, and what to do; empty: nothing known."""
+    for pattern, meaning, cure in _FAULTS:
+        found = re.search(pattern, log)
+        if found:
+            quoted = f" ({found.group().strip()})" if "(?" in pattern else ""
+            return meaning + quoted, cure
+    return "", ""
+
+
+def check_export(path: Path) -> str:
+    """Return why ``path`` is no complete export; empty: it is one.
+
+    nsys writes its export metadata last; a stub of a failed export has none.
+    """
+    if not path.exists():
+        return "there is none"
+    size = path.stat().st_size
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+        finally:
+            db.close()
+    except sqlite3.DatabaseError as error:
+        return f"SQLite cannot read it: {error}"
+    if size < pages:
+        return f"it is cut off: {size:,} of {pages:,} bytes"
+    if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
+        return "it is a stub: the export did not come to its end"
+    return ""
+
+
+def cached_export(report: Path) -> Path:
+    """Return the SQLite export of a .nsys-rep, made by the newest usable nsys, in the user's cache.
+
+    Never beside the input. Exported anew when the report or the nsys changes. Raises NotACapture.
+    """
+    if not report.exists():
+        raise NotACapture(f"{report}: No such file or directory")
+    nsys = nsys_install.newest()
+    stat = report.stat()
+    identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {nsys.version}"
+    target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
+    if check_export(target):
+        export(nsys.path, report, target)
+    return target
+
+
+def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEADLINE_S) -> None:
+    """Run ``nsys export`` into ``target``; a stub, a failure or an overrun raises DamagedCapture."""
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            part = Path(work) / "export.sqlite"
+            command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False)
+            reason = check_export(part)
+            if reason:
+                said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", done.stdout + done.stderr)
+                raise DamagedCapture(
+                    f"{report} cannot be exported: {said[-1].strip() if said else reason}",
+                    "an nsys older than the one that recorded it cannot read it: name a newer one with $NSYSWRAP_NSYS",
+                )
+            part.replace(target)
+    except subprocess.TimeoutExpired:
+        raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
+    except PermissionError as error:
+        raise Unavailable(f"{nsys} cannot be executed: {error.strerror}") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}") from None

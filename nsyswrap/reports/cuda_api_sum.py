@@ -1,0 +1,46 @@
+"""API summary: CPU time in CUDA runtime and driver calls, by function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.operations import durations, strip_version
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
+from nsyswrap.stats import grouped
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
+    ids, codes = np.unique(capture.name_ids("api"), return_inverse=True)
+    stats = grouped(codes, durations(capture, "api"), len(ids))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        "calls": stats.count,
+        **stat_values(stats),
+        "name": [strip_version(capture.text(int(i))) for i in ids],
+    }
+
+
+REPORT = Report(
+    name="cuda_api_sum",
+    title="CUDA API Summary",
+    layer="parity",
+    needs=(("api",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

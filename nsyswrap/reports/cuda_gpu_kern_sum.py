@@ -1,0 +1,44 @@
+"""Kernel summary: GPU time by kernel name, all devices, processes and graph nodes together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.operations import kernels
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
+from nsyswrap.stats import grouped
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel name."""
+    rows = kernels(capture)
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        "instances": stats.count,
+        **stat_values(stats),
+        "name": rows.labels,
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_kern_sum",
+    title="CUDA GPU Kernel Summary",
+    layer="parity",
+    needs=(("kernel",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True), Order("instances")),
+)

@@ -1,0 +1,42 @@
+"""Memory operations by size: copies by direction, and memsets. 1 MB is 10^6 bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.operations import memory_operations
+from nsyswrap.report import Column, Order, Report, stat_columns, stat_values
+from nsyswrap.stats import grouped
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kind of operation."""
+    rows = memory_operations(capture, "bytes")
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "total_bytes": stats.total,
+        "count": stats.count,
+        **stat_values(stats, unit=Unit.BYTES),
+        "operation": rows.labels,
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_mem_size_sum",
+    title="CUDA GPU MemOps Summary (by Size)",
+    layer="parity",
+    needs=(("memcpy", "memset"),),
+    columns=(
+        Column("total_bytes", "Total", Unit.BYTES, "sum of the bytes"),
+        Column("count", "Count", Unit.COUNT, "number of operations"),
+        *stat_columns(unit=Unit.BYTES),
+        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+    ),
+    compute=compute,
+    order=(Order("total_bytes", descending=True),),
+)

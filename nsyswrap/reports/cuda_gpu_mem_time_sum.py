@@ -1,0 +1,44 @@
+"""Memory operations by time: copies by direction, and memsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.operations import memory_operations
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
+from nsyswrap.stats import grouped
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kind of operation."""
+    rows = memory_operations(capture)
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        "count": stats.count,
+        **stat_values(stats),
+        "operation": rows.labels,
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_mem_time_sum",
+    title="CUDA GPU MemOps Summary (by Time)",
+    layer="parity",
+    needs=(("memcpy", "memset"),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("count", "Count", Unit.COUNT, "number of operations"),
+        *stat_columns(),
+        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,46 @@
+"""GPU summary: kernels and memory operations in one list, by GPU time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.operations import gpu_operations
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
+from nsyswrap.stats import grouped
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel name or kind of memory operation."""
+    rows, categories = gpu_operations(capture)
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        "instances": stats.count,
+        **stat_values(stats),
+        "category": categories,
+        "operation": rows.labels,
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_sum",
+    title="CUDA GPU Summary (Kernels/MemOps)",
+    layer="parity",
+    needs=(("kernel", "memcpy", "memset"),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of executions"),
+        *stat_columns(),
+        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER"),
+        Column("operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

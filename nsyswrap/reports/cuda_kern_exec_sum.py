@@ -1,0 +1,80 @@
+"""Launch summary: per process, thread, device, API function and kernel, the phases of an execution.
+
+API is the launch call, queue the wait from the call's return to the kernel's start (missing where the
+kernel started earlier), kernel the execution, total the span from the call to the later of both ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.join import launches
+from nsyswrap.operations import name_codes, strip_version
+from nsyswrap.report import Column, Order, Report, stat_columns, stat_values
+from nsyswrap.schema import ID_MASK, PID_SHIFT
+from nsyswrap.stats import group_keys, grouped, number_texts
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+PHASES = (("total_", "T"), ("api_", "A"), ("queue_", "Q"), ("kernel_", "K"))
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per (process, thread, device, API function, kernel name)."""
+    pairs = launches(capture)
+    kernel = {n: v[pairs.kernel] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()}
+    api = {n: v[pairs.api] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
+    kernel_codes, kernel_names = name_codes(capture, "kernel")
+    full_codes, full_names = name_codes(capture, "api")
+    api_codes, api_names = number_texts(full_codes, [strip_version(name) for name in full_names])
+
+    queue = kernel["start_ns"] - api["end_ns"]
+    waited = queue >= 0
+    codes, (process, thread, device, api_code, kernel_code) = group_keys(
+        (api["global_tid"] >> PID_SHIFT) & ID_MASK,
+        api["global_tid"] & ID_MASK,
+        kernel["device_id"],
+        api_codes[pairs.api],
+        kernel_codes[pairs.kernel],
+    )
+    groups = len(process)
+    total = grouped(codes, np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"], groups)
+    waits = grouped(codes[waited], queue[waited], groups)
+    return {
+        "process_id": process,
+        "thread_id": thread,
+        "device_id": device,
+        "count": total.count,
+        "queue_count": waits.count,
+        **stat_values(total, "total_"),
+        **stat_values(grouped(codes, api["end_ns"] - api["start_ns"], groups), "api_"),
+        **stat_values(waits, "queue_"),
+        **stat_values(grouped(codes, kernel["end_ns"] - kernel["start_ns"], groups), "kernel_"),
+        "api_name": [api_names[code] for code in api_code],
+        "kernel_name": [kernel_names[code] for code in kernel_code],
+    }
+
+
+REPORT = Report(
+    name="cuda_kern_exec_sum",
+    title="CUDA Kernel Launch & Exec Time Summary",
+    layer="parity",
+    needs=(("kernel",), ("api",)),
+    columns=(
+        Column("process_id", "PID", Unit.ID, "process that launched"),
+        Column("thread_id", "TID", Unit.ID, "thread that launched"),
+        Column("device_id", "DevId", Unit.ID, "device the kernel ran on"),
+        Column("count", "Count", Unit.COUNT, "number of executions"),
+        Column("queue_count", "QCount", Unit.COUNT, "executions that started after their launch call returned"),
+        *(column for prefix, header in PHASES for column in stat_columns(prefix, header)),
+        Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
+        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name"),
+    ),
+    compute=compute,
+    order=(Order("total_avg_ns", descending=True, rounded=True),),
+)

@@ -1,0 +1,219 @@
+"""One program under nsys: a RunSpec goes in, a run folder with its outcome comes out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nsyswrap
+from nsyswrap import _launch, device, nsys, nsys_install
+from nsyswrap.folder import EXPORT, LOG, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status, free_space_note
+from nsyswrap.supervise import Ending, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from nsyswrap.program import Program
+
+_LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
+_TERMINATED = 143  # what nsys returns when it ended the program itself
+_READ_BYTES = 64
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What to run, how to record it, and where to.
+
+    ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` sends the
+    program's stdout into the run folder instead of to ours.
+    """
+
+    program: Program
+    output: Path
+    options: nsys.Options = field(default_factory=nsys.Options)
+    nsys_path: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
+    force: bool = False
+    keep_output: bool = False
+
+
+@dataclass(frozen=True)
+class _Started:
+    """What the launcher told: whether it ran at all, and the error number where the program could not."""
+
+    launcher_ran: bool
+    error_number: int
+
+
+def command_line(spec: RunSpec, nsys_path: str, descriptors: Sequence[int] = (0, 1, 2)) -> list[str]:
+    """Return the exact nsys command line. With descriptors 0, 1, 2 it can be typed into a shell."""
+    launcher = [*_LAUNCHER, ",".join(map(str, descriptors))]
+    report = spec.output / Path(REPORT).stem
+    return nsys.profile_argv(nsys_path, spec.options, report, [*launcher, *spec.program.argv])
+
+
+def execute(
+    spec: RunSpec,
+    on_progress: Callable[[str], None] = lambda _: None,
+    on_broken: Callable[[nsys_install.Nsys], None] = lambda _: None,
+) -> Status:
+    """Run the program, leave a complete run folder, and return how it ended.
+
+    ``on_progress`` gets what nsys does after the program's end; ``on_broken`` an unusable nsys that was
+    passed over. Raises Unavailable and OutputError before anything is started.
+    """
+    found, broken = nsys_install.find(spec.nsys_path)
+    for candidate in broken:
+        on_broken(candidate)
+    folder = RunFolder(spec.output)
+    folder.create(force=spec.force)
+    facts = _facts(spec, found)
+    folder.write(RUN, facts)
+    began = time.monotonic()
+    ending, started = _run(spec, found.path, on_progress)
+    seconds = round(time.monotonic() - began, 3)
+    log = _divide_log(folder)
+    status = _judge(spec, ending, started, log)
+    folder.write(RUN, {**facts, "duration_s": seconds, **_device_facts()})
+    folder.write_status(status)
+    return status
+
+
+def _run(spec: RunSpec, nsys_path: str, on_progress: Callable[[str], None]) -> tuple[Ending, _Started]:
+    token = uuid.uuid4().hex
+    environment = {**os.environ, **spec.env, Supervisor.MARK: token}
+    log_path = spec.output / LOG
+    with _descriptors(spec) as own, log_path.open("wb") as log:
+        reader, writer = os.pipe()
+        try:
+            process = subprocess.Popen(
+                command_line(spec, nsys_path, (*own, writer)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(*own, writer),
+                start_new_session=True,  # a Ctrl-C reaches nsys once, through us
+            )
+            os.close(writer)
+            supervisor = Supervisor(process, token, log_path, on_progress)
+            ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
+            return ending, _launcher_report(reader)
+        finally:
+            os.close(reader)
+
+
+@contextmanager
+def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
+    """Duplicates of our stdin, stdout and stderr that survive until the program has them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    own: list[int] = []
+    try:
+        for number in range(3):
+            if number == 1 and spec.keep_output:
+                own.append(os.open(spec.output / PROGRAM_OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
+            else:
+                own.append(_duplicate(number))
+        yield own[0], own[1], own[2]
+    finally:
+        for descriptor in own:
+            os.close(descriptor)
+
+
+def _duplicate(number: int) -> int:
+    try:
+        return os.dup(number)
+    except OSError:  # closed by whoever started us
+        return os.open(os.devnull, os.O_RDWR)
+
+
+def _launcher_report(reader: int) -> _Started:
+    os.set_blocking(reader, False)  # noqa: FBT003 - positional only
+    try:
+        said = os.read(reader, _READ_BYTES)
+    except BlockingIOError:  # somebody still holds the other end, and the launcher said nothing
+        said = b""
+    number = said.removeprefix(_launch.STARTED)
+    return _Started(said.startswith(_launch.STARTED), int(number or 0))
+
+
+def _divide_log(folder: RunFolder) -> str:
+    """Keep nsys' own tables apart from its chatter; return the chatter."""
+    text = (folder.path / LOG).read_text(encoding="utf-8", errors="replace")
+    log, tables = nsys.split_log(text)
+    folder.write(LOG, log)
+    if tables:
+        folder.write(STATS, tables)
+    return log
+
+
+def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status:
+    """Say how the run ended. Only a complete export is success: nsys' exit status is not believed."""
+    name = spec.program.argv[0]
+    if started.error_number:
+        missing = started.error_number == 2  # noqa: PLR2004 - ENOENT
+        exit_code = 127 if missing else 126
+        message = f"{name} could not be executed: {os.strerror(started.error_number)}"
+        return Status("not_started", exit_code, ending.code, exit_code, message)
+    ours = ending.signal is not None or ending.timed_out or ending.killed
+    stopped = ours or (ending.code == _TERMINATED and spec.options.may_end_program)
+    known = started.launcher_ran and ending.code >= 0 and not stopped
+    program_code = ending.code if known else None
+    lack = nsys.check_export(spec.output / EXPORT)
+    if ending.timed_out:
+        message = f"stopped after --timeout {spec.timeout_s:g} s" + (f"; no report: {lack}" if lack else "")
+        return Status("timed_out", None, ending.code, 75, message)
+    if ending.signal is not None:
+        message = f"stopped by {ending.signal.name}" + (f"; no report: {lack}" if lack else "")
+        return Status("interrupted", None, ending.code, 128 + ending.signal, message)
+    if lack or ending.code < 0:
+        return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, ending, lack, log))
+    if stopped or ending.code == 0:
+        return Status("done", program_code, ending.code, 0)
+    return Status("program_failed", program_code, ending.code, ending.code, f"{name} ended with {_said(ending.code)}")
+
+
+def _said(code: int) -> str:
+    return f"exit code {code}" + (f" (signal {code - 128})" if code > 128 else "")  # noqa: PLR2004
+
+
+def _failure(spec: RunSpec, ending: Ending, lack: str, log: str) -> tuple[str, str]:
+    meaning, cure = nsys.fault(log)
+    if ending.code < 0:
+        meaning = meaning or f"nsys itself was killed by signal {-ending.code}"
+    if not meaning and spec.options.capture_range:
+        meaning = f"the capture range {spec.options.capture_range} never began"
+        cure = "the program has to call cudaProfilerStart, or to open the NVTX range, while nsys runs"
+    if "disk is full" in meaning:
+        cure += f" ({free_space_note(spec.output)})"
+    hint = "; ".join(part for part in (cure, f"all nsys said: {spec.output / LOG}") if part)
+    return f"nsys left no complete export: {meaning or lack}", hint
+
+
+def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
+    """What run.json holds. Of the environment only the names that were set: values can be secrets."""
+    return {
+        "nsyswrap": nsyswrap.__version__,
+        "command": list(spec.program.argv),
+        "cwd": str(Path.cwd()),
+        "env_set": sorted(spec.env),
+        "nsys": {"path": found.path, "version": found.version, **asdict(spec.options)},
+        "timeout_s": spec.timeout_s,
+        "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+    }
+
+
+def _device_facts() -> dict[str, Any]:
+    """GPU and driver, asked after the run: asking before would change what it measures."""
+    devices = device.query()
+    return {"gpus": list(devices.names), "driver": devices.driver, "cuda": devices.cuda, "gpu_error": devices.error}

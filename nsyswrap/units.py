@@ -1,0 +1,121 @@
+"""What the numbers in a column are, and how each is written for a machine and for a person."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+from enum import Enum
+from typing import Literal
+
+Number = int | float
+Rounding = Literal["2025", "legacy"]
+TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
+
+_TENTH = Decimal("0.1")
+# divisor, decimals and label that nsys itself uses for --timeunit
+_TIME: dict[str, tuple[int, int, str]] = {
+    "us": (1_000, 3, "us"),
+    "ms": (1_000_000, 4, "ms"),
+    "s": (1_000_000_000, 4, "sec"),
+}
+_SCALES = {
+    "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
+    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+}
+
+
+class Unit(Enum):
+    """The unit of a column; the value is the suffix its JSON and DataFrame name carries."""
+
+    NS = "ns"
+    BYTES = "bytes"
+    BYTES_PER_S = "bytes_per_s"
+    PERCENT = "percent"
+    COUNT = "count"
+    RATIO = "ratio"
+    ID = "id"
+    TEXT = "text"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values line up on the right."""
+        return self is not Unit.TEXT
+
+
+def round_tenth(value: float, rounding: Rounding) -> float:
+    """Round half away from zero to one decimal, as the SQLite inside nsys does.
+
+    ``2025``: SQLite 3.43 and newer round the exact binary value. ``legacy`` (nsys up to 2024.2): the
+    shortest decimal representation. 13408.05 gives 13408.0 and 13408.1.
+    """
+    exact = Decimal(value) if rounding == "2025" else Decimal(repr(value))
+    return float(exact.quantize(_TENTH, ROUND_HALF_UP))
+
+
+def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
+    """Return the unit as nsys writes it behind a CSV header, with its leading blank."""
+    if unit is Unit.NS:
+        return f" ({_TIME[time_unit][2]})" if time_unit in _TIME else " (ns)"
+    return {
+        Unit.BYTES: " (MB)",
+        Unit.BYTES_PER_S: " (MB/s)",
+        Unit.PERCENT: " (%)",
+    }.get(unit, "")
+
+
+def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> str:
+    """Write one value as nsys' CSV does: times to one decimal, MB (10^6) to three, missing as empty."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if unit in (Unit.BYTES, Unit.BYTES_PER_S):
+        return f"{value / 1e6:.3f}"
+    if isinstance(value, float):
+        value = round_tenth(value, rounding)
+    if unit is Unit.NS and time_unit in _TIME:
+        divisor, decimals, _ = _TIME[time_unit]
+        return f"{value / divisor:.{decimals}f}"
+    return str(value)
+
+
+def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
+    """Write one value for a person: three significant digits or so, with its unit."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if unit is Unit.NS:
+        return _scaled_time(value, time_unit)
+    if unit is Unit.BYTES:
+        return _scaled(value, "bytes")
+    if unit is Unit.BYTES_PER_S:
+        return _scaled(value, "bytes") + "/s"
+    if unit is Unit.PERCENT:
+        return f"{value:.1f}"
+    if unit is Unit.RATIO:
+        return f"{value:.2f}"
+    if unit is Unit.COUNT:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return str(value)
+
+
+def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
+    if time_unit == "auto":
+        return _scaled(value, "time")
+    if time_unit == "ns":
+        return f"{value:,.1f} ns" if isinstance(value, float) else f"{value:,} ns"
+    divisor, decimals, _ = _TIME[time_unit]
+    label = "µs" if time_unit == "us" else time_unit
+    return f"{value / divisor:,.{decimals}f} {label}"
+
+
+def _scaled(value: Number, kind: str) -> str:
+    for factor, label in _SCALES[kind]:
+        scaled = value / factor
+        if abs(scaled) >= 1 or factor == 1:
+            break
+    if float(scaled).is_integer() and factor == 1:
+        return f"{scaled:.0f} {label}"
+    digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0  # noqa: PLR2004
+    return f"{scaled:.{digits}f} {label}"
