@@ -13,7 +13,7 @@ import numpy as np
 
 from nsyswrap import nsys, schema
 from nsyswrap.errors import NotACapture, NotInCapture
-from nsyswrap.folder import EXPORT, STATUS, RunFolder
+from nsyswrap.folder import EXPORT, LAUNCHER, STATUS, RunFolder
 from nsyswrap.reader import NULL, Export
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 class Info:
     """Where a capture comes from; an empty string or None means that the export does not say."""
 
+    command: tuple[str, ...]
     exporter_version: str
     schema_version: str
     gpus: tuple[str, ...]
@@ -129,10 +130,11 @@ class Capture:
         cuda = int(system.get("CudaDriverVersion") or 0)
         start = self._first(schema.SESSION_START, "utcTime")
         return Info(
+            command=self._command(),
             exporter_version=export.get("EXPORT_PRODUCT_VERSION", ""),
             schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
             gpus=tuple(str(row[0]) for row in self._select(schema.GPUS, "name", "ORDER BY id")),
-            driver_version=system.get("NvDriverVersion", "0") if system.get("NvDriverVersion") != "0" else "",
+            driver_version=_driver_version(system.get("NvDriverVersion", "")),
             cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
             started_utc=str(start or ""),
             duration_ns=self._first(schema.ANALYSIS, "duration"),
@@ -145,12 +147,21 @@ class Capture:
             return []
         events = self.columns("diagnostic", "severity", "text")
         texts = [
-            " ".join(str(text).split())
+            str(text).strip().partition("\n")[0].strip()
             for severity, text in zip(events["severity"], events["text"], strict=True)
             if severity >= schema.SEVERITY_WARNING and not re.fullmatch(schema.ABSENCE_WARNING, str(text).strip())
         ]
         found = [Diagnostic(text, bool(re.search(schema.LOSS_WARNING, text))) for text in dict.fromkeys(texts)]
         return sorted(found, key=lambda diagnostic: not diagnostic.loss)
+
+    def _command(self) -> tuple[str, ...]:
+        """The program as it was started: without the launcher `nsyswrap profile` puts before it."""
+        said = self._pairs(schema.CAPTURE_METADATA)
+        prefix = schema.ARGUMENT_PREFIX
+        numbers = sorted(int(name.removeprefix(prefix)) for name in said if name.startswith(prefix))
+        argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
+        launcher = next((i for i, argument in enumerate(argv) if Path(argument).name == LAUNCHER), None)
+        return tuple(argv if launcher is None else argv[launcher + 2 :])
 
     def _column(self, events: schema.Events, field: str, present: list[str]) -> str | None:
         spec = events.fields[field]
@@ -186,6 +197,13 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     if path.suffix in (".nsys-rep", ".qdrep"):
         return Capture(nsys.cached_export(path), names)
     return Capture(path, names)
+
+
+def _driver_version(said: str) -> str:
+    """Write 52510517, as exports before 2023 do, as 525.105.17; 0 stands for no driver."""
+    if not said.isdigit():
+        return said
+    return f"{said[:3]}.{said[3:-2]}.{said[-2:]}" if len(said) > 5 else ""  # noqa: PLR2004
 
 
 def _export_of(folder: Path) -> Path:

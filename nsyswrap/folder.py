@@ -20,6 +20,7 @@ REPORT = "report.nsys-rep"
 EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # only where a scenario's output is kept
 FILES = (RUN, STATUS, LOG, STATS, REPORT, EXPORT, PROGRAM_OUTPUT)
+LAUNCHER = "_launch.py"  # stands in a recorded command line, before the program's own
 DEFAULT_BASE = Path("nsyswrap-runs")
 
 Outcome = Literal["done", "program_failed", "interrupted", "timed_out", "nsys_failed", "not_started"]

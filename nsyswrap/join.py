@@ -72,3 +72,53 @@ def _match(kernel_keys: NDArray[Any], api_keys: NDArray[Any]) -> Launches:
     kernel = np.repeat(np.arange(len(kernel_keys)), matches)
     within = np.arange(len(kernel)) - np.repeat(np.cumsum(matches) - matches, matches)
     return Launches(kernel, order[np.repeat(first, matches) + within], int((matches == 0).sum()))
+
+
+@dataclass(frozen=True)
+class OutermostLaunches:
+    """One entry per launch, in order of its call's start; times in ns.
+
+    ``api_row`` is the outer call's row; ``queue_ns`` is negative where the first kernel started before the
+    call returned; ``kernel_ns`` sums the launch's kernels; ``is_first`` marks the first launch of a kernel
+    name in its process.
+    """
+
+    api_row: NDArray[Any]
+    api_ns: NDArray[Any]
+    queue_ns: NDArray[Any]
+    kernel_ns: NDArray[Any]
+    is_first: NDArray[Any]
+
+
+def outermost_launches(capture: Capture) -> OutermostLaunches:
+    """Return launches with one API call each: of a runtime call and the driver call below it, the outer one."""
+    pairs = launches(capture)
+    kernel = capture.columns("kernel", "start_ns", "end_ns", "global_pid")
+    api = capture.columns("api", "start_ns", "end_ns")
+    # Per kernel the call that started first; pairs are already in kernel order.
+    by_call = np.lexsort((-api["end_ns"][pairs.api], api["start_ns"][pairs.api], pairs.kernel))
+    kernels, keep = np.unique(pairs.kernel[by_call], return_index=True)
+    calls = pairs.api[by_call][keep]
+    # Per call its kernels, the earliest first.
+    order = np.lexsort((kernel["start_ns"][kernels], calls, api["start_ns"][calls]))
+    kernels, calls = kernels[order], calls[order]
+    starts = np.flatnonzero(np.concatenate(([True], calls[1:] != calls[:-1]))) if len(calls) else np.empty(0, np.int64)
+    first_kernels, api_row = kernels[starts], calls[starts]
+    durations = kernel["end_ns"][kernels] - kernel["start_ns"][kernels]
+    return OutermostLaunches(
+        api_row=api_row,
+        api_ns=api["end_ns"][api_row] - api["start_ns"][api_row],
+        queue_ns=kernel["start_ns"][first_kernels] - api["end_ns"][api_row],
+        kernel_ns=np.add.reduceat(durations, starts) if len(starts) else durations,
+        is_first=_first_of(capture.name_ids("kernel")[first_kernels], kernel["global_pid"][first_kernels]),
+    )
+
+
+def _first_of(names: NDArray[Any], processes: NDArray[Any]) -> NDArray[Any]:
+    """Mark the first row of each (name, process), in row order."""
+    order = np.lexsort((np.arange(len(names)), names, processes))
+    changes = np.ones(len(names), dtype=bool)
+    changes[1:] = (names[order][1:] != names[order][:-1]) | (processes[order][1:] != processes[order][:-1])
+    first = np.zeros(len(names), dtype=bool)
+    first[order[changes]] = True
+    return first

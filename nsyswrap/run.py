@@ -149,7 +149,7 @@ def _launcher_report(reader: int) -> _Started:
 
 def _divide_log(folder: RunFolder) -> str:
     """Keep nsys' own tables apart from its chatter; return the chatter."""
-    text = (folder.path / LOG).read_text(encoding="utf-8", errors="replace")
+    text = (folder.path / LOG).read_bytes().decode(errors="replace")
     log, tables = nsys.split_log(text)
     folder.write(LOG, log)
     if tables:

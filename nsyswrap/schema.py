@@ -6,6 +6,7 @@ the first one that the export has is read. Ids are 64-bit and may be negative.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,7 @@ FieldKind = Literal["int", "text", "string"]
 STRINGS = "StringIds"
 EXPORT_METADATA = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # from 2023.3; 2022.1 to 2023.2; before: none
 CAPTURE_METADATA = "META_DATA_CAPTURE"
+COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
 SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
 GPUS = "TARGET_INFO_GPU"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
@@ -207,3 +209,9 @@ COPY_KINDS: dict[int, str] = {
 }
 UNIFIED_COPY_KINDS = (11, 12, 13)
 COPY_KIND_TABLE = "ENUM_CUDA_MEMCPY_OPER"
+
+# Columns that hold StringIds ids, in every table nsys writes.
+STRING_COLUMN = re.compile(
+    r"(?i)(.*name|.*text|filename|content)Id|(demangled|short|mangled)Name"
+    r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
+)

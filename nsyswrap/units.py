@@ -20,7 +20,7 @@ _TIME: dict[str, tuple[int, int, str]] = {
 }
 _SCALES = {
     "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
-    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
 }
 
 

@@ -1,0 +1,12 @@
+// Vector addition on a CUDA stream: what add2.cpp (PyTorch) calls in add2.cu (CUDA).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+// Queues c[i] = a[i] + b[i] for i < n on the stream and returns without waiting.
+// The vectors are n floats each in memory of the current device; c may be a or b.
+// Returns the launch's status: an error while the kernel runs shows later.
+cudaError_t launch_add2(float *c, const float *a, const float *b, std::int64_t n,
+                        cudaStream_t stream);

@@ -1,0 +1,5 @@
+"""``python -m nsyswrap``."""
+
+from nsyswrap.cli import main
+
+main()

@@ -1,0 +1,74 @@
+"""The command line. One file per command: parse, call, print. Commands are imported when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from nsyswrap import __version__
+from nsyswrap.errors import NsyswrapError
+
+# Command -> what --help says of it: so that --help needs to import none of them.
+COMMANDS = {
+    "profile": "Run a program under nsys and show what the GPU did.",
+    "report": "Show what is in a capture: one screen, or reports as text, CSV or JSON.",
+    "scenarios": "Small experiments that teach and prove: list them, run them.",
+    "redact": "Take environment, output and names out of a capture.",
+    "demo": "See what nsyswrap shows, with a GPU or without.",
+}
+_SIGPIPE = 141
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 fine; the program's own when it failed; 65 not a capture; 69 nsys or GPU missing; "
+    "70 nsys failed; 73 output exists or cannot be written; 75 timed out; 126/127 not executable/not found.",
+)
+@click.version_option(__version__, prog_name="nsyswrap")
+def cli() -> None:
+    """Run CUDA and PyTorch programs under NVIDIA Nsight Systems, and read what the GPU did."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and end the process: the one place where errors become messages and exit codes."""
+    try:
+        code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
+        sys.stdout.flush()
+    except NsyswrapError as error:
+        click.echo(f"nsyswrap: {error}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _SIGPIPE
+    sys.exit(code)

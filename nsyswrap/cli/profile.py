@@ -1,0 +1,150 @@
+"""``nsyswrap profile``: a program goes in, one screen comes out."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, show_summary, write_csv
+from nsyswrap.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.api import Run
+    from nsyswrap.nsys_install import Nsys
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
+@click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Run folder [nsyswrap-runs/<program>-<time>].")
+@click.option("--force", is_flag=True, help="Replace the run that is in the folder.")
+@click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces.")
+@click.option("--no-stats", is_flag=True, help="Skip nsys' own tables: export only, for large runs.")
+@click.option("--um-faults", is_flag=True, help="Record unified-memory page faults (slows the program).")
+@click.option("--graphs", type=click.Choice(["graph", "node"]), help="Record CUDA graphs whole or node by node.")
+@click.option("--capture-range", metavar="RANGE", help="Record only inside `cudaProfilerApi` or `nvtx:NAME[@DOMAIN]`.")
+@click.option("--delay", type=click.FloatRange(min=0), metavar="S", help="Start recording after S seconds.")
+@click.option("--duration", type=click.FloatRange(min=0), metavar="S", help="Record S seconds, then end the program.")
+@click.option("--env", "variables", multiple=True, metavar="K=V", help="Set an environment variable; repeatable.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End the run after S seconds (exit 75).")
+@click.option("--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture, not for the GPU here.")
+@click.option("--nsys", "nsys_path", metavar="PATH", help="The nsys to use [$NSYSWRAP_NSYS, PATH, the usual places].")
+@click.option("--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Hand ARG to nsys as it is; repeatable.")
+@click.option("--keep-environment", is_flag=True, help="Leave the environment variables in the export.")
+@click.option("--discard-rep", is_flag=True, help="Delete the .nsys-rep: it cannot be redacted.")
+@click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
+@reporting_options
+def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bool, **options: Any) -> None:  # noqa: ANN401
+    """Run a program under nsys and show what the GPU did.
+
+    PROGRAM is a Python script, a module (-m), a .cu file (compiled first) or an executable; all that
+    follows belongs to it. Its stdin, stdout, stderr and exit code are its own.
+    """
+    from nsyswrap.program import resolve  # noqa: PLC0415
+
+    found = resolve(program, module=options["module"], arch=options["arch"])
+    spec = _spec(found, options, dict(map(_variable, variables)))
+    if dry_run:
+        from nsyswrap.nsys_install import find  # noqa: PLC0415
+        from nsyswrap.run import command_line  # noqa: PLC0415
+
+        click.echo(shlex.join(command_line(spec, find(spec.nsys_path)[0].path)))
+        return
+    if found.warning:
+        note(f"nsyswrap: {found.warning}")
+    from nsyswrap import api  # noqa: PLC0415
+
+    run = api.run(
+        spec,
+        keep_environment=options["keep_environment"],
+        discard_rep=options["discard_rep"],
+        on_progress=progress_line(),
+        on_broken=warn_of_broken,
+    )
+    _show(run, options)
+    sys.exit(run.status.exit_code)
+
+
+def _spec(program: Any, options: dict[str, Any], env: dict[str, str]) -> Any:  # noqa: ANN401 - both imported late
+    from nsyswrap.folder import default_output  # noqa: PLC0415
+    from nsyswrap.nsys import Options  # noqa: PLC0415
+    from nsyswrap.run import RunSpec  # noqa: PLC0415
+
+    nsys_options = Options(
+        trace=options["trace"],
+        stats=not options["no_stats"],
+        um_faults=options["um_faults"],
+        graphs=options["graphs"],
+        capture_range=options["capture_range"],
+        delay=options["delay"],
+        duration=options["duration"],
+        extra=options["nsys_args"],
+    )
+    return RunSpec(
+        program,
+        options["output"] or default_output(program.name),
+        nsys_options,
+        options["nsys_path"],
+        env,
+        options["timeout"],
+        options["force"],
+    )
+
+
+def _variable(assignment: str) -> tuple[str, str]:
+    name, equals, value = assignment.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
+    return name, value
+
+
+def progress_line() -> Any:  # noqa: ANN401 - a callback
+    """Return a callback that keeps one line on a terminal up to date; elsewhere it says nothing."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+    width = shutil.get_terminal_size().columns
+
+    def show(message: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{message[: width - 1]}")
+        sys.stderr.flush()
+
+    return show
+
+
+def warn_of_broken(nsys: Nsys) -> None:
+    """Name an nsys that was passed over, and its cure."""
+    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
+
+
+def _show(run: Run, options: dict[str, Any]) -> None:
+    """Print the summary or the reports asked for, then where the run lies and how to see it again."""
+    from nsyswrap.errors import CaptureError  # noqa: PLC0415
+    from nsyswrap.folder import EXPORT, REPORT, RunFolder  # noqa: PLC0415
+
+    look = Look(options["top"])
+    if (run.folder / EXPORT).exists() and run.status.outcome != "nsys_failed":
+        try:
+            capture = run.capture
+        except CaptureError as error:
+            note(f"nsyswrap: {error}")
+        else:
+            tables = make(capture, options["reports"], look) if options["reports"] or options["csv_folder"] else []
+            if options["reports"]:
+                click.echo(show_reports(tables, "text", look), nl=False)
+            else:
+                show_summary(capture, look, RunFolder(run.folder).read_run())
+            if options["csv_folder"]:
+                write_csv(options["csv_folder"], tables, look)
+    if run.status.message:
+        note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
+    folder = shlex.quote(str(run.folder))
+    note(f"\nrun folder  {folder}/")
+    if (run.folder / EXPORT).exists():
+        note(f"again       nsyswrap report {folder}")
+    if (run.folder / REPORT).exists():
+        note(f"timeline    nsys-ui {folder}/{REPORT}   (holds the environment: see nsyswrap redact --help)")

@@ -1,0 +1,73 @@
+"""``nsyswrap report``: what is in a capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, show_summary, write, write_csv
+from nsyswrap.errors import NotInCapture, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import KernelNames
+    from nsyswrap.units import Rounding, TimeUnit
+
+
+@click.command()
+@click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
+@reporting_options
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", help="How to print reports.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Print into FILE instead.")
+@click.option("--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called.")
+@click.option(
+    "--timeunit",
+    "time_unit",
+    type=click.Choice(["auto", "ns", "us", "ms", "s"]),
+    default="auto",
+    help="Unit of times; auto: what fits on a screen, ns in CSV. JSON is always in ns.",
+)
+@click.option(
+    "--rounding", type=click.Choice(["2025", "legacy"]), default="2025", help="Round as nsys 2025, or as nsys up to 2024."
+)
+def command(  # noqa: PLR0913 - one parameter an option
+    *,
+    captures: tuple[Path, ...],
+    reports: tuple[str, ...],
+    csv_folder: Path | None,
+    top: int | None,
+    form: str,
+    output: Path | None,
+    names: KernelNames,
+    time_unit: TimeUnit,
+    rounding: Rounding,
+) -> None:
+    """Show what is in a capture: one screen, or reports as text, CSV or JSON.
+
+    CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,
+    the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is.
+    """
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.folder import RunFolder, newest_run  # noqa: PLC0415
+
+    look = Look(top, time_unit, rounding)
+    several = len(captures) > 1
+    if several and (csv_folder or output):
+        raise UsageError("--csv and -o take one capture", "run `nsyswrap report` once for each")
+    for path in captures or (newest_run(),):
+        capture = open_capture(path, names=names)
+        if several:
+            click.echo(f"== {path}")
+        tables = make(capture, reports, look) if reports or csv_folder or form != "text" else []
+        if csv_folder:
+            write_csv(csv_folder, tables, look)
+        if output:
+            write(output, show_reports(tables or make(capture, reports, look), form, look))
+            note(f"wrote {output}")
+        elif tables and (reports or form != "text"):
+            click.echo(show_reports(tables, form, look), nl=False)
+        elif not (reports or csv_folder):
+            show_summary(capture, look, RunFolder(path).read_run())
+        if reports and not tables:
+            raise NotInCapture(f"{path} holds none of the reports asked for")

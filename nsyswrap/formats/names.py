@@ -1,0 +1,62 @@
+"""Kernel names on a screen: shorter, and still told apart. Rows are never merged for it."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_ROUNDS = 4  # names that part at different places need more than one look
+_CONTEXT = 3  # characters shown before the place where two names part
+
+
+def shorten_all(names: Sequence[str], width: int) -> list[str]:
+    """Shorten names to ``width`` characters; different names stay different where the width allows."""
+    plain = {name: _without_parameters(name) for name in names}
+    if len(set(plain.values())) < len(plain):  # the parameters tell some of them apart
+        plain = {name: name for name in names}
+    shown = {name: shorten(text, width) for name, text in plain.items()}
+    for _ in range(_ROUNDS):
+        for group in _alike(shown):
+            parting = len(os.path.commonprefix([plain[name] for name in group]))
+            shown.update({name: _from(plain[name], parting, width) for name in group})
+    return [shown[name] for name in names]
+
+
+def _alike(shown: Mapping[str, str]) -> list[list[str]]:
+    """Return the names that look the same as another one, group by group."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, text in shown.items():
+        groups[text].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def shorten(name: str, width: int) -> str:
+    """Shorten a name to ``width`` by cutting its middle: both ends tell kernels apart."""
+    if len(name) <= width:
+        return name
+    head = (width - 1) * 2 // 3
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+
+
+def _from(name: str, parting: int, width: int) -> str:
+    """Show the beginning, and the part from where it differs from the names it looks like."""
+    head = width // 3
+    text = f"{name[:head]}…{name[max(head, parting - _CONTEXT) :]}"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _without_parameters(name: str) -> str:
+    """Cut the return type `void` and the parameter list off a demangled name."""
+    name = name.removeprefix("void ")
+    if not name.endswith(")"):
+        return name
+    depth = 0
+    for i in range(len(name) - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(name[i], 0)
+        if depth == 0:
+            return name[:i]
+    return name

@@ -1,0 +1,140 @@
+"""Tables for a terminal: units people read, names shortened but rows never merged, columns that fit."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from nsyswrap.formats.names import shorten_all
+from nsyswrap.units import TimeUnit, Unit, human
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nsyswrap.report import Column, Table
+
+_GAP = "  "
+_NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
+# Columns left out where the width asks for it, the least telling first, by the end of their header.
+_FIRST_TO_GO = ("StdDev", "Min", "Max", "Category", "Avg", "TID", "DevId", "Med Size", "Med Time", "API Total", "QCount")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def render(
+    tables: Iterable[Table],
+    *,
+    width: int = 100,
+    color: bool = False,
+    top: int | None = None,
+    time_unit: TimeUnit = "auto",
+) -> dict[str, str]:
+    """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
+    return {
+        f"{table.report.name}.txt": styled(table_lines(table, width, top=top, time_unit=time_unit), color=color)
+        for table in tables
+    }
+
+
+def table_lines(table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto") -> list[Text]:
+    """Return one table as lines: title, header, rows, and what was left out."""
+    columns = table.report.columns
+    rows = table.rows()[:top]
+    cells = [[_cell(v, column, time_unit) for v in values] for column, values in zip(columns, _turn(rows, columns), strict=True)]
+    shown = _fitting(columns, cells, width)
+    room = _name_room(columns, cells, shown, width)
+    laid = [_lay_out(columns[i], cells[i], room) for i in shown]
+    title = Text(table.report.title, style="bold cyan").append(f"  {table.report.name}", style="dim")
+    header, *body = (Text(_GAP.join(row).rstrip()) for row in zip(*laid, strict=True))
+    header.stylize("underline")
+    return [title, header, *body, *_notes(table, len(rows), len(columns) - len(shown))]
+
+
+def styled(lines: Sequence[Text], *, color: bool) -> str:
+    """Return lines as text; without colour there is no escape sequence in it."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    return out.getvalue()
+
+
+def wrapped(text: str, width: int, style: str) -> list[Text]:
+    """Wrap a sentence, indenting what continues."""
+    return [Text(line, style=style) for line in textwrap.wrap(printable(text), max(width, 20), subsequent_indent="  ")]
+
+
+def printable(text: str) -> str:
+    """Write control characters as escapes: a name in a capture must not move the cursor."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+def _turn(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> list[tuple[object, ...]]:
+    return list(zip(*rows, strict=True)) if rows else [() for _ in columns]
+
+
+def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
+    if column.unit is Unit.TEXT:
+        return printable(str(value)) if value is not None else "(no name)"
+    return human(value, column.unit, time_unit)
+
+
+def _header(column: Column) -> str:
+    return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
+
+
+def _width(column: Column, cells: Sequence[str]) -> int:
+    return max([cell_len(_header(column)), *map(cell_len, cells)])
+
+
+def _lay_out(column: Column, cells: Sequence[str], room: int) -> list[str]:
+    """Return header and cells of one column, all equally wide."""
+    if column.unit is Unit.TEXT:
+        shown = [_header(column), *shorten_all(cells, room)]
+        width = max(map(cell_len, shown))
+        return [text + " " * (width - cell_len(text)) for text in shown]
+    width = _width(column, cells)
+    return [" " * (width - cell_len(text)) + text for text in [_header(column), *cells]]
+
+
+def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Leave out columns, the least telling first, until the names have room."""
+    shown = list(range(len(columns)))
+
+    def needed() -> int:
+        widths = [_width(columns[i], cells[i]) for i in shown]
+        texts = [min(w, _NAME_WIDTH) if columns[i].unit is Unit.TEXT else w for i, w in zip(shown, widths, strict=True)]
+        return sum(texts) + len(_GAP) * (len(shown) - 1)
+
+    for ending in _FIRST_TO_GO:
+        for i in [i for i in reversed(shown) if columns[i].header.endswith(ending)]:
+            if needed() <= width:
+                return shown
+            shown.remove(i)
+    return shown
+
+
+def _name_room(columns: Sequence[Column], cells: Sequence[Sequence[str]], shown: Sequence[int], width: int) -> int:
+    """Characters a name may take: what the figures leave, shared by the long text columns."""
+    texts = sorted(_width(columns[i], cells[i]) for i in shown if columns[i].unit is Unit.TEXT)
+    figures = sum(_width(columns[i], cells[i]) for i in shown if columns[i].unit is not Unit.TEXT)
+    room = width - figures - len(_GAP) * (len(shown) - 1)
+    while len(texts) > 1 and texts[0] <= room // len(texts):
+        room -= texts.pop(0)
+    return max(8, room // max(len(texts), 1))
+
+
+def _notes(table: Table, shown: int, left_out: int) -> list[Text]:
+    said = []
+    if not len(table):
+        said.append("no rows")
+    if shown < len(table):
+        said.append(f"{len(table) - shown:,} more rows (-r {table.report.name})")
+    if left_out:
+        said.append(f"{left_out} columns left out for width (--format csv has all)")
+    return [Text(f"… {'; '.join(said)}", style="dim")] if said else []

@@ -1,0 +1,133 @@
+"""NVTX ranges by name: what the launches inside them cost, per instance.
+
+For every push/pop range: the launch calls its thread made inside, their queue times and the kernels they
+started (wherever those ran, also after the range), and the time the thread waited in synchronising calls.
+Medians are over the range's instances. A launch counts in every range around it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.join import outermost_launches
+from nsyswrap.report import Column, Report
+from nsyswrap.schema import NVTX_PUSH_POP
+from nsyswrap.stats import grouped, number_texts
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+SYNCHRONISING = ("Synchronize",)
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per range name, in order of first appearance."""
+    thread, start, end, texts = _ranges(capture)
+    codes, names = number_texts(np.arange(len(texts)), texts)
+    api = capture.columns("api", "start_ns", "end_ns", "global_tid")
+    inside = _Inside(api["global_tid"], api["start_ns"], api["end_ns"], thread, start, end)
+    launch = outermost_launches(capture) if capture.has("kernel") else None
+    rows = len(api["start_ns"])
+    sync = np.zeros(rows, np.int64)
+    waits = _synchronising(capture)
+    sync[waits] = (api["end_ns"] - api["start_ns"])[waits]
+
+    def per_launch(values: NDArray[Any] | None) -> NDArray[Any]:
+        spread = np.zeros(rows, np.int64)
+        if launch is not None and values is not None:
+            spread[launch.api_row] = values
+        return spread
+
+    def medians(values: NDArray[Any]) -> NDArray[Any]:
+        return grouped(codes, values, len(names)).med
+
+    launched = per_launch(np.ones_like(launch.api_row) if launch else None)
+    queue = per_launch(np.maximum(launch.queue_ns, 0) if launch else None)
+    data: dict[str, Values] = {
+        "range": names,
+        "instances": np.bincount(codes, minlength=len(names)),
+        "launches": grouped(codes, inside.sum(launched), len(names)).avg,
+        "range_med_ns": medians(end - start),
+        "api_med_ns": medians(inside.sum(per_launch(launch.api_ns if launch else None))),
+        "queue_med_ns": medians(inside.sum(queue)),
+        "kernel_med_ns": medians(inside.sum(per_launch(launch.kernel_ns if launch else None))),
+        "sync_med_ns": medians(inside.sum(sync)),
+    }
+    appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
+    return {
+        name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
+        for name, values in data.items()
+    }
+
+
+class _Inside:
+    """Sums per-call values over the calls a range's thread made inside the range."""
+
+    def __init__(
+        self,
+        call_thread: NDArray[Any],
+        call_start: NDArray[Any],
+        call_end: NDArray[Any],
+        thread: NDArray[Any],
+        start: NDArray[Any],
+        end: NDArray[Any],
+    ) -> None:
+        self._order = np.lexsort((call_start, call_thread))
+        # One sorted axis for (thread, time): the thread's number times a span no time reaches, plus the time.
+        threads, codes = np.unique(np.concatenate((call_thread, thread)), return_inverse=True)
+        times = np.concatenate((call_start, call_end, start, end))
+        low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+        if span * len(threads) > np.iinfo(np.int64).max:  # pragma: no cover - 292 years of threads
+            raise OverflowError
+        offset = codes.astype(np.int64) * span - low
+        calls, ranges = offset[: len(call_thread)], offset[len(call_thread) :]
+        at_start = (calls + call_start)[self._order]
+        self._first = np.searchsorted(at_start, ranges + start, "left")
+        self._last = np.searchsorted(at_start, ranges + end, "right")
+
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum per range, in the ranges' order."""
+        running = np.concatenate(([0], np.cumsum(values[self._order])))
+        return running[self._last] - running[self._first]  # type: ignore[no-any-return]
+
+
+def _ranges(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], list[str | None]]:
+    """Thread, start, end and name of every closed push/pop range, by start."""
+    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "text", "text_id")
+    rows = np.flatnonzero(np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] > events["start_ns"]))
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    plain = events["text"][rows].tolist()
+    ids = events["text_id"][rows].tolist()
+    texts = [capture.text(i) or (text if isinstance(text, str) else None) for i, text in zip(ids, plain, strict=True)]
+    return events["global_tid"][rows], events["start_ns"][rows], events["end_ns"][rows], texts
+
+
+def _synchronising(capture: Capture) -> NDArray[Any]:
+    ids = capture.name_ids("api")
+    named = [i for i in np.unique(ids).tolist() if any(part in (capture.text(i) or "") for part in SYNCHRONISING)]
+    return np.isin(ids, named)
+
+
+REPORT = Report(
+    name="nvtx_phases",
+    title="Launching inside NVTX ranges",
+    layer="analysis",
+    needs=(("nvtx",), ("api",)),
+    columns=(
+        Column("range", "Range", Unit.TEXT, "name of the NVTX push/pop range"),
+        Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
+        Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
+        Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
+        Column("api_med_ns", "API Med", Unit.NS, "median per instance: time in launch calls"),
+        Column("queue_med_ns", "Queue Med", Unit.NS, "median per instance: nsys' queue times of the launches"),
+        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median per instance: GPU time of the kernels launched"),
+        Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
+    ),
+    compute=compute,
+)

@@ -1,0 +1,54 @@
+"""Why a capture holds no GPU work: the likely causes, ranked by what the export and the run's folder say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+
+# nsys says this when the driver is newer than what it knows.
+_OLD_NSYS = re.compile(r"driver version .* not supported by this build")
+_CUDA_12, _CUDA_13 = 12, 13
+# The first nsys release that traces a CUDA major version.
+_FIRST_NSYS = {_CUDA_12: (2022, 5), _CUDA_13: (2025, 3)}
+
+
+def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
+    """Return the causes that fit, the likeliest first; ``run`` is the run's run.json, or empty."""
+    causes = [*_driver(run), *_trace(run), *_old_nsys(capture), *_range(run)]
+    if not capture.has("api"):
+        causes.append("the program made no CUDA call while it was recorded")
+        causes.append("or the work was in a process that nsys does not follow (a daemon, a container, another node)")
+    else:
+        calls = capture.count("api")
+        causes.append(f"the program made {calls:,} CUDA API calls, but launched no kernel and copied nothing")
+    return causes
+
+
+def _driver(run: dict[str, Any]) -> list[str]:
+    error = run.get("gpu_error")
+    return [f"this machine has no usable GPU: {error}"] if error else []
+
+
+def _trace(run: dict[str, Any]) -> list[str]:
+    trace = str(run.get("nsys", {}).get("trace", "cuda"))
+    return [] if "cuda" in trace else [f"CUDA was not traced: --trace={trace} (add cuda)"]
+
+
+def _old_nsys(capture: Capture) -> list[str]:
+    """Compare nsys' release with the driver's CUDA version."""
+    said = [d.text for d in capture.diagnostics if _OLD_NSYS.search(d.text)]
+    info = capture.info
+    cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
+    release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
+    if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
+        needed = ".".join(map(str, _FIRST_NSYS[cuda]))
+        said.append(f"nsys {info.exporter_version} is older than the driver's CUDA {info.cuda_version}: use {needed} or newer")
+    return said
+
+
+def _range(run: dict[str, Any]) -> list[str]:
+    wanted = run.get("nsys", {}).get("capture_range")
+    return [f"the capture range {wanted} may not have enclosed any GPU work"] if wanted else []

@@ -1,0 +1,98 @@
+"""Add two vectors in CUDA managed memory with a kernel launched in four ways.
+
+The program (kernels/add.cu) fills two vectors of N floats on the host, adds
+them on the device with one kernel, `add`, and checks the sum on the host. Its
+variants differ in nothing but the launch:
+
+  1x1       one thread adds all N elements
+  1x256     one block of 256 threads
+  grid      as many blocks of 256 threads as give each element a thread
+  prefetch  the grid, after both vectors were moved to the device
+
+What to look for in nsyswrap's output:
+
+* The duration of the kernel `add`. From 1x1 over 1x256 to grid it falls with
+  the number of threads, but not in proportion: the vectors are managed memory
+  that the host wrote last, so the kernel's first touch of each page faults and
+  waits until the page has migrated. These waits count as kernel time, and in
+  the grid they are most of it.
+* In prefetch the kernel finds its pages on the device and takes about as long
+  as the device's memory needs to move the 12 bytes per element. The migration
+  is not gone: cudaMemPrefetchAsync does it ahead of the kernel, in the same
+  stream and in large pieces. Compare the whole stretch from the first prefetch
+  to the end of the kernel as well, not the kernel alone.
+* Memory operations, where nsys records those of managed memory: many small
+  host-to-device transfers during the kernel in grid, a few large ones before
+  it in prefetch; and in every variant transfers back to the host, when the
+  host reads the sum after the kernel.
+* CUDA API calls: the launch returns at once, and cudaDeviceSynchronize is where
+  the host waits for the kernel. The first CUDA call, cudaMallocManaged, also
+  pays for the creation of the CUDA context, often more than all the rest.
+
+This holds for a GPU that migrates managed pages on a fault (Pascal and later,
+under Linux). One that shares memory coherently with its host need not migrate
+them, and one without concurrent managed access refuses the prefetch.
+
+The script compiles the program, unless it did before, and replaces itself with
+it: under nsys the CUDA process has the process id of the script. Compile first
+with --build to keep the compiler out of the profile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from nsyswrap.errors import NsyswrapError
+from nsyswrap.nvcc import compile_cuda
+from nsyswrap.scenario import kernels_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("1x1", "1x256", "grid", "prefetch")
+VARIANT_OPTION = "--variant"
+NEEDS = ("nvcc", "gpu")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of this script's command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        VARIANT_OPTION, choices=VARIANTS, default="grid", help="the launch (default: %(default)s)"
+    )
+    parser.add_argument("--n", type=int, help="elements of each vector (default: 2^20)")
+    parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
+    parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
+    return parser
+
+
+def make_command(program: Path, variant: str, n: int | None) -> list[str]:
+    """Return the program's command line; without `n` (elements) it takes its own default."""
+    command = [str(program), variant]
+    return command if n is None else [*command, "--n", str(n)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compile the program and, unless only `--build` is asked for, become it."""
+    options = make_parser().parse_args(arguments)
+    try:
+        program = compile_cuda(kernels_dir() / "add.cu", arch=options.arch)
+    except NsyswrapError as error:
+        print("add:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
+        return error.exit_code
+    if not options.build:
+        # Not a child process: under nsys the CUDA process is then this one. It does not return.
+        os.execv(program, make_command(program, options.variant, options.n))  # noqa: S606
+    print(program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
