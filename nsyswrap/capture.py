@@ -74,7 +74,9 @@ class Capture:
         events = schema.EVENTS[kind]
         present = self._export.tables.get(events.table)
         if present is None:
-            raise NotInCapture(f"{self.path}: no {events.title} in this capture", f"collect with {events.collect}")
+            raise NotInCapture(
+                f"{self.path}: no {events.title} in this capture", f"collect with {events.collect}"
+            )
         found = {field: self._column(events, field, present) for field in fields}
         arrays = self._export.columns(
             events.table, [(name, events.fields[field].kind) for field, name in found.items() if name]
@@ -116,7 +118,7 @@ class Capture:
 
     @cached_property
     def copy_labels(self) -> dict[int, str]:
-        """copyKind to label, from the export, or from the built-in map where it has none."""
+        """Labels by copyKind, from the export, or from the built-in map where it has none."""
         table = schema.COPY_KIND_TABLE
         if not self._export.count(table):
             return schema.COPY_KINDS
@@ -149,9 +151,12 @@ class Capture:
         texts = [
             str(text).strip().partition("\n")[0].strip()
             for severity, text in zip(events["severity"], events["text"], strict=True)
-            if severity >= schema.SEVERITY_WARNING and not re.fullmatch(schema.ABSENCE_WARNING, str(text).strip())
+            if severity >= schema.SEVERITY_WARNING
+            and not re.fullmatch(schema.ABSENCE_WARNING, str(text).strip())
         ]
-        found = [Diagnostic(text, bool(re.search(schema.LOSS_WARNING, text))) for text in dict.fromkeys(texts)]
+        found = [
+            Diagnostic(text, bool(re.search(schema.LOSS_WARNING, text))) for text in dict.fromkeys(texts)
+        ]
         return sorted(found, key=lambda diagnostic: not diagnostic.loss)
 
     def _command(self) -> tuple[str, ...]:
@@ -212,5 +217,9 @@ def _export_of(folder: Path) -> Path:
         return export
     if (folder / STATUS).exists():
         status = RunFolder(folder).read_status()
-        raise NotACapture(f"{folder} is a run without an export (outcome: {status.outcome})", f"see {folder}/nsys.log")
-    raise NotACapture(f"{folder} is no run folder: it has no {EXPORT}", "give a run folder, a .sqlite or a .nsys-rep")
+        raise NotACapture(
+            f"{folder} is a run without an export (outcome: {status.outcome})", f"see {folder}/nsys.log"
+        )
+    raise NotACapture(
+        f"{folder} is no run folder: it has no {EXPORT}", "give a run folder, a .sqlite or a .nsys-rep"
+    )

@@ -15,6 +15,10 @@ from pathlib import Path
 
 _TIMEOUT_S = 60
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+_INIT_ERRORS = {
+    100: "the NVIDIA driver sees no GPU (does CUDA_VISIBLE_DEVICES hide it?)",
+    803: "the NVIDIA driver's library and kernel module differ in version",
+}
 _NAME_BYTES = 256
 _VERSION_BYTES = 96
 
@@ -46,18 +50,28 @@ def query() -> Devices:
         said = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return Devices(error=f"the driver does not answer ({error})")
-    return Devices(tuple(said["names"]), tuple(said["capabilities"]), said["driver"], said["cuda"], said["error"])
+    return Devices(
+        tuple(said["names"]), tuple(said["capabilities"]), said["driver"], said["cuda"], said["error"]
+    )
 
 
 def _ask() -> dict[str, object]:
-    said: dict[str, object] = {"names": [], "capabilities": [], "driver": _driver_version(), "cuda": "", "error": ""}
+    said: dict[str, object] = {
+        "names": [],
+        "capabilities": [],
+        "driver": _driver_version(),
+        "cuda": "",
+        "error": "",
+    }
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return {**said, "error": "no NVIDIA driver: libcuda.so.1 is not there"}
-    code = cuda.cuInit(0)
-    if code:
-        return {**said, "error": f"the NVIDIA driver cannot be used (cuInit returned {code})"}
+    if code := cuda.cuInit(0):
+        return {
+            **said,
+            "error": _INIT_ERRORS.get(code, f"the NVIDIA driver cannot be used (cuInit returned {code})"),
+        }
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
     cuda.cuDeviceGetCount(ctypes.byref(count))

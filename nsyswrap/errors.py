@@ -8,14 +8,12 @@
     │   ├── DamagedCapture         an nsys export that cannot be read to its end
     │   └── NotInCapture           readable, but lacks what was asked for
     ├── Unavailable           69   nsys, nvcc, a GPU: missing or unusable
-    ├── NsysFailed            70   nsys left no complete export
     ├── OutputError           73   the output exists, or cannot be written
-    ├── RunTimedOut           75   --timeout ended the run
     ├── NotExecutable        126   the program is there but cannot be executed
-    ├── ProgramNotFound      127   there is no such program
-    └── Interrupted      130/143   Ctrl-C, SIGTERM (128 + the signal)
+    └── ProgramNotFound      127   there is no such program
 
-A message says what is wrong and where; ``hint`` says what to do next.
+How a run ended that was started (70 nsys failed, 75 timed out, 130/143 interrupted, the program's own
+code) is no exception but the ``Status`` of its run folder. A message says what is wrong and where; ``hint`` says what to do next.
 """
 
 from __future__ import annotations
@@ -65,22 +63,10 @@ class Unavailable(NsyswrapError):
     exit_code = 69
 
 
-class NsysFailed(NsyswrapError):
-    """Nsys did not leave a complete, readable export."""
-
-    exit_code = 70
-
-
 class OutputError(NsyswrapError):
     """The output exists already, or cannot be written."""
 
     exit_code = 73
-
-
-class RunTimedOut(NsyswrapError):
-    """The run was ended by its time limit."""
-
-    exit_code = 75
 
 
 class NotExecutable(NsyswrapError):
@@ -93,11 +79,3 @@ class ProgramNotFound(NsyswrapError):
     """There is no such program."""
 
     exit_code = 127
-
-
-class Interrupted(NsyswrapError):
-    """The run was ended by a signal to nsyswrap itself."""
-
-    def __init__(self, signal_number: int, message: str, hint: str = "") -> None:
-        super().__init__(message, hint)
-        self.exit_code = 128 + signal_number

@@ -28,7 +28,10 @@ Outcome = Literal["done", "program_failed", "interrupted", "timed_out", "nsys_fa
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended. A code is None where there is none to tell: nsys ended the program, or never ran it."""
+    """How a run ended.
+
+    A code is None where there is none to tell: nsys ended the program, or never ran it.
+    """
 
     outcome: Outcome
     program_code: int | None
@@ -45,7 +48,10 @@ class RunFolder:
     path: Path
 
     def create(self, *, force: bool = False) -> None:
-        """Make the folder. One with anything in it is refused; ``force`` replaces a run's files, nothing else."""
+        """Make the folder.
+
+        One with anything in it is refused; ``force`` replaces a run's files, nothing else.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             present = sorted(entry.name for entry in self.path.iterdir())
@@ -58,7 +64,9 @@ class RunFolder:
 
     def write(self, name: str, content: str | dict[str, Any]) -> None:
         """Write one file, through a name of its own: a reader never sees half of it."""
-        text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        text = (
+            content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        )
         part = self.path / f".{name}.part"
         try:
             part.write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -98,7 +106,8 @@ def newest_run(base: Path = DEFAULT_BASE) -> Path:
     ended = [status.parent for pattern in ("*", "*/*") for status in base.glob(f"{pattern}/{STATUS}")]
     if not ended:
         raise CaptureError(
-            f"no run folder under {base}/", "give a .sqlite, a .nsys-rep or a run folder, or profile a program first"
+            f"no run folder under {base}/",
+            "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
         )
     return max(ended, key=lambda folder: (folder / STATUS).stat().st_mtime_ns)
 
@@ -110,7 +119,9 @@ def cache_dir(*names: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME") from None
+        raise OutputError(
+            f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME"
+        ) from None
     return path
 
 

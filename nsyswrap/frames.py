@@ -27,7 +27,9 @@ def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
         frame[field] = _texts(capture, values) if spec.kind == "string" else _values(values)
         if field == "start_ns" and "end_ns" in fields:
             open_ended = columns["end_ns"] == NULL
-            frame["duration_ns"] = _values(np.where(open_ended, NULL, columns["end_ns"] - columns["start_ns"]))
+            frame["duration_ns"] = _values(
+                np.where(open_ended, NULL, columns["end_ns"] - columns["start_ns"])
+            )
     frame.update(_short_ids(columns))
     return pd.DataFrame(frame)
 

@@ -39,7 +39,10 @@ def launches(capture: Capture) -> Launches:
     api = capture.columns("api", "correlation_id", "global_tid")
     known = not (kernel["global_pid"] == NULL).all()
     keys = _keys(
-        (kernel["global_pid"] if known else np.zeros_like(kernel["correlation_id"]), kernel["correlation_id"]),
+        (
+            kernel["global_pid"] if known else np.zeros_like(kernel["correlation_id"]),
+            kernel["correlation_id"],
+        ),
         (
             api["global_tid"] & PROCESS_MASK if known else np.zeros_like(api["correlation_id"]),
             api["correlation_id"],
@@ -102,7 +105,11 @@ def outermost_launches(capture: Capture) -> OutermostLaunches:
     # Per call its kernels, the earliest first.
     order = np.lexsort((kernel["start_ns"][kernels], calls, api["start_ns"][calls]))
     kernels, calls = kernels[order], calls[order]
-    starts = np.flatnonzero(np.concatenate(([True], calls[1:] != calls[:-1]))) if len(calls) else np.empty(0, np.int64)
+    starts = (
+        np.flatnonzero(np.concatenate(([True], calls[1:] != calls[:-1])))
+        if len(calls)
+        else np.empty(0, np.int64)
+    )
     first_kernels, api_row = kernels[starts], calls[starts]
     durations = kernel["end_ns"][kernels] - kernel["start_ns"][kernels]
     return OutermostLaunches(

@@ -21,16 +21,24 @@ if TYPE_CHECKING:
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
 
-# What nsys says, and what it means for the user: the first that matches is shown.
+# What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (
     (r"No space left on device", "the disk is full", "free some room, or give an --output on another disk"),
-    (r"importer binary and its dependencies|importer version", "its importer is missing", "see `nsyswrap profile --nsys`"),
+    (
+        r"importer binary and its dependencies",
+        "nsys does not find its importer",
+        "name another nsys with --nsys",
+    ),
     (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys (in a chroot or container)"),
-    (r"Failed to probe the process", "nsys could not start the program", "is TMPDIR writable, with room left?"),
-    (r"(?i)unrecognised option '[^']*'", "this nsys does not know an option", "see --nsys-arg and `nsys profile --help`"),
-    (r"(?m)^Illegal --.*", "nsys refused an option", "see `nsys profile --help`"),
-    (r"(?m)^Failed to create '.*", "nsys could not write the report", "is the output folder writable?"),
-    (r"(?m)^.*(?:Importation|Exportation) (?:failed|error).*", "nsys could not turn its recording into a report", ""),
+    (
+        r"Failed to probe the process",
+        "nsys could not start the program",
+        "is TMPDIR writable, with room left?",
+    ),
+    (r"unrecogni[sz]ed option '[^']*'", "this nsys says: {}", "see `nsys profile --help` and --nsys-arg"),
+    (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
+    (r"Failed to create '.*", "nsys says: {}", "is the output folder writable?"),
+    (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
 _STEPS = {"nsys-rep": "importing the recording", "sqlite": "exporting to SQLite"}
@@ -113,10 +121,8 @@ def split_log(text: str) -> tuple[str, str]:
 def fault(log: str) -> tuple[str, str]:
     """Return what went wrong, in nsys' own words where they help, and what to do; empty: nothing known."""
     for pattern, meaning, cure in _FAULTS:
-        found = re.search(pattern, log)
-        if found:
-            quoted = f" ({found.group().strip()})" if "(?" in pattern else ""
-            return meaning + quoted, cure
+        if found := re.search(pattern, log):
+            return meaning.format(found.group().strip()), cure
     return "", ""
 
 
@@ -132,7 +138,9 @@ def check_export(path: Path) -> str:
         db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            pages = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+            pages = (
+                db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+            )
         finally:
             db.close()
     except sqlite3.DatabaseError as error:

@@ -89,7 +89,9 @@ def candidates() -> Iterator[Path]:
     """Every nsys on PATH, then in the usual places with the newest folder first; each real file once."""
     seen: set[Path] = set()
     on_path = [Path(folder) / "nsys" for folder in os.get_exec_path()]
-    placed = [path for place in PLACES for path in sorted(Path("/").glob(place[1:]), key=_by_version, reverse=True)]
+    placed = [
+        path for place in PLACES for path in sorted(Path("/").glob(place[1:]), key=_by_version, reverse=True)
+    ]
     for path in on_path + placed:
         if os.access(path, os.X_OK) and path.is_file() and path.resolve() not in seen:
             seen.add(path.resolve())
@@ -184,7 +186,9 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
 def _named(value: str, source: str) -> Path:
     found = shutil.which(value)
     if found is None:
-        raise Unavailable(f"{source} names {value}, which is no executable", "give the path of an nsys executable")
+        raise Unavailable(
+            f"{source} names {value}, which is no executable", "give the path of an nsys executable"
+        )
     return Path(found)
 
 

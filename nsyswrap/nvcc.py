@@ -72,7 +72,9 @@ def find_nvcc() -> str:
     for place in ["nvcc", *(f"{home}/bin/nvcc" for home in homes if home)]:
         if found := shutil.which(place):
             return found
-    raise Unavailable("nvcc was not found on PATH, in $CUDA_HOME or in /usr/local/cuda", "install the CUDA toolkit")
+    raise Unavailable(
+        "nvcc was not found on PATH, in $CUDA_HOME or in /usr/local/cuda", "install the CUDA toolkit"
+    )
 
 
 def nvcc_version(nvcc: str) -> str:
@@ -88,7 +90,9 @@ def architecture(nvcc: str, version: str) -> str:
     """Return ``sm_XY`` of the first GPU; raises Unavailable where this nvcc cannot compile for it."""
     devices = query()
     if not devices.capabilities:
-        raise Unavailable(f"there is no GPU to compile for: {devices.error}", "name one with --arch, as in --arch sm_90")
+        raise Unavailable(
+            f"there is no GPU to compile for: {devices.error}", "name one with --arch, as in --arch sm_90"
+        )
     capability = devices.capabilities[0]
     number = capability.replace(".", "")
     said = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=False).stdout
@@ -121,8 +125,18 @@ def _digest(source: Path, include: Sequence[Path], version: str, arch: str) -> s
 def _build(nvcc: str, source: Path, arch: str, include: Sequence[Path], target: Path) -> None:
     part = target.with_name(f"{target.name}.{os.getpid()}")
     # the source's own folder is searched first, as any compiler does; -I is for the rest
-    command = [nvcc, *FLAGS, f"-arch={arch}", *(f"-I{folder}" for folder in include), "-o", str(part), str(source)]
+    command = [
+        nvcc,
+        *FLAGS,
+        f"-arch={arch}",
+        *(f"-I{folder}" for folder in include),
+        "-o",
+        str(part),
+        str(source),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CompileFailed(f"nvcc could not compile {source}:\n{(done.stderr or done.stdout).rstrip()}", " ".join(command))
+        raise CompileFailed(
+            f"nvcc could not compile {source}:\n{(done.stderr or done.stdout).rstrip()}", " ".join(command)
+        )
     part.replace(target)

@@ -84,7 +84,9 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
     """Put groups of several kinds into one, by label."""
     labels = [label for group in groups for label in group.labels]
     offsets = np.cumsum([0] + [len(group.labels) for group in groups])
-    ids = np.concatenate([np.empty(0, np.int64)] + [g.codes + o for g, o in zip(groups, offsets[:-1], strict=True)])
+    ids = np.concatenate(
+        [np.empty(0, np.int64)] + [g.codes + o for g, o in zip(groups, offsets[:-1], strict=True)]
+    )
     values = np.concatenate([np.empty(0, np.int64)] + [group.values for group in groups])
     used = np.unique(ids)
     codes, distinct = number_texts(ids, [labels[int(i)] for i in used])

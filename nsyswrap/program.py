@@ -50,7 +50,9 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
         return Program((str(compile_cuda(path, arch=arch)), *rest), path.stem)
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")
-    advice = f"nsys may not follow {path.name}: {reason}. Run `nsyswrap profile` inside instead." if reason else ""
+    advice = (
+        f"nsys may not follow {path.name}: {reason}. Run `nsyswrap profile` inside instead." if reason else ""
+    )
     return Program(tuple(command), path.name, advice)
 
 
@@ -72,5 +74,7 @@ def _check_executable(name: str) -> None:
         raise ProgramNotFound(f"{name}: there is no such program{where}")
     _check_readable(path)
     if os.sep not in name:
-        raise ProgramNotFound(f"{name}: there is no such program on PATH", f"for the one in this folder: ./{name}")
+        raise ProgramNotFound(
+            f"{name}: there is no such program on PATH", f"for the one in this folder: ./{name}"
+        )
     raise NotExecutable(f"{name} is not executable", f"chmod +x {name}, or name its interpreter")

@@ -109,7 +109,9 @@ class Export:
         try:
             return np.fromiter((NULL if v is None else v for v in values), np.int64, len(values))
         except (TypeError, ValueError) as error:
-            raise DamagedCapture(f"{self.path}: {where} holds something that is no integer ({error})") from None
+            raise DamagedCapture(
+                f"{self.path}: {where} holds something that is no integer ({error})"
+            ) from None
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -141,5 +143,6 @@ def _check_header(path: Path) -> None:
     expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
     if size < expected:
         raise DamagedCapture(
-            f"{path} is cut off: {size:,} of {expected:,} bytes", "copy it again, or export the .nsys-rep again"
+            f"{path} is cut off: {size:,} of {expected:,} bytes",
+            "copy it again, or export the .nsys-rep again",
         )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 # An environment is one or more NUL-separated NAME=value.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=", re.ASCII)
-_PERSONAL_KEYS = re.compile(r"(?i)(^|:|_)(host|hostname|user|user_?name|device_display_name|working_dir)$|_PATH(_ABS)?$")
+_PERSONAL_KEYS = re.compile(
+    r"(?i)(^|:|_)(host|hostname|user|user_?name|device_display_name|working_dir)$|_PATH(_ABS)?$"
+)
 _HOME = re.compile(r"(/home/|/Users/)(?!redacted\b)[^/\s]+")
 _PERSONAL_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
 _ENVIRONMENT_ROWS = (
@@ -159,7 +161,9 @@ def _own_processes(export: Export) -> set[int]:
     own: set[int] = set()
     for events in schema.EVENTS.values():
         for column in ("globalPid", "globalTid"):
-            if events.table != schema.EVENTS["diagnostic"].table and column in export.tables.get(events.table, ()):
+            if events.table != schema.EVENTS["diagnostic"].table and column in export.tables.get(
+                events.table, ()
+            ):
                 own |= {value & schema.PROCESS_MASK for value in _values(export, events.table, column)}
     return own
 
@@ -220,7 +224,10 @@ def _delete_output(db: sqlite3.Connection, export: Export) -> None:
 
 def _delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
     own = _own_processes(export)
-    for table, column, mask in (("PROCESSES", "globalPid", -1), ("ThreadNames", "globalTid", schema.PROCESS_MASK)):
+    for table, column, mask in (
+        ("PROCESSES", "globalPid", -1),
+        ("ThreadNames", "globalTid", schema.PROCESS_MASK),
+    ):
         for value in _values(export, table, column):  # none where the table is missing
             if value & mask not in own:
                 db.execute(f'DELETE FROM "{table}" WHERE "{column}" = ?', (value,))  # noqa: S608

@@ -119,7 +119,9 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> di
     }
 
 
-TIME_PERCENT = Column("time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run")
+TIME_PERCENT = Column(
+    "time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run"
+)
 TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
 
 

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import nsyswrap
 from nsyswrap import _launch, device, nsys, nsys_install
-from nsyswrap.folder import EXPORT, LOG, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status, free_space_note
+from nsyswrap.folder import (
+    EXPORT,
+    LOG,
+    PROGRAM_OUTPUT,
+    REPORT,
+    RUN,
+    STATS,
+    RunFolder,
+    Status,
+    free_space_note,
+)
 from nsyswrap.supervise import Ending, Supervisor
 
 if TYPE_CHECKING:
@@ -121,7 +131,9 @@ def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     try:
         for number in range(3):
             if number == 1 and spec.keep_output:
-                own.append(os.open(spec.output / PROGRAM_OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
+                own.append(
+                    os.open(spec.output / PROGRAM_OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+                )
             else:
                 own.append(_duplicate(number))
         yield own[0], own[1], own[2]
@@ -159,7 +171,7 @@ def _divide_log(folder: RunFolder) -> str:
 
 def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status:
     """Say how the run ended. Only a complete export is success: nsys' exit status is not believed."""
-    name = spec.program.argv[0]
+    name = spec.program.name
     if started.error_number:
         missing = started.error_number == 2  # noqa: PLR2004 - ENOENT
         exit_code = 127 if missing else 126
@@ -180,7 +192,9 @@ def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status
         return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, ending, lack, log))
     if stopped or ending.code == 0:
         return Status("done", program_code, ending.code, 0)
-    return Status("program_failed", program_code, ending.code, ending.code, f"{name} ended with {_said(ending.code)}")
+    return Status(
+        "program_failed", program_code, ending.code, ending.code, f"{name} ended with {_said(ending.code)}"
+    )
 
 
 def _said(code: int) -> str:
@@ -216,4 +230,9 @@ def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
 def _device_facts() -> dict[str, Any]:
     """GPU and driver, asked after the run: asking before would change what it measures."""
     devices = device.query()
-    return {"gpus": list(devices.names), "driver": devices.driver, "cuda": devices.cuda, "gpu_error": devices.error}
+    return {
+        "gpus": list(devices.names),
+        "driver": devices.driver,
+        "cuda": devices.cuda,
+        "gpu_error": devices.error,
+    }

@@ -23,7 +23,7 @@ from nsyswrap.program import Program
 from nsyswrap.run import RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _PACKAGE = Path(__file__).parent
 
@@ -63,19 +63,31 @@ class Scenario:
         """Return the command line of the script."""
         return (sys.executable, str(self.path), *arguments)
 
-    def build(self) -> None:
-        """Build what the script runs, outside any measured run; raises ScenarioFailed or Unavailable."""
+    def build(self) -> str:
+        """Build what the script runs, outside any measured run, and return its path.
+
+        Raises ScenarioFailed or Unavailable.
+        """
         if self.lacks:
             raise Unavailable(f"{self.name} cannot run here: {'; '.join(self.lacks)}")
         done = subprocess.run(self.argv("--build"), capture_output=True, text=True, check=False)
         if done.returncode:
             raise ScenarioFailed(f"{self.name} could not be built:\n{done.stderr.rstrip()}")
+        return done.stdout.splitlines()[-1]
 
-    def spec(self, variant: str, output: Path, arguments: tuple[str, ...] = (), *, force: bool = False) -> RunSpec:
-        """Return the run of one variant; its stdout goes into the run folder."""
-        if variant not in self.variants:
-            raise UsageError(f"{self.name} has no variant {variant!r}", f"variants: {' '.join(self.variants)}")
-        argv = self.argv(str(self.constants["VARIANT_OPTION"]), variant, *arguments)
+    def check(self, variants: Iterable[str]) -> None:
+        """Raise UsageError with the variants there are, unless all are among them."""
+        for variant in variants:
+            if variant not in self.variants:
+                raise UsageError(
+                    f"{self.name} has no variant {variant!r}", f"variants: {' '.join(self.variants)}"
+                )
+
+    def spec(
+        self, variant: str, built: str, output: Path, arguments: tuple[str, ...] = (), *, force: bool = False
+    ) -> RunSpec:
+        """Return the run of one variant of what ``build`` built; its stdout goes into the run folder."""
+        argv = self.argv(str(self.constants["VARIANT_OPTION"]), variant, "--built", built, *arguments)
         return RunSpec(Program(argv, self.name), output, Options(), force=force, keep_output=True)
 
 

@@ -185,8 +185,10 @@ NVTX_PUSH_POP = (59, 70)
 
 # DIAGNOSTIC_EVENT.severity
 SEVERITY_WARNING = 2
-# Warnings that only say that a kind of event did not occur: every capture without NVTX has one.
-ABSENCE_WARNING = r"No .* events collected\. Does the process use .*\?"
+# Warnings that only say that a process had no events of a kind: every child without CUDA has them.
+ABSENCE_WARNING = (
+    r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"
+)
 # Diagnostics that say that something is missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
 

@@ -17,19 +17,18 @@ _FIRST_NSYS = {_CUDA_12: (2022, 5), _CUDA_13: (2025, 3)}
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
     """Return the causes that fit, the likeliest first; ``run`` is the run's run.json, or empty."""
-    causes = [*_driver(run), *_trace(run), *_old_nsys(capture), *_range(run)]
+    if run.get("gpu_error"):
+        return [f"this machine has no usable GPU: {run['gpu_error']}"]
+    causes = [*_trace(run), *_old_nsys(capture), *_range(run)]
     if not capture.has("api"):
         causes.append("the program made no CUDA call while it was recorded")
-        causes.append("or the work was in a process that nsys does not follow (a daemon, a container, another node)")
+        causes.append(
+            "the work was in a process that nsys does not follow (a daemon, a container, another node)"
+        )
     else:
         calls = capture.count("api")
         causes.append(f"the program made {calls:,} CUDA API calls, but launched no kernel and copied nothing")
     return causes
-
-
-def _driver(run: dict[str, Any]) -> list[str]:
-    error = run.get("gpu_error")
-    return [f"this machine has no usable GPU: {error}"] if error else []
 
 
 def _trace(run: dict[str, Any]) -> list[str]:
@@ -45,7 +44,9 @@ def _old_nsys(capture: Capture) -> list[str]:
     release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
     if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
         needed = ".".join(map(str, _FIRST_NSYS[cuda]))
-        said.append(f"nsys {info.exporter_version} is older than the driver's CUDA {info.cuda_version}: use {needed} or newer")
+        said.append(
+            f"nsys {info.exporter_version} is older than the driver's CUDA {info.cuda_version}: use {needed} or newer"
+        )
     return said
 
 

@@ -39,7 +39,7 @@ def summarise(capture: Capture, rounding: Rounding = "2025") -> Summary:
             tables.append((capture.report(name, rounding=rounding), top))
         except NotInCapture:
             continue
-    return Summary(shlex.join(capture.info.command), _origin(capture), trust(capture), tables)
+    return Summary(_command(capture), _origin(capture), trust(capture), tables)
 
 
 def trust(capture: Capture) -> list[str]:
@@ -48,13 +48,21 @@ def trust(capture: Capture) -> list[str]:
     lines += [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_DIAGNOSTICS_SHOWN]]
     graphs = capture.count("graph")
     if graphs:
-        lines.append(f"  {graphs:,} whole-graph executions hide their kernels from these tables (profile --graphs node)")
+        lines.append(
+            f"  {graphs:,} whole-graph executions hide their kernels from these tables (profile --graphs node)"
+        )
     return lines
 
 
 def has_gpu_work(capture: Capture) -> bool:
     """Whether anything ran on a GPU."""
     return any(capture.has(kind) for kind in ("kernel", "memcpy", "memset", "graph"))
+
+
+def _command(capture: Capture) -> str:
+    """The command line, its program by name alone: the folder of an interpreter tells nothing."""
+    program, *arguments = capture.info.command or ("",)
+    return shlex.join([program.rpartition("/")[2], *arguments]) if program else ""
 
 
 def _origin(capture: Capture) -> str:
@@ -75,7 +83,9 @@ def _gpus(capture: Capture) -> str:
         return "no GPU named"
     listed = " + ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)).removeprefix("1 × ")
     kinds = [kind for kind in ("kernel", "memcpy", "memset") if capture.has(kind)]
-    used = {int(device) for kind in kinds for device in np.unique(capture.columns(kind, "device_id")["device_id"])}
+    used = {
+        int(device) for kind in kinds for device in np.unique(capture.columns(kind, "device_id")["device_id"])
+    }
     return f"{len(used)} of {listed}" if 0 < len(used) < len(names) else listed
 
 
@@ -85,7 +95,10 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 
 def _seen(capture: Capture) -> list[str]:
     kernels = _count(capture.count("kernel"), "kernel") + _launch_note(capture)
-    copies, memsets = _count(capture.count("memcpy"), "copy", "copies"), _count(capture.count("memset"), "memset")
+    copies, memsets = (
+        _count(capture.count("memcpy"), "copy", "copies"),
+        _count(capture.count("memset"), "memset"),
+    )
     return [kernels, copies, memsets, _count(capture.count("api"), "API call")]
 
 

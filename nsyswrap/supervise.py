@@ -125,7 +125,9 @@ class Supervisor:
 
     def _members(self) -> list[int]:
         """Every living process of this run, nsys included, by the mark in its environment."""
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if self._mark in _read(path / "environ")]
+        return [
+            int(path.name) for path in Path("/proc").glob("[0-9]*") if self._mark in _read(path / "environ")
+        ]
 
     @staticmethod
     def _kill(pids: list[int]) -> None:

@@ -38,7 +38,12 @@ GPU_BY_VARIANT = Report(
         Column("launch_ns", "Launch API", Unit.NS, "CPU time in the launch calls"),
         Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
         Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
-        Column("copy_ns", "Copy Time", Unit.NS, "sum of their durations; with managed memory part of the kernel's"),
+        Column(
+            "copy_ns",
+            "Copy Time",
+            Unit.NS,
+            "sum of their durations; with managed memory part of the kernel's",
+        ),
     ),
     compute=_no_capture,
 )

@@ -35,7 +35,8 @@ them, and one without concurrent managed access refuses the prefetch.
 
 The script compiles the program, unless it did before, and replaces itself with
 it: under nsys the CUDA process has the process id of the script. Compile first
-with --build to keep the compiler out of the profile.
+with --build, and name what that printed with --built, to keep the compiler out
+of the profile.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.errors import NsyswrapError
@@ -51,7 +53,6 @@ from nsyswrap.scenario import kernels_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
@@ -70,6 +71,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--n", type=int, help="elements of each vector (default: 2^20)")
     parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
     parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
+    parser.add_argument(
+        "--built", type=Path, metavar="PROGRAM", help="run what --build printed: compile nothing"
+    )
     return parser
 
 
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compile the program and, unless only `--build` is asked for, become it."""
     options = make_parser().parse_args(arguments)
     try:
-        program = compile_cuda(kernels_dir() / "add.cu", arch=options.arch)
+        program = options.built or compile_cuda(kernels_dir() / "add.cu", arch=options.arch)
     except NsyswrapError as error:
         print("add:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
         return error.exit_code

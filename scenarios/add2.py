@@ -44,14 +44,15 @@ What to look for in nsyswrap's output:
 Tracing makes every launch slower: the samples of a run without nsys are the
 ones to quote. The last line on stdout is the result as JSON, times in
 microseconds. The extension is built before anything is measured, and only if
-it was not built before; --build does nothing else.
+it was not built before; --build does nothing else, and --built loads what that
+printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
+import importlib.util
 import json
 import os
 import statistics
@@ -145,6 +146,7 @@ def make_parser() -> argparse.ArgumentParser:
             help=f"{meaning} (default: %(default)s)",
         )
     parser.add_argument("--build", action="store_true", help="build the extension only, and print its path")
+    parser.add_argument("--built", metavar="LIBRARY", help="load what --build printed: build nothing")
     return parser
 
 
@@ -258,26 +260,42 @@ def build_name(
     return f"add2-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
 
 
-def import_torch() -> tuple[ModuleType, ModuleType]:
-    """Return torch and torch.utils.cpp_extension, once all they need here is known to be there."""
+def import_torch() -> ModuleType:
+    """Return torch, once it is known to see a GPU."""
     try:
         torch = importlib.import_module("torch")
-        cpp_extension = importlib.import_module("torch.utils.cpp_extension")
     except ImportError as error:
         raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
     if not torch.cuda.is_available():
         raise Unavailable(f"PyTorch {torch.__version__} finds no CUDA GPU")
+    return torch
+
+
+def load(library: str) -> ModuleType:
+    """Return the extension from the library that was built before."""
+    spec = importlib.util.spec_from_file_location("add2", library)
+    if spec is None or spec.loader is None:
+        raise Unavailable(f"{library} is no extension module")
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    return extension
+
+
+def import_builder() -> ModuleType:
+    """Return torch.utils.cpp_extension, once all it needs here is known to be there."""
+    cpp_extension = importlib.import_module("torch.utils.cpp_extension")
     # An environment that is used but not activated has its ninja beside its Python.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     if not cpp_extension.is_ninja_available():
         raise Unavailable("ninja was not found", PIP_INSTALL)
     if cpp_extension.CUDA_HOME is None:
         raise Unavailable("nvcc was not found", "install the CUDA toolkit, or set CUDA_HOME to its folder")
-    return torch, cpp_extension
+    return cpp_extension
 
 
-def build(torch: ModuleType, cpp_extension: ModuleType) -> ModuleType:
+def build(torch: ModuleType) -> ModuleType:
     """Return the extension, built in the user's cache folder unless it is there."""
+    cpp_extension = import_builder()
     capability: tuple[int, int] = torch.cuda.get_device_capability()
     # Without it PyTorch builds for every GPU it sees, and says so at length.
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
@@ -343,8 +361,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build the extension and, unless only `--build` is asked for, run the experiment."""
     options = make_parser().parse_args(arguments)
     try:
-        torch, cpp_extension = import_torch()
-        extension = build(torch, cpp_extension)
+        torch = import_torch()
+        extension = load(options.built) if options.built else build(torch)
     except NsyswrapError as error:
         print("add2:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
         return error.exit_code

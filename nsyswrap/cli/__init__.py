@@ -1,4 +1,4 @@
-"""The command line. One file per command: parse, call, print. Commands are imported when they are asked for."""
+"""The command line. One file per command: parse, call, print. A command is imported when asked for."""
 
 from __future__ import annotations
 

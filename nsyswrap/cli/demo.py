@@ -13,7 +13,9 @@ SCENARIOS = ("add", "add2")
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
+)
 def command(output: Path | None) -> None:
     """Run the scenarios `add` and `add2` and show their screens.
 

@@ -21,20 +21,45 @@ if TYPE_CHECKING:
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Run folder [nsyswrap-runs/<program>-<time>].")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run folder [nsyswrap-runs/<program>-<time>].",
+)
 @click.option("--force", is_flag=True, help="Replace the run that is in the folder.")
 @click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces.")
 @click.option("--no-stats", is_flag=True, help="Skip nsys' own tables: export only, for large runs.")
 @click.option("--um-faults", is_flag=True, help="Record unified-memory page faults (slows the program).")
-@click.option("--graphs", type=click.Choice(["graph", "node"]), help="Record CUDA graphs whole or node by node.")
-@click.option("--capture-range", metavar="RANGE", help="Record only inside `cudaProfilerApi` or `nvtx:NAME[@DOMAIN]`.")
+@click.option(
+    "--graphs", type=click.Choice(["graph", "node"]), help="Record CUDA graphs whole or node by node."
+)
+@click.option(
+    "--capture-range", metavar="RANGE", help="Record only inside `cudaProfilerApi` or `nvtx:NAME[@DOMAIN]`."
+)
 @click.option("--delay", type=click.FloatRange(min=0), metavar="S", help="Start recording after S seconds.")
-@click.option("--duration", type=click.FloatRange(min=0), metavar="S", help="Record S seconds, then end the program.")
-@click.option("--env", "variables", multiple=True, metavar="K=V", help="Set an environment variable; repeatable.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End the run after S seconds (exit 75).")
-@click.option("--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture, not for the GPU here.")
-@click.option("--nsys", "nsys_path", metavar="PATH", help="The nsys to use [$NSYSWRAP_NSYS, PATH, the usual places].")
-@click.option("--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Hand ARG to nsys as it is; repeatable.")
+@click.option(
+    "--duration", type=click.FloatRange(min=0), metavar="S", help="Record S seconds, then end the program."
+)
+@click.option(
+    "--env", "variables", multiple=True, metavar="K=V", help="Set an environment variable; repeatable."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="End the run after S seconds (exit 75).",
+)
+@click.option(
+    "--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture, not for the GPU here."
+)
+@click.option(
+    "--nsys", "nsys_path", metavar="PATH", help="The nsys to use [$NSYSWRAP_NSYS, PATH, the usual places]."
+)
+@click.option(
+    "--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Hand ARG to nsys as it is; repeatable."
+)
 @click.option("--keep-environment", is_flag=True, help="Leave the environment variables in the export.")
 @click.option("--discard-rep", is_flag=True, help="Delete the .nsys-rep: it cannot be redacted.")
 @click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
@@ -133,7 +158,9 @@ def _show(run: Run, options: dict[str, Any]) -> None:
         except CaptureError as error:
             note(f"nsyswrap: {error}")
         else:
-            tables = make(capture, options["reports"], look) if options["reports"] or options["csv_folder"] else []
+            tables = (
+                make(capture, options["reports"], look) if options["reports"] or options["csv_folder"] else []
+            )
             if options["reports"]:
                 click.echo(show_reports(tables, "text", look), nl=False)
             else:

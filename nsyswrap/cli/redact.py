@@ -12,8 +12,12 @@ from nsyswrap.errors import CheckFailed, UsageError
 
 @click.command()
 @click.argument("capture", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="OUT", help="The redacted copy to write.")
-@click.option("--check", is_flag=True, help="Only list what would leak, by kind, name and count; exit 1 if anything.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="OUT", help="The redacted copy to write."
+)
+@click.option(
+    "--check", is_flag=True, help="Only list what would leak, by kind, name and count; exit 1 if anything."
+)
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
     """Take environment, output and names out of a capture.
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, show_summary, write, write_csv
+from nsyswrap.cli.show import (
+    Look,
+    make,
+    note,
+    reporting_options,
+    show_reports,
+    show_summary,
+    write,
+    write_csv,
+)
 from nsyswrap.errors import NotInCapture, UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +27,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
 @reporting_options
-@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", help="How to print reports.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Print into FILE instead.")
-@click.option("--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "csv", "json"]),
+    default="text",
+    help="How to print reports.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Print into FILE instead."
+)
+@click.option(
+    "--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called."
+)
 @click.option(
     "--timeunit",
     "time_unit",
@@ -29,7 +48,10 @@ if TYPE_CHECKING:
     help="Unit of times; auto: what fits on a screen, ns in CSV. JSON is always in ns.",
 )
 @click.option(
-    "--rounding", type=click.Choice(["2025", "legacy"]), default="2025", help="Round as nsys 2025, or as nsys up to 2024."
+    "--rounding",
+    type=click.Choice(["2025", "legacy"]),
+    default="2025",
+    help="Round as nsys 2025, or as nsys up to 2024.",
 )
 def command(  # noqa: PLR0913 - one parameter an option
     *,

@@ -38,8 +38,16 @@ def list_scenarios() -> None:
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @click.option("--variant", "variants", multiple=True, metavar="V", help="Run this variant only; repeatable.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders.")
-@click.option("--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write the closing tables to DIR.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
+)
+@click.option(
+    "--csv",
+    "csv_folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the closing tables to DIR.",
+)
 @click.option("--force", is_flag=True, help="Replace the runs that are in the folder.")
 def run_scenario(  # noqa: PLR0913 - one parameter an option
     name: str,
@@ -68,23 +76,31 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
 
 
 def run_variants(
-    scenario: Scenario, variants: tuple[str, ...], folder: Path, arguments: tuple[str, ...] = (), *, force: bool = False
+    scenario: Scenario,
+    variants: tuple[str, ...],
+    folder: Path,
+    arguments: tuple[str, ...] = (),
+    *,
+    force: bool = False,
 ) -> Mapping[str, Run]:
     """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
     from nsyswrap import api  # noqa: PLC0415
     from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415
     from nsyswrap.scenario import ScenarioFailed  # noqa: PLC0415
 
-    specs = {variant: scenario.spec(variant, folder / variant, arguments, force=force) for variant in variants}
+    scenario.check(variants)
     note(f"{scenario.name}: building")
-    scenario.build()
+    built = scenario.build()
     runs: dict[str, Run] = {}
-    for variant, spec in specs.items():
+    for variant in variants:
         note(f"{scenario.name}: {variant}")
+        spec = scenario.spec(variant, built, folder / variant, arguments, force=force)
         runs[variant] = api.run(spec, on_progress=progress_line(), on_broken=warn_of_broken)
         status = runs[variant].status
         if status.exit_code:
-            error = ScenarioFailed(f"{scenario.name} {variant}: {status.message}", status.hint or f"see {spec.output}/")
+            error = ScenarioFailed(
+                f"{scenario.name} {variant}: {status.message}", status.hint or f"see {spec.output}/"
+            )
             error.exit_code = status.exit_code
             raise error
     return runs

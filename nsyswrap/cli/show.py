@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 100  # where there is no terminal to ask
 _OPTIONS = (
-    click.option("-r", "--report", "reports", multiple=True, metavar="NAME", help="Show this report; repeatable, or `all`."),
-    click.option("--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<report>.csv."),
+    click.option(
+        "-r",
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="NAME",
+        help="Show this report; repeatable, or `all`.",
+    ),
+    click.option(
+        "--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<report>.csv."
+    ),
     click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each table."),
 )
 
@@ -54,7 +63,11 @@ def note(message: str) -> None:
 def terminal() -> tuple[int, bool]:
     """Return the width to print at, and whether to use colour (a terminal, and no NO_COLOR)."""
     is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if is_terminal or "COLUMNS" in os.environ else _PIPE_WIDTH
+    width = (
+        shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
+        if is_terminal or "COLUMNS" in os.environ
+        else _PIPE_WIDTH
+    )
     return max(width, 40), is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -66,7 +79,9 @@ def show_summary(capture: Capture, look: Look, run: dict[str, Any]) -> None:
 
     width, color = terminal()
     summary = summarise(capture, look.rounding)
-    click.echo(screen.render(summary, width=width, color=color, top=look.top, time_unit=look.time_unit), nl=False)
+    click.echo(
+        screen.render(summary, width=width, color=color, top=look.top, time_unit=look.time_unit), nl=False
+    )
     if not has_gpu_work(capture):
         note(f"\nNo GPU work was recorded in {capture.path}. Likely causes:")
         for cause in no_gpu_work(capture, run):

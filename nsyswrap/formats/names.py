@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -21,9 +20,15 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
     shown = {name: shorten(text, width) for name, text in plain.items()}
     for _ in range(_ROUNDS):
         for group in _alike(shown):
-            parting = len(os.path.commonprefix([plain[name] for name in group]))
+            parting = _parting([plain[name] for name in group])
             shown.update({name: _from(plain[name], parting, width) for name in group})
     return [shown[name] for name in names]
+
+
+def _parting(texts: Sequence[str]) -> int:
+    """Return where different texts begin to differ."""
+    first, last = min(texts), max(texts)
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
 def _alike(shown: Mapping[str, str]) -> list[list[str]]:

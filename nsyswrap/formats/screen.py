@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 
 
 def render(
-    summary: Summary, *, width: int = 100, color: bool = False, top: int | None = None, time_unit: TimeUnit = "auto"
+    summary: Summary,
+    *,
+    width: int = 100,
+    color: bool = False,
+    top: int | None = None,
+    time_unit: TimeUnit = "auto",
 ) -> str:
     """Return the screen; ``top`` replaces the number of rows each table shows."""
     lines = [Text(shorten(printable(summary.command), width), style="bold")] if summary.command else []
     lines += wrapped(summary.origin, width, "")
     seen, *warnings = summary.trust
     lines += wrapped(seen, width, "green")
-    lines += [Text(printable(line)[: width - 1] + ("…" if len(line) > width else ""), "yellow") for line in warnings]
+    lines += [
+        Text(printable(line)[: width - 1] + ("…" if len(line) > width else ""), "yellow") for line in warnings
+    ]
     for table, rows in summary.tables:
         lines += [Text(""), *table_lines(table, width, top=top or rows, time_unit=time_unit)]
     return styled(lines, color=color)

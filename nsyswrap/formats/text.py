@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 # Columns left out where the width asks for it, the least telling first, by the end of their header.
-_FIRST_TO_GO = ("StdDev", "Min", "Max", "Category", "Avg", "TID", "DevId", "Med Size", "Med Time", "API Total", "QCount")
+_FIRST_TO_GO = (
+    "StdDev",
+    "Min",
+    "Max",
+    "Category",
+    "Avg",
+    "TID",
+    "DevId",
+    "Med Size",
+    "Med Time",
+    "API Total",
+    "QCount",
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -36,16 +48,23 @@ def render(
 ) -> dict[str, str]:
     """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
     return {
-        f"{table.report.name}.txt": styled(table_lines(table, width, top=top, time_unit=time_unit), color=color)
+        f"{table.report.name}.txt": styled(
+            table_lines(table, width, top=top, time_unit=time_unit), color=color
+        )
         for table in tables
     }
 
 
-def table_lines(table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto") -> list[Text]:
+def table_lines(
+    table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
+) -> list[Text]:
     """Return one table as lines: title, header, rows, and what was left out."""
     columns = table.report.columns
     rows = table.rows()[:top]
-    cells = [[_cell(v, column, time_unit) for v in values] for column, values in zip(columns, _turn(rows, columns), strict=True)]
+    cells = [
+        [_cell(v, column, time_unit) for v in values]
+        for column, values in zip(columns, _turn(rows, columns), strict=True)
+    ]
     shown = _fitting(columns, cells, width)
     room = _name_room(columns, cells, shown, width)
     laid = [_lay_out(columns[i], cells[i], room) for i in shown]
@@ -58,7 +77,9 @@ def table_lines(table: Table, width: int, *, top: int | None = None, time_unit: 
 def styled(lines: Sequence[Text], *, color: bool) -> str:
     """Return lines as text; without colour there is no escape sequence in it."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    console = Console(
+        file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
+    )
     for line in lines:
         console.print(line, soft_wrap=True)
     return out.getvalue()
@@ -66,7 +87,10 @@ def styled(lines: Sequence[Text], *, color: bool) -> str:
 
 def wrapped(text: str, width: int, style: str) -> list[Text]:
     """Wrap a sentence, indenting what continues."""
-    return [Text(line, style=style) for line in textwrap.wrap(printable(text), max(width, 20), subsequent_indent="  ")]
+    return [
+        Text(line, style=style)
+        for line in textwrap.wrap(printable(text), max(width, 20), subsequent_indent="  ")
+    ]
 
 
 def printable(text: str) -> str:
@@ -108,7 +132,10 @@ def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: i
 
     def needed() -> int:
         widths = [_width(columns[i], cells[i]) for i in shown]
-        texts = [min(w, _NAME_WIDTH) if columns[i].unit is Unit.TEXT else w for i, w in zip(shown, widths, strict=True)]
+        texts = [
+            min(w, _NAME_WIDTH) if columns[i].unit is Unit.TEXT else w
+            for i, w in zip(shown, widths, strict=True)
+        ]
         return sum(texts) + len(_GAP) * (len(shown) - 1)
 
     for ending in _FIRST_TO_GO:
@@ -119,7 +146,9 @@ def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: i
     return shown
 
 
-def _name_room(columns: Sequence[Column], cells: Sequence[Sequence[str]], shown: Sequence[int], width: int) -> int:
+def _name_room(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], shown: Sequence[int], width: int
+) -> int:
     """Characters a name may take: what the figures leave, shared by the long text columns."""
     texts = sorted(_width(columns[i], cells[i]) for i in shown if columns[i].unit is Unit.TEXT)
     figures = sum(_width(columns[i], cells[i]) for i in shown if columns[i].unit is not Unit.TEXT)

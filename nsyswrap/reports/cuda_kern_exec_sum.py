@@ -27,7 +27,9 @@ PHASES = (("total_", "T"), ("api_", "A"), ("queue_", "Q"), ("kernel_", "K"))
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per (process, thread, device, API function, kernel name)."""
     pairs = launches(capture)
-    kernel = {n: v[pairs.kernel] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()}
+    kernel = {
+        n: v[pairs.kernel] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()
+    }
     api = {n: v[pairs.api] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
     kernel_codes, kernel_names = name_codes(capture, "kernel")
     full_codes, full_names = name_codes(capture, "api")
@@ -70,7 +72,9 @@ REPORT = Report(
         Column("thread_id", "TID", Unit.ID, "thread that launched"),
         Column("device_id", "DevId", Unit.ID, "device the kernel ran on"),
         Column("count", "Count", Unit.COUNT, "number of executions"),
-        Column("queue_count", "QCount", Unit.COUNT, "executions that started after their launch call returned"),
+        Column(
+            "queue_count", "QCount", Unit.COUNT, "executions that started after their launch call returned"
+        ),
         *(column for prefix, header in PHASES for column in stat_columns(prefix, header)),
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
         Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name"),

@@ -56,7 +56,9 @@ REPORT = Report(
         Column("api_total_ns", "API Total", Unit.NS, "CPU time in the launch calls"),
         Column("api_med_ns", "API Med", Unit.NS, "median CPU time of one call"),
         Column("api_max_ns", "API Max", Unit.NS, "longest call"),
-        Column("queue_med_ns", "Queue Med", Unit.NS, "median wait from the call's return to the kernel's start"),
+        Column(
+            "queue_med_ns", "Queue Med", Unit.NS, "median wait from the call's return to the kernel's start"
+        ),
         Column("kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of one launch's kernels"),
         Column("kernel_total_ns", "Kernel Total", Unit.NS, "GPU time of the kernels"),
     ),

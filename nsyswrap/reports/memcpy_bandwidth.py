@@ -52,7 +52,10 @@ REPORT = Report(
         Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation"),
         Column("med_ns", "Med Time", Unit.NS, "median duration of one operation"),
         Column(
-            "bandwidth_bytes_per_s", "Bandwidth", Unit.BYTES_PER_S, "sum of bytes / sum of durations; 1 GB is 10^9"
+            "bandwidth_bytes_per_s",
+            "Bandwidth",
+            Unit.BYTES_PER_S,
+            "sum of bytes / sum of durations; 1 GB is 10^9",
         ),
     ),
     compute=compute,

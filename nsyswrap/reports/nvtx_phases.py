@@ -100,17 +100,24 @@ class _Inside:
 def _ranges(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], list[str | None]]:
     """Thread, start, end and name of every closed push/pop range, by start."""
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "text", "text_id")
-    rows = np.flatnonzero(np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] > events["start_ns"]))
+    rows = np.flatnonzero(
+        np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] > events["start_ns"])
+    )
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     plain = events["text"][rows].tolist()
     ids = events["text_id"][rows].tolist()
-    texts = [capture.text(i) or (text if isinstance(text, str) else None) for i, text in zip(ids, plain, strict=True)]
+    texts = [
+        capture.text(i) or (text if isinstance(text, str) else None)
+        for i, text in zip(ids, plain, strict=True)
+    ]
     return events["global_tid"][rows], events["start_ns"][rows], events["end_ns"][rows], texts
 
 
 def _synchronising(capture: Capture) -> NDArray[Any]:
     ids = capture.name_ids("api")
-    named = [i for i in np.unique(ids).tolist() if any(part in (capture.text(i) or "") for part in SYNCHRONISING)]
+    named = [
+        i for i in np.unique(ids).tolist() if any(part in (capture.text(i) or "") for part in SYNCHRONISING)
+    ]
     return np.isin(ids, named)
 
 
@@ -125,8 +132,12 @@ REPORT = Report(
         Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
         Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
         Column("api_med_ns", "API Med", Unit.NS, "median per instance: time in launch calls"),
-        Column("queue_med_ns", "Queue Med", Unit.NS, "median per instance: nsys' queue times of the launches"),
-        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median per instance: GPU time of the kernels launched"),
+        Column(
+            "queue_med_ns", "Queue Med", Unit.NS, "median per instance: nsys' queue times of the launches"
+        ),
+        Column(
+            "kernel_med_ns", "Kernel Med", Unit.NS, "median per instance: GPU time of the kernels launched"
+        ),
         Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
     ),
     compute=compute,
