@@ -94,7 +94,7 @@ class OutermostLaunches:
 
 
 def outermost_launches(capture: Capture) -> OutermostLaunches:
-    """Return launches with one API call each: of a runtime call and the driver call below it, the outer one."""
+    """Return launches with one call each: of a runtime call and the driver call below it, the outer one."""
     pairs = launches(capture)
     kernel = capture.columns("kernel", "start_ns", "end_ns", "global_pid")
     api = capture.columns("api", "start_ns", "end_ns")
@@ -105,11 +105,9 @@ def outermost_launches(capture: Capture) -> OutermostLaunches:
     # Per call its kernels, the earliest first.
     order = np.lexsort((kernel["start_ns"][kernels], calls, api["start_ns"][calls]))
     kernels, calls = kernels[order], calls[order]
-    starts = (
-        np.flatnonzero(np.concatenate(([True], calls[1:] != calls[:-1])))
-        if len(calls)
-        else np.empty(0, np.int64)
-    )
+    changes = np.ones(len(calls), dtype=bool)
+    changes[1:] = calls[1:] != calls[:-1]
+    starts = np.flatnonzero(changes)
     first_kernels, api_row = kernels[starts], calls[starts]
     durations = kernel["end_ns"][kernels] - kernel["start_ns"][kernels]
     return OutermostLaunches(

@@ -180,7 +180,7 @@ def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEA
                 said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", done.stdout + done.stderr)
                 raise DamagedCapture(
                     f"{report} cannot be exported: {said[-1].strip() if said else reason}",
-                    "an nsys older than the one that recorded it cannot read it: name a newer one with $NSYSWRAP_NSYS",
+                    "the nsys that reads has to be as new as the one that recorded: see $NSYSWRAP_NSYS",
                 )
             part.replace(target)
     except subprocess.TimeoutExpired:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.device import query
@@ -16,6 +15,7 @@ from nsyswrap.folder import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 FLAGS = ("-O3", "-lineinfo")
 
@@ -91,14 +91,15 @@ def architecture(nvcc: str, version: str) -> str:
     devices = query()
     if not devices.capabilities:
         raise Unavailable(
-            f"there is no GPU to compile for: {devices.error}", "name one with --arch, as in --arch sm_90"
+            f"there is no GPU to compile for: {devices.error}",
+            "name its kind with --arch, as in --arch sm_90",
         )
     capability = devices.capabilities[0]
     number = capability.replace(".", "")
     said = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=False).stdout
     if said and f"compute_{number}" not in said.split():
         raise Unavailable(
-            f"nvcc of CUDA {version} does not compile for the {devices.names[0]} (compute capability {capability})",
+            f"nvcc of CUDA {version} does not compile for {devices.names[0]} (capability {capability})",
             _release_advice(capability),
         )
     return f"sm_{number}"

@@ -55,7 +55,7 @@ def findings(path: Path) -> list[Finding]:
 
 
 def remove_environment(path: Path) -> None:
-    """Remove the environment from an export in place, and compact it: deleted rows leave their bytes behind."""
+    """Remove the environment in place, and compact the file: deleted rows leave their bytes behind."""
     with_export = Export(path)
     strings = _environment_strings(with_export)
     tables = set(with_export.tables)

@@ -150,7 +150,7 @@ def _duplicate(number: int) -> int:
 
 
 def _launcher_report(reader: int) -> _Started:
-    os.set_blocking(reader, False)  # noqa: FBT003 - positional only
+    os.set_blocking(reader, False)
     try:
         said = os.read(reader, _READ_BYTES)
     except BlockingIOError:  # somebody still holds the other end, and the launcher said nothing

@@ -23,7 +23,7 @@ from nsyswrap.program import Program
 from nsyswrap.run import RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _PACKAGE = Path(__file__).parent
 
@@ -159,7 +159,7 @@ def _lacks_nvcc() -> str:
     return ""
 
 
-_NEEDS = {
+_NEEDS: dict[str, Callable[[], str]] = {
     "torch": lambda: _lacks_module("torch"),
     "ninja": _lacks_ninja,
     "nvcc": _lacks_nvcc,

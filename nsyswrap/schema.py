@@ -7,9 +7,11 @@ the first one that the export has is read. Ids are 64-bit and may be negative.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FieldKind = Literal["int", "text", "string"]
 

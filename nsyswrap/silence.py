@@ -45,7 +45,7 @@ def _old_nsys(capture: Capture) -> list[str]:
     if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
         needed = ".".join(map(str, _FIRST_NSYS[cuda]))
         said.append(
-            f"nsys {info.exporter_version} is older than the driver's CUDA {info.cuda_version}: use {needed} or newer"
+            f"nsys {info.exporter_version} is too old for CUDA {info.cuda_version}: use {needed} or newer"
         )
     return said
 

@@ -49,7 +49,7 @@ def trust(capture: Capture) -> list[str]:
     graphs = capture.count("graph")
     if graphs:
         lines.append(
-            f"  {graphs:,} whole-graph executions hide their kernels from these tables (profile --graphs node)"
+            f"  {graphs:,} whole-graph executions hide their kernels here: profile with --graphs node"
         )
     return lines
 
@@ -81,7 +81,7 @@ def _gpus(capture: Capture) -> str:
     names = capture.info.gpus
     if not names:
         return "no GPU named"
-    listed = " + ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)).removeprefix("1 × ")
+    listed = " + ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)).removeprefix("1 x ")
     kinds = [kind for kind in ("kernel", "memcpy", "memset") if capture.has(kind)]
     used = {
         int(device) for kind in kinds for device in np.unique(capture.columns(kind, "device_id")["device_id"])

@@ -139,7 +139,7 @@ class Supervisor:
 
     @contextmanager
     def _signals_noted(self) -> Iterator[None]:
-        """Note the signals that would end us. Outside the main thread Python cannot, and the default stays."""
+        """Note the signals that would end us. Outside the main thread Python cannot: defaults stay."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

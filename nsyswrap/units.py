@@ -42,6 +42,9 @@ class Unit(Enum):
         return self is not Unit.TEXT
 
 
+_PLAIN = {Unit.PERCENT: "{:.1f}", Unit.RATIO: "{:.2f}", Unit.COUNT: "{:,}"}
+
+
 def round_tenth(value: float, rounding: Rounding) -> float:
     """Round half away from zero to one decimal, as the SQLite inside nsys does.
 
@@ -82,22 +85,14 @@ def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit)
 def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
     """Write one value for a person: three significant digits or so, with its unit."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
+        return "-"
     if not isinstance(value, (int, float)):
         return str(value)
     if unit is Unit.NS:
         return _scaled_time(value, time_unit)
-    if unit is Unit.BYTES:
-        return _scaled(value, "bytes")
-    if unit is Unit.BYTES_PER_S:
-        return _scaled(value, "bytes") + "/s"
-    if unit is Unit.PERCENT:
-        return f"{value:.1f}"
-    if unit is Unit.RATIO:
-        return f"{value:.2f}"
-    if unit is Unit.COUNT:
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-    return str(value)
+    if unit in (Unit.BYTES, Unit.BYTES_PER_S):
+        return _scaled(value, "bytes") + ("/s" if unit is Unit.BYTES_PER_S else "")
+    return _PLAIN.get(unit, "{}").format(value)
 
 
 def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
@@ -111,10 +106,8 @@ def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
 
 
 def _scaled(value: Number, kind: str) -> str:
-    for factor, label in _SCALES[kind]:
-        scaled = value / factor
-        if abs(scaled) >= 1 or factor == 1:
-            break
+    factor, label = next((s for s in _SCALES[kind] if abs(value) >= s[0]), _SCALES[kind][-1])
+    scaled = value / factor
     if float(scaled).is_integer() and factor == 1:
         return f"{scaled:.0f} {label}"
     digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0  # noqa: PLR2004

@@ -70,7 +70,10 @@ def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
 
 
 def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
-    """Put each timing a program printed (``range``, ``operator``, ``median_us``) beside nsys' phases of its range."""
+    """Put each timing a program printed beside nsys' phases of its NVTX range.
+
+    A timing has ``range``, ``operator`` and ``median_us``.
+    """
     rows: list[tuple[object, ...]] = []
     for variant, capture in captures.items():
         phases = capture.report("nvtx_phases")

@@ -119,7 +119,7 @@ def test_an_unknown_variant_is_a_usage_error(name: str) -> None:
 # scenarios/add.py
 
 
-class Executed(Exception):  # noqa: N818
+class Executed(Exception):
     """Stands for the process that os.execv would have replaced."""
 
 

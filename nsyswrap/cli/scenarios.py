@@ -82,7 +82,7 @@ def run_variants(
     arguments: tuple[str, ...] = (),
     *,
     force: bool = False,
-) -> Mapping[str, Run]:
+) -> dict[str, Run]:
     """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
     from nsyswrap import api  # noqa: PLC0415
     from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415

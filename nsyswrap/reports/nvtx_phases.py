@@ -7,7 +7,7 @@ Medians are over the range's instances. A launch counts in every range around it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,10 @@ SYNCHRONISING = ("Synchronize",)
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, in order of first appearance."""
-    thread, start, end, texts = _ranges(capture)
+    ranges, texts = _ranges(capture)
     codes, names = number_texts(np.arange(len(texts)), texts)
     api = capture.columns("api", "start_ns", "end_ns", "global_tid")
-    inside = _Inside(api["global_tid"], api["start_ns"], api["end_ns"], thread, start, end)
+    inside = _Inside(_Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
     launch = outermost_launches(capture) if capture.has("kernel") else None
     rows = len(api["start_ns"])
     sync = np.zeros(rows, np.int64)
@@ -53,7 +53,7 @@ def compute(capture: Capture) -> dict[str, Values]:
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
         "launches": grouped(codes, inside.sum(launched), len(names)).avg,
-        "range_med_ns": medians(end - start),
+        "range_med_ns": medians(ranges.end - ranges.start),
         "api_med_ns": medians(inside.sum(per_launch(launch.api_ns if launch else None))),
         "queue_med_ns": medians(inside.sum(queue)),
         "kernel_med_ns": medians(inside.sum(per_launch(launch.kernel_ns if launch else None))),
@@ -66,30 +66,28 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
+class _Spans(NamedTuple):
+    """Thread, start and end of calls or ranges."""
+
+    thread: NDArray[Any]
+    start: NDArray[Any]
+    end: NDArray[Any]
+
+
 class _Inside:
     """Sums per-call values over the calls a range's thread made inside the range."""
 
-    def __init__(
-        self,
-        call_thread: NDArray[Any],
-        call_start: NDArray[Any],
-        call_end: NDArray[Any],
-        thread: NDArray[Any],
-        start: NDArray[Any],
-        end: NDArray[Any],
-    ) -> None:
-        self._order = np.lexsort((call_start, call_thread))
+    def __init__(self, calls: _Spans, ranges: _Spans) -> None:
         # One sorted axis for (thread, time): the thread's number times a span no time reaches, plus the time.
-        threads, codes = np.unique(np.concatenate((call_thread, thread)), return_inverse=True)
-        times = np.concatenate((call_start, call_end, start, end))
+        _, codes = np.unique(np.concatenate((calls.thread, ranges.thread)), return_inverse=True)
+        times = np.concatenate((calls.start, calls.end, ranges.start, ranges.end))
         low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
-        if span * len(threads) > np.iinfo(np.int64).max:  # pragma: no cover - 292 years of threads
-            raise OverflowError
         offset = codes.astype(np.int64) * span - low
-        calls, ranges = offset[: len(call_thread)], offset[len(call_thread) :]
-        at_start = (calls + call_start)[self._order]
-        self._first = np.searchsorted(at_start, ranges + start, "left")
-        self._last = np.searchsorted(at_start, ranges + end, "right")
+        of_calls, of_ranges = offset[: len(calls.thread)], offset[len(calls.thread) :]
+        starts = of_calls + calls.start
+        self._order = np.argsort(starts, kind="stable")
+        self._first = np.searchsorted(starts[self._order], of_ranges + ranges.start, "left")
+        self._last = np.searchsorted(starts[self._order], of_ranges + ranges.end, "right")
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum per range, in the ranges' order."""
@@ -97,8 +95,8 @@ class _Inside:
         return running[self._last] - running[self._first]  # type: ignore[no-any-return]
 
 
-def _ranges(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], list[str | None]]:
-    """Thread, start, end and name of every closed push/pop range, by start."""
+def _ranges(capture: Capture) -> tuple[_Spans, list[str | None]]:
+    """Every closed push/pop range by start, and its name."""
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "text", "text_id")
     rows = np.flatnonzero(
         np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] > events["start_ns"])
@@ -110,7 +108,7 @@ def _ranges(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any],
         capture.text(i) or (text if isinstance(text, str) else None)
         for i, text in zip(ids, plain, strict=True)
     ]
-    return events["global_tid"][rows], events["start_ns"][rows], events["end_ns"][rows], texts
+    return _Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns"))), texts
 
 
 def _synchronising(capture: Capture) -> NDArray[Any]:
