@@ -50,6 +50,11 @@ class Scenario:
         return str(self.constants["__doc__"]).strip().partition("\n")[0]
 
     @property
+    def look_for(self) -> str:
+        """One sentence: what to see in the closing table."""
+        return str(self.constants["LOOK_FOR"])
+
+    @property
     def variants(self) -> tuple[str, ...]:
         """The variants, in the order they are run."""
         return tuple(self.constants["VARIANTS"])

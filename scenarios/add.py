@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
 VARIANT_OPTION = "--variant"
 NEEDS = ("nvcc", "gpu")
+LOOK_FOR = (
+    "kernel time falls from 1x1 to grid with the number of threads; what prefetch still takes off it "
+    "was the kernel waiting for its pages to migrate."
+)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -77,6 +77,10 @@ if TYPE_CHECKING:
 VARIANTS = ("both", "first", "second", "none")
 VARIANT_OPTION = "--sync"
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
+LOOK_FOR = (
+    "first and none never wait for the kernel, so Python times the launch alone; "
+    "both and second time the launch, the kernel and the wait for it."
+)
 
 SEED = 2
 PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"

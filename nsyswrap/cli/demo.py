@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_reports, show_summary
+from nsyswrap.cli.show import Look, note, show_reports, summary_text
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
-SCENARIOS = ("add", "add2")
+SCENARIOS = {"add": "grid", "add2": "both"}  # and the variant whose screen is shown
 
 
 @click.command()
@@ -21,58 +21,53 @@ def command(output: Path | None) -> None:
 
     Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
     """
+    from nsyswrap import scenario  # noqa: PLC0415
     from nsyswrap.folder import default_output  # noqa: PLC0415
 
     lacks = _lacks()
-    folders = {}
     if lacks:
-        click.echo(f"Recorded on a real GPU, not run here ({'; '.join(lacks)}):\n")
-        for name in SCENARIOS:
-            folders[name] = {variant: RECORDED / name / variant for variant in _variants(name)}
+        click.echo(f"Recorded on an NVIDIA H200, not run here: {'; '.join(lacks)}")
+        folders = {name: {v: RECORDED / name / v for v in scenario.find(name).variants} for name in SCENARIOS}
     else:
         base = output or default_output("demo")
-        click.echo("Run here and now:\n")
-        for name in SCENARIOS:
-            folders[name] = _run(name, base / name)
-        note(f"run folders {base}/\n")
+        click.echo("Run here and now.")
+        folders = {name: _run(name, base / name) for name in SCENARIOS}
+        note(f"run folders {base}/")
     for name, variants in folders.items():
         _show(name, variants)
 
 
 def _lacks() -> list[str]:
+    from nsyswrap import nsys_install, scenario  # noqa: PLC0415
     from nsyswrap.errors import Unavailable  # noqa: PLC0415
-    from nsyswrap.nsys_install import find  # noqa: PLC0415
-    from nsyswrap.scenario import find as scenario  # noqa: PLC0415
 
-    lacks = [lack for name in SCENARIOS for lack in scenario(name).lacks]
+    lacks = [lack for name in SCENARIOS for lack in scenario.find(name).lacks]
     try:
-        find()
+        nsys_install.find()
     except Unavailable as error:
         lacks.append(str(error))
     return list(dict.fromkeys(lacks))
 
 
-def _variants(name: str) -> tuple[str, ...]:
-    from nsyswrap.scenario import find  # noqa: PLC0415
-
-    return find(name).variants
-
-
 def _run(name: str, folder: Path) -> dict[str, Path]:
+    from nsyswrap import scenario  # noqa: PLC0415
     from nsyswrap.cli.scenarios import run_variants  # noqa: PLC0415
-    from nsyswrap.scenario import find  # noqa: PLC0415
 
-    scenario = find(name)
-    return {variant: run.folder for variant, run in run_variants(scenario, scenario.variants, folder).items()}
+    found = scenario.find(name)
+    return {variant: run.folder for variant, run in run_variants(found, found.variants, folder).items()}
 
 
 def _show(name: str, folders: dict[str, Path]) -> None:
     """Show the summary of one variant, then the table over all."""
+    from nsyswrap import scenario  # noqa: PLC0415
     from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.cli.scenarios import closing_tables  # noqa: PLC0415
 
-    variant = "grid" if "grid" in folders else "both"
-    click.echo(f"=== {name}, variant {variant}: nsyswrap report {folders[variant]}")
-    show_summary(open_capture(folders[variant]), Look(), {})
+    variant = SCENARIOS[name]
+    folder = folders[variant]
+    shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    click.echo(f"\n=== {name}, variant {variant}: nsyswrap report {shown}")
+    click.echo(summary_text(open_capture(folder), Look(), {}), nl=False)
     click.echo(f"\n=== {name}, all variants: nsyswrap scenarios run {name}")
-    click.echo(show_reports(closing_tables(folders), "text", Look()))
+    click.echo(show_reports(closing_tables(folders), "text", Look()), nl=False)
+    click.echo(f"Look for: {scenario.find(name).look_for}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, show_summary, write_csv
+from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, summary_text, write_csv
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _show(run: Run, options: dict[str, Any]) -> None:
             if options["reports"]:
                 click.echo(show_reports(tables, "text", look), nl=False)
             else:
-                show_summary(capture, look, RunFolder(run.folder).read_run())
+                click.echo(summary_text(capture, look, RunFolder(run.folder).read_run()), nl=False)
             if options["csv_folder"]:
                 write_csv(options["csv_folder"], tables, look)
     if run.status.message:

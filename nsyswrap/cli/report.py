@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from nsyswrap.cli.show import (
     note,
     reporting_options,
     show_reports,
-    show_summary,
+    summary_text,
     write,
     write_csv,
 )
@@ -73,23 +74,29 @@ def command(  # noqa: PLR0913 - one parameter an option
     from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.folder import RunFolder, newest_run  # noqa: PLC0415
 
-    look = Look(top, time_unit, rounding)
-    several = len(captures) > 1
-    if several and (csv_folder or output):
+    if len(captures) > 1 and (csv_folder or output):
         raise UsageError("--csv and -o take one capture", "run `nsyswrap report` once for each")
+    look = Look(top, time_unit, rounding)
+    if output:
+        look = replace(look, color=False)
     for path in captures or (newest_run(),):
         capture = open_capture(path, names=names)
-        if several:
-            click.echo(f"== {path}")
-        tables = make(capture, reports, look) if reports or csv_folder or form != "text" else []
+        as_tables = bool(reports) or form != "text"
+        tables = make(capture, reports, look) if as_tables or csv_folder else []
+        if (as_tables or csv_folder) and not tables:
+            raise NotInCapture(f"{path} holds nothing for the reports asked for")
         if csv_folder:
             write_csv(csv_folder, tables, look)
-        if output:
-            write(output, show_reports(tables or make(capture, reports, look), form, look))
-            note(f"wrote {output}")
-        elif tables and (reports or form != "text"):
-            click.echo(show_reports(tables, form, look), nl=False)
-        elif not (reports or csv_folder):
-            show_summary(capture, look, RunFolder(path).read_run())
-        if reports and not tables:
-            raise NotInCapture(f"{path} holds none of the reports asked for")
+        if as_tables:
+            _emit(show_reports(tables, form, look), output)
+        elif not csv_folder:
+            _emit(summary_text(capture, look, RunFolder(path).read_run()), output)
+
+
+def _emit(content: str, output: Path | None) -> None:
+    """Print, or write where -o says."""
+    if output is None:
+        click.echo(content, nl=False)
+        return
+    write(output, content)
+    note(f"wrote {output}")

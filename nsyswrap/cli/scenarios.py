@@ -70,6 +70,7 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     runs = run_variants(scenario, variants or scenario.variants, folder, arguments, force=force)
     tables = closing_tables({variant: run.folder for variant, run in runs.items()})
     click.echo(show_reports(tables, "text", Look()), nl=False)
+    click.echo(f"Look for: {scenario.look_for}")
     if csv_folder:
         write_csv(csv_folder, tables, Look())
     note(f"\nrun folders {folder}/\nlook closer nsyswrap report {folder}/{next(reversed(runs))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _PIPE_WIDTH = 100  # where there is no terminal to ask
+_LEAST_WIDTH = 40
 _OPTIONS = (
     click.option(
         "-r",
@@ -39,13 +40,25 @@ _OPTIONS = (
 )
 
 
+def _width() -> int:
+    """The terminal's width, or $COLUMNS; a pipe has none."""
+    return max(_LEAST_WIDTH, shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns)
+
+
+def _color() -> bool:
+    """Colour on a terminal only, and not where NO_COLOR asks for none."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 @dataclass(frozen=True)
 class Look:
-    """How to print: row limit, time unit, rounding era."""
+    """How to print: row limit, time unit, rounding era, and what the terminal is like."""
 
     top: int | None = None
     time_unit: TimeUnit = "auto"
     rounding: Rounding = "2025"
+    width: int = field(default_factory=_width)
+    color: bool = field(default_factory=_color)
 
 
 def reporting_options(function: Decorated) -> Decorated:
@@ -60,32 +73,18 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
-def terminal() -> tuple[int, bool]:
-    """Return the width to print at, and whether to use colour (a terminal, and no NO_COLOR)."""
-    is_terminal = sys.stdout.isatty()
-    width = (
-        shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
-        if is_terminal or "COLUMNS" in os.environ
-        else _PIPE_WIDTH
-    )
-    return max(width, 40), is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def show_summary(capture: Capture, look: Look, run: dict[str, Any]) -> None:
-    """Print the summary screen; where nothing ran on a GPU, say so and why."""
+def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
+    """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
     from nsyswrap.formats import screen  # noqa: PLC0415
     from nsyswrap.silence import no_gpu_work  # noqa: PLC0415
     from nsyswrap.summary import has_gpu_work, summarise  # noqa: PLC0415
 
-    width, color = terminal()
-    summary = summarise(capture, look.rounding)
-    click.echo(
-        screen.render(summary, width=width, color=color, top=look.top, time_unit=look.time_unit), nl=False
-    )
     if not has_gpu_work(capture):
         note(f"\nNo GPU work was recorded in {capture.path}. Likely causes:")
         for cause in no_gpu_work(capture, run):
             note(f"  - {cause}")
+    summary = summarise(capture, look.rounding)
+    return screen.render(summary, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit)
 
 
 def make(capture: Capture, names: Sequence[str], look: Look) -> list[Table]:
@@ -108,8 +107,9 @@ def show_reports(tables: Sequence[Table], form: str, look: Look) -> str:
     elif form == "json":
         files = json.render(tables)
     else:
-        width, color = terminal()
-        files = text.render(tables, width=width, color=color, top=look.top, time_unit=look.time_unit)
+        files = text.render(
+            tables, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit
+        )
     return "\n".join(files.values())
 
 

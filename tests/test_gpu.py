@@ -1,0 +1,127 @@
+"""The main job on a real GPU: programs in, screens and numbers out, equal to this machine's own nsys."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nsyswrap import device, nsys_install, open_capture
+from nsyswrap.formats import csv
+from nsyswrap.reports import NAMES, find
+
+ROOT = Path(__file__).parent.parent
+PARITY = [name for name in NAMES if find(name).layer == "parity"]
+NO_GPU = device.query().error
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.nsys,
+    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+]
+
+
+def nsyswrap(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nsyswrap", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+    )
+
+
+def same_as_nsys(export: Path) -> int:
+    """Compare every parity report with `nsys stats`; return how many there were."""
+    capture, compared = open_capture(export), 0
+    for name in PARITY:
+        command = [
+            nsys_install.find()[0].path,
+            "stats",
+            "-q",
+            "--format=csv",
+            f"--report={name}",
+            str(export),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip("\n")
+        if "," in said:
+            assert csv.render([capture.report(name)])[f"{name}.csv"] == said + "\n"
+            compared += 1
+    return compared
+
+
+@pytest.fixture(scope="module")
+def add_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("add") / "run"
+    done = nsyswrap("profile", "-o", folder, ROOT / "kernels" / "add.cu", "grid", "--n", "65536")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Max error: 0\n")
+    assert "\nCUDA GPU Summary" in done.stdout
+    return folder
+
+
+def test_a_cu_file_is_compiled_profiled_and_reported(add_run: Path) -> None:
+    run = json.loads((add_run / "run.json").read_text())
+    assert run["gpus"][0].startswith("NVIDIA")
+    assert run["driver"]
+    assert "cuda_gpu_kern_sum" in (add_run / "nsys-stats.txt").read_text()
+    frame = open_capture(add_run).events("kernel")
+    assert frame["name"].tolist() == ["add(unsigned long, const float *, float *)"]
+    assert (frame["duration_ns"] > 0).all()
+
+
+def test_its_numbers_are_nsys_numbers(add_run: Path) -> None:
+    assert same_as_nsys(add_run / "report.sqlite") == len(PARITY)
+
+
+def test_a_failing_cuda_program_keeps_its_code_and_its_report(tmp_path: Path) -> None:
+    source = tmp_path / "fails.cu"
+    source.write_text(
+        "#include <cstdlib>\n__global__ void k() {}\n"
+        "int main() { k<<<1, 1>>>(); cudaDeviceSynchronize(); std::exit(3); }\n"
+    )
+    done = nsyswrap("profile", "-o", tmp_path / "run", source)
+    assert done.returncode == 3
+    assert open_capture(tmp_path / "run").count("kernel") == 1
+
+
+def test_nothing_on_the_gpu_is_said_plainly(tmp_path: Path) -> None:
+    done = nsyswrap("profile", "-o", tmp_path / "run", "-m", "timeit", "-n", "1", "pass")
+    assert done.returncode == 0
+    assert "No GPU work was recorded" in done.stderr
+    assert "made no CUDA call" in done.stderr
+
+
+@pytest.mark.parametrize(("scenario", "table"), [("add", "gpu_by_variant"), ("add2", "timing_by_variant")])
+def test_a_scenario_checks_itself_and_closes_with_its_table(
+    tmp_path: Path, scenario: str, table: str
+) -> None:
+    done = nsyswrap("scenarios", "run", scenario, "-o", tmp_path / "runs", "--csv", tmp_path / "csv")
+    assert done.returncode == 0, done.stderr
+    variants = sorted(folder.name for folder in (tmp_path / "runs").iterdir())
+    rows = (tmp_path / "csv" / f"{table}.csv").read_text().splitlines()[1:]
+    assert sorted({row.split(",")[0] for row in rows}) == variants
+    for variant in variants:
+        assert same_as_nsys(tmp_path / "runs" / variant / "report.sqlite") == len(PARITY)
+
+
+def test_an_unsynchronised_clock_misses_the_kernel(tmp_path: Path) -> None:
+    """With 2^26 elements the kernel takes far longer than its launch: only waiting sees it."""
+    arguments = ("--variant", "both", "--variant", "none", "-o", tmp_path / "runs", "--csv", tmp_path / "csv")
+    done = nsyswrap("scenarios", "run", "add2", *arguments, "--", "--n", str(1 << 26))
+    assert done.returncode == 0, done.stderr
+    header, *lines = (tmp_path / "csv" / "timing_by_variant.csv").read_text().splitlines()
+    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    for row in rows:
+        waits = float(row["python_med_ns"]) > float(row["kernel_med_ns"])
+        assert waits == (row["variant"] == "both")
+
+
+def test_the_demo_runs_here(tmp_path: Path) -> None:
+    done = nsyswrap("demo", "-o", tmp_path / "demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Run here and now:\n")
