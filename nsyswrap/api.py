@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from nsyswrap import nsys, redact
 from nsyswrap.capture import Capture, open_capture
-from nsyswrap.folder import EXPORT, REPORT, default_output
+from nsyswrap.folder import EXPORT, REPORT
 from nsyswrap.program import resolve
-from nsyswrap.run import RunSpec, execute
+from nsyswrap.run import RunSpec, claim_output, execute
+from nsyswrap.supervise import signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,7 @@ class Run:
 
 
 def profile(  # noqa: PLR0913 - the options of one run
-    command: Sequence[str],
+    command: str | Sequence[str],
     *,
     output: str | Path | None = None,
     module: bool = False,
@@ -56,12 +57,13 @@ def profile(  # noqa: PLR0913 - the options of one run
 ) -> Run:
     """Run ``command`` (a script, a .cu file, an executable, or a module with ``module``) under nsys.
 
-    Times are in seconds. A program that fails, a timeout and a failing nsys are told by ``Run.status``;
-    what keeps the run from starting (no program, no nsys, ``output`` taken) is raised as NsyswrapError.
+    A string is a program without arguments. Times are in seconds. A program that fails, a timeout and a
+    failing nsys are told by ``Run.status``; what keeps the run from starting (no program, no nsys,
+    ``output`` taken) is raised as NsyswrapError.
     """
     options = nsys.Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
-    program = resolve(command, module=module, arch=arch)
-    folder = Path(output) if output else default_output(program.name)
+    program = resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
+    folder = Path(output) if output else claim_output(program, nsys_path)
     spec = RunSpec(program, folder, options, nsys_path, env or {}, timeout, force)
     return run(spec, keep_environment=keep_environment, discard_rep=discard_rep)
 
@@ -78,7 +80,8 @@ def run(
     status = execute(spec, on_progress, on_broken)
     export = spec.output / EXPORT
     if not keep_environment and not nsys.check_export(export):
-        redact.remove_environment(export)
+        with signals_noted():  # an interruption would leave the environment where it is
+            redact.remove_environment(export)
     if discard_rep:
         (spec.output / REPORT).unlink(missing_ok=True)
     return Run(spec.output, status)

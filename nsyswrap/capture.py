@@ -13,7 +13,7 @@ import numpy as np
 
 from nsyswrap import nsys, schema
 from nsyswrap.errors import NotACapture, NotInCapture
-from nsyswrap.folder import EXPORT, LAUNCHER, STATUS, RunFolder
+from nsyswrap.folder import EXPORT, LAUNCHER, REPORT, STATUS, RunFolder
 from nsyswrap.reader import NULL, Export
 
 if TYPE_CHECKING:
@@ -52,9 +52,13 @@ class Diagnostic:
 class Capture:
     """One export, read-only. ``names`` picks how kernels are called, as nsys' ``:base`` and ``:mangled``."""
 
-    def __init__(self, path: Path, names: KernelNames = "full") -> None:
-        """Open the SQLite export at ``path``; raises CaptureError with what is wrong with it."""
+    def __init__(self, path: Path, names: KernelNames = "full", source: Path | None = None) -> None:
+        """Open the SQLite export at ``path``; ``source`` is what it came from, and what messages name.
+
+        Raises CaptureError with what is wrong with it.
+        """
         self.path = path
+        self.source = source or path
         self.names: KernelNames = names
         self._export = Export(path)
 
@@ -75,7 +79,7 @@ class Capture:
         present = self._export.tables.get(events.table)
         if present is None:
             raise NotInCapture(
-                f"{self.path}: no {events.title} in this capture", f"collect with {events.collect}"
+                f"{self.source}: no {events.title} in this capture", f"collect with {events.collect}"
             )
         found = {field: self._column(events, field, present) for field in fields}
         arrays = self._export.columns(
@@ -173,7 +177,7 @@ class Capture:
         name = next((column for column in spec.columns if column in present), None)
         if name is None and spec.required:
             raise NotInCapture(
-                f"{self.path}: {events.table} has no column {spec.columns[0]}: the file was trimmed",
+                f"{self.source}: {events.table} has no column {spec.columns[0]}: the file was trimmed",
                 "export the .nsys-rep again with `nsys export`",
             )
         return name
@@ -198,9 +202,9 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder."""
     path = Path(path)
     if path.is_dir():
-        return Capture(_export_of(path), names)
+        return Capture(_export_of(path), names, path)
     if path.suffix in (".nsys-rep", ".qdrep"):
-        return Capture(nsys.cached_export(path), names)
+        return Capture(nsys.cached_export(path), names, path)
     return Capture(path, names)
 
 
@@ -215,6 +219,8 @@ def _export_of(folder: Path) -> Path:
     export = folder / EXPORT
     if export.exists():
         return export
+    if (folder / REPORT).exists():
+        return nsys.cached_export(folder / REPORT)
     if (folder / STATUS).exists():
         status = RunFolder(folder).read_status()
         raise NotACapture(

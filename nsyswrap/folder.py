@@ -59,6 +59,7 @@ class RunFolder:
                 raise OutputError(f"{self.path} exists and is not empty", "give another --output, or --force")
             for name in FILES:
                 (self.path / name).unlink(missing_ok=True)
+            (self.path / RUN).touch(exist_ok=False)  # of two runs started together one gets the folder
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
 
@@ -101,6 +102,19 @@ def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     return next(path for path in taken if not path.exists())
 
 
+def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
+    """Make and return the folder of ``default_output``: of runs started together each gets its own."""
+    while True:
+        path = default_output(program, base)
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:  # another run was quicker
+            continue
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        return path
+
+
 def newest_run(base: Path = DEFAULT_BASE) -> Path:
     """Return the run folder under ``base`` (or one below, as scenarios make them) that ended last."""
     ended = [status.parent for pattern in ("*", "*/*") for status in base.glob(f"{pattern}/{STATUS}")]
@@ -114,7 +128,10 @@ def newest_run(base: Path = DEFAULT_BASE) -> Path:
 
 def cache_dir(*names: str) -> Path:
     """Create and return a folder in the user's cache: ``$XDG_CACHE_HOME`` or ``~/.cache``, then nsyswrap."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # a user without a name, in a container
+        raise OutputError(f"there is no place for a cache: {error}", "set HOME or XDG_CACHE_HOME") from None
     path = base.joinpath("nsyswrap", *names)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,9 @@ def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
             frame["duration_ns"] = _values(
                 np.where(open_ended, NULL, columns["end_ns"] - columns["start_ns"])
             )
+    if "text_id" in frame:  # NVTX: a registered string, or the text itself
+        registered, plain = frame.pop("text_id"), frame.pop("text")
+        frame["name"] = np.where(registered == None, plain, registered)  # noqa: E711 - of each element
     frame.update(_short_ids(columns))
     return pd.DataFrame(frame)
 

@@ -38,17 +38,20 @@ def launches(capture: Capture) -> Launches:
     kernel = capture.columns("kernel", "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
     known = not (kernel["global_pid"] == NULL).all()
-    keys = _keys(
-        (
-            kernel["global_pid"] if known else np.zeros_like(kernel["correlation_id"]),
-            kernel["correlation_id"],
-        ),
-        (
-            api["global_tid"] & PROCESS_MASK if known else np.zeros_like(api["correlation_id"]),
-            api["correlation_id"],
-        ),
+    left = (
+        kernel["global_pid"] if known else np.zeros_like(kernel["correlation_id"]),
+        kernel["correlation_id"],
     )
-    return _match(*keys)
+    right = (
+        api["global_tid"] & PROCESS_MASK if known else np.zeros_like(api["correlation_id"]),
+        api["correlation_id"],
+    )
+    return _match(*_keys(left, right), _known(*left), _known(*right))
+
+
+def _known(processes: NDArray[Any], correlations: NDArray[Any]) -> NDArray[Any]:
+    """Mark the rows that can match: as in SQL, what is missing equals nothing."""
+    return (processes != NULL) & (correlations != NULL)  # type: ignore[no-any-return]
 
 
 def _keys(
@@ -67,11 +70,14 @@ def _keys(
     return keys[: len(left[0])], keys[len(left[0]) :]
 
 
-def _match(kernel_keys: NDArray[Any], api_keys: NDArray[Any]) -> Launches:
-    order = np.argsort(api_keys, kind="stable")
+def _match(
+    kernel_keys: NDArray[Any], api_keys: NDArray[Any], kernel_known: NDArray[Any], api_known: NDArray[Any]
+) -> Launches:
+    rows = np.flatnonzero(api_known)
+    order = rows[np.argsort(api_keys[rows], kind="stable")]
     ordered = api_keys[order]
     first = np.searchsorted(ordered, kernel_keys, "left")
-    matches = np.searchsorted(ordered, kernel_keys, "right") - first
+    matches = np.where(kernel_known, np.searchsorted(ordered, kernel_keys, "right") - first, 0)
     kernel = np.repeat(np.arange(len(kernel_keys)), matches)
     within = np.arange(len(kernel)) - np.repeat(np.cumsum(matches) - matches, matches)
     return Launches(kernel, order[np.repeat(first, matches) + within], int((matches == 0).sum()))
@@ -96,7 +102,7 @@ class OutermostLaunches:
 def outermost_launches(capture: Capture) -> OutermostLaunches:
     """Return launches with one call each: of a runtime call and the driver call below it, the outer one."""
     pairs = launches(capture)
-    kernel = capture.columns("kernel", "start_ns", "end_ns", "global_pid")
+    kernel = capture.columns("kernel", "start_ns", "end_ns", "global_pid", "name")
     api = capture.columns("api", "start_ns", "end_ns")
     # Per kernel the call that started first; pairs are already in kernel order.
     by_call = np.lexsort((-api["end_ns"][pairs.api], api["start_ns"][pairs.api], pairs.kernel))
@@ -115,7 +121,7 @@ def outermost_launches(capture: Capture) -> OutermostLaunches:
         api_ns=api["end_ns"][api_row] - api["start_ns"][api_row],
         queue_ns=kernel["start_ns"][first_kernels] - api["end_ns"][api_row],
         kernel_ns=np.add.reduceat(durations, starts) if len(starts) else durations,
-        is_first=_first_of(capture.name_ids("kernel")[first_kernels], kernel["global_pid"][first_kernels]),
+        is_first=_first_of(kernel["name"][first_kernels], kernel["global_pid"][first_kernels]),
     )
 
 

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
+_UNUSABLE = (
+    '%&"'  # in the path of a report nsys replaces the first (more than once) and trips over the others
+)
+_TERMINATED = 143  # what nsys returns when it ended the program and that died of it
+RANGE_STARTED = "Capture range started in the application"
+_RANGE_ENDED = "Capture range ended in the application"
 
 # What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (
@@ -34,6 +41,11 @@ _FAULTS = (
         r"Failed to probe the process",
         "nsys could not start the program",
         "is TMPDIR writable, with room left?",
+    ),
+    (
+        r"temp_directory_path",
+        "nsys finds no folder for its temporary files",
+        "is TMPDIR a folder that can be written?",
     ),
     (r"unrecogni[sz]ed option '[^']*'", "this nsys says: {}", "see `nsys profile --help` and --nsys-arg"),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
@@ -64,6 +76,19 @@ class Options:
         """Whether nsys was asked for something that ends the program before its own end."""
         asked = self.duration is not None or self.capture_range is not None
         return asked or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
+
+    def ended_program(self, code: int, log: str, recorded: float) -> bool:
+        """Whether nsys ended the program because it was asked to.
+
+        It returned ``code``, said ``log`` and recorded for ``recorded`` seconds. A program that catches the
+        signal ends with a code of its own, so ``code`` alone does not tell.
+        """
+        if self.duration is not None and recorded >= self.duration:
+            return True
+        runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
+        if self.capture_range is not None and _RANGE_ENDED in log and not runs_on:
+            return True
+        return code == _TERMINATED and self.may_end_program
 
     @property
     def program_outlives_nsys(self) -> bool:
@@ -97,6 +122,16 @@ def _range_argv(capture_range: str | None) -> list[str]:
         unregistered = "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"
         return ["--capture-range=nvtx", f"--nvtx-capture={name}", unregistered]
     return [f"--capture-range={capture_range}"]
+
+
+def check_output(folder: Path) -> None:
+    """Raise OutputError for a path where nsys would record and then fail to write the report."""
+    found = [character for character in _UNUSABLE if character in str(folder.absolute())]
+    if found:
+        raise OutputError(
+            f"nsys cannot write into a folder with {' and '.join(found)} in its path: {folder.absolute()}",
+            "give another --output",
+        )
 
 
 def progress(log_tail: str) -> str:
@@ -135,14 +170,11 @@ def check_export(path: Path) -> str:
         return "there is none"
     size = path.stat().st_size
     try:
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-        try:
+        with _open(path) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             pages = (
                 db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
             )
-        finally:
-            db.close()
     except sqlite3.DatabaseError as error:
         return f"SQLite cannot read it: {error}"
     if size < pages:
@@ -150,6 +182,20 @@ def check_export(path: Path) -> str:
     if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
         return "it is a stub: the export did not come to its end"
     return ""
+
+
+def recorded_s(path: Path) -> float:
+    """Return for how many seconds a complete export was recorded; 0 where it does not say."""
+    try:
+        with _open(path) as db:
+            found = db.execute("SELECT max(duration) FROM ANALYSIS_DETAILS").fetchone()[0]
+    except sqlite3.DatabaseError:
+        return 0
+    return float(found or 0) / 1e9
+
+
+def _open(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
 
 
 def cached_export(report: Path) -> Path:

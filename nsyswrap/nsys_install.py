@@ -2,7 +2,7 @@
 
 An nsys can record and then leave no report: it needs its importer in a ``host-linux-*`` folder beside the
 real ``target-linux-*`` one, and the importer's libraries. So candidates are judged by their files, not by
-what they say; the verdict is cached until the files change.
+what they say; that one works is remembered until its files change.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PLACES = (
     "/opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
     "/usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
 )
+DEBIAN_HOST = Path("/usr/lib/nsight-systems")  # where Debian puts the half that makes reports
 _ELF = b"\x7fELF"
 _TIMEOUT_S = 20
 
@@ -99,15 +100,17 @@ def candidates() -> Iterator[Path]:
 
 
 def judge(path: Path) -> Nsys:
-    """Say whether this nsys can work, from its files; cached until one of them changes."""
+    """Say whether this nsys can work, from its files; that it can is remembered until one of them changes."""
     real = path.resolve()
     key = f"{real} {' '.join(str(p.stat().st_mtime_ns) for p in (real, *_parts(real)))}"
     store = _cache_file()
     verdicts = _read_verdicts(store)
-    if key not in verdicts:
-        verdicts[key] = asdict(_examine(path, real))
-        _write_verdicts(store, verdicts)
-    return Nsys(**{**verdicts[key], "path": str(path)})
+    if key in verdicts:
+        return Nsys(**{**verdicts[key], "path": str(path)})
+    nsys = _examine(path, real)
+    if not nsys.fault:  # a cure (a library installed) need not change any of these files
+        _write_verdicts(store, {**verdicts, key: asdict(nsys)})
+    return nsys
 
 
 def _examine(path: Path, real: Path) -> Nsys:
@@ -137,7 +140,7 @@ def _missing_host(target: Path) -> tuple[str, str]:
     name = target.name.replace("target-", "host-")
     fault = f"it records but cannot make a report: no {name} folder with QdstrmImporter beside {target}"
     elsewhere = [
-        *Path("/usr/lib/nsight-systems").glob("host-linux-*"),
+        *DEBIAN_HOST.glob("host-linux-*"),
         *target.parent.glob("linux-desktop-*"),
     ]
     if not elsewhere:
@@ -205,10 +208,10 @@ def _cache_file() -> Path | None:
 
 def _read_verdicts(store: Path | None) -> dict[str, dict[str, str]]:
     try:
-        verdicts: dict[str, dict[str, str]] = json.loads(store.read_text(encoding="utf-8")) if store else {}
+        verdicts = json.loads(store.read_text(encoding="utf-8")) if store else {}
     except (OSError, ValueError):
         return {}
-    return verdicts
+    return verdicts if isinstance(verdicts, dict) else {}
 
 
 def _write_verdicts(store: Path | None, verdicts: dict[str, dict[str, str]]) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 from nsyswrap.device import query
-from nsyswrap.errors import NsyswrapError, Unavailable, UsageError
+from nsyswrap.errors import NsyswrapError, Unavailable
 from nsyswrap.folder import cache_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 FLAGS = ("-O3", "-lineinfo")
 
@@ -50,19 +48,20 @@ class CompileFailed(NsyswrapError):
     """nvcc refused the source; its own words have gone to stderr."""
 
 
-def compile_cuda(source: Path, *, arch: str | None = None, include: Sequence[Path] = ()) -> Path:
+def compile_cuda(source: Path, *, arch: str | None = None) -> Path:
     """Return an executable of ``source`` for the GPU that is there, or for ``arch`` (``sm_90``).
 
-    Built once per content of the source and of the ``include`` folders, nvcc and architecture, in the
-    user's cache folder. Raises Unavailable without nvcc, without a GPU to ask, or for a capability this
-    nvcc does not compile for.
+    Built once per content of the source and of all it includes, nvcc and architecture, in the user's cache
+    folder. Raises Unavailable without nvcc, without a GPU to ask, or for a capability this nvcc does not
+    compile for; CompileFailed with nvcc's own words.
     """
     nvcc = find_nvcc()
     version = nvcc_version(nvcc)
     arch = arch or architecture(nvcc, version)
-    target = cache_dir("builds", _digest(source, include, version, arch)) / source.stem
-    if not target.exists():
-        _build(nvcc, source, arch, include, target)
+    key = hashlib.sha256(f"{source.resolve()} {version} {arch} {FLAGS}".encode()).hexdigest()[:24]
+    target = cache_dir("builds", key) / source.stem
+    if not (target.exists() and _is_current(target)):
+        _build(nvcc, source, arch, target)
     return target
 
 
@@ -112,32 +111,37 @@ def _release_advice(capability: str) -> str:
     return f"use CUDA {first} to {last}" if last else f"use CUDA {first} or newer"
 
 
-def _digest(source: Path, include: Sequence[Path], version: str, arch: str) -> str:
-    digest = hashlib.sha256(f"{version} {arch} {FLAGS}".encode())
-    files = [source, *(path for folder in include for path in sorted(folder.rglob("*")) if path.is_file())]
-    for path in files:
-        try:
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from None
-    return digest.hexdigest()[:24]
+def _build(nvcc: str, source: Path, arch: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        part, makefile = Path(work) / target.name, Path(work) / "makefile"
+        command = [nvcc, *FLAGS, f"-arch={arch}", "-MD", "-MF", str(makefile), "-o", str(part), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).rstrip()
+            raise CompileFailed(f"nvcc could not compile {source}:\n{said}", " ".join(command))
+        contents = {str(path): _digest(path) for path in _dependencies(makefile)}
+        part.replace(target)
+    _contents_file(target).write_text(json.dumps(contents), encoding="utf-8")
 
 
-def _build(nvcc: str, source: Path, arch: str, include: Sequence[Path], target: Path) -> None:
-    part = target.with_name(f"{target.name}.{os.getpid()}")
-    # the source's own folder is searched first, as any compiler does; -I is for the rest
-    command = [
-        nvcc,
-        *FLAGS,
-        f"-arch={arch}",
-        *(f"-I{folder}" for folder in include),
-        "-o",
-        str(part),
-        str(source),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileFailed(
-            f"nvcc could not compile {source}:\n{(done.stderr or done.stdout).rstrip()}", " ".join(command)
-        )
-    part.replace(target)
+def _is_current(target: Path) -> bool:
+    """Whether the source and everything it included are as they were when ``target`` was built."""
+    try:
+        contents: dict[str, str] = json.loads(_contents_file(target).read_text(encoding="utf-8"))
+        return all(_digest(Path(path)) == digest for path, digest in contents.items())
+    except (OSError, ValueError):
+        return False
+
+
+def _contents_file(target: Path) -> Path:
+    return target.with_name("contents.json")
+
+
+def _dependencies(makefile: Path) -> list[Path]:
+    """Read the files a make rule names, as nvcc writes it."""
+    files = makefile.read_text(encoding="utf-8").partition(" : ")[2].replace("\\\n", " ")
+    return [Path(file.replace("\\ ", " ")).resolve() for file in re.split(r"(?<!\\)\s+", files) if file]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

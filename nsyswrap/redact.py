@@ -1,8 +1,8 @@
 """Taking secrets out of an export: what a capture holds beside its events, and how each is removed.
 
 nsys keeps the profiled program's whole environment in three tables (in StringIds that of every process of
-the machine), the program's output, user and host names, and the names of all other processes. Events and
-their strings are never touched, so every report of a redacted copy is the same. The command line of the
+the machine), the program's output (twice), user and host names, and the names of all other processes. Events
+and their names are never touched, so every report of a redacted copy is the same. The command line of the
 program stays. A .nsys-rep cannot be redacted: its format is nsys' own.
 """
 
@@ -21,7 +21,7 @@ from nsyswrap.reader import Export
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# An environment is one or more NUL-separated NAME=value.
+# An environment is one or more NUL-separated NAME=value; a process may have written its title over some.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=", re.ASCII)
 _PERSONAL_KEYS = re.compile(
     r"(?i)(^|:|_)(host|hostname|user|user_?name|device_display_name|working_dir)$|_PATH(_ABS)?$"
@@ -32,6 +32,8 @@ _ENVIRONMENT_ROWS = (
     (schema.CAPTURE_METADATA, "name LIKE '%ENVIRONMENT_VARIABLE%'"),
     (schema.SYSTEM_ENV, "name LIKE '%Environment'"),
 )
+_OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")  # from 2024.5 nsys keeps the output in both
+_DIAGNOSTICS = schema.EVENTS["diagnostic"].table
 _REMOVED = "redacted"
 
 
@@ -73,12 +75,13 @@ def remove_environment(path: Path) -> None:
 
 def redact(source: Path, target: Path) -> None:
     """Write a copy of ``source`` without what ``findings`` lists, compacted."""
-    export = Export(source)
-    strings = _environment_strings(export)
     if target.exists():
         raise OutputError(f"{target} exists", "give another -o, or remove it first")
+    export = Export(source)
     part = target.with_name(f".{target.name}.part")
     try:
+        strings = _environment_strings(export)
+        part.write_bytes(b"")  # SQLite would not say why it cannot
         _copy(source, part)
         db = _writable(part)
         try:
@@ -93,11 +96,14 @@ def redact(source: Path, target: Path) -> None:
         part.replace(target)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}") from None
+    except sqlite3.OperationalError as error:
+        raise OutputError(f"cannot write {target}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise DamagedCapture(f"{source} cannot be redacted: {error}") from None
     finally:
         export.close()
-        part.unlink(missing_ok=True)
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)
 
 
 def _environment(export: Export) -> Finding:
@@ -107,25 +113,27 @@ def _environment(export: Export) -> Finding:
         if table in export.tables:
             values = [str(value) for (value,) in export.rows(f"SELECT value FROM {table} WHERE {where}")]  # noqa: S608
             count += len(values)
-            names += [name for value in values for name in _variable_names(value.replace(";", "\0"))]
+            if table == schema.CAPTURE_METADATA:  # the other one parts variables by what values hold too
+                names += [name for value in values for name in _variable_names(value)]
     blocks = _environment_strings(export)
     names += [name for i in blocks for name in _variable_names(export.strings[i])]
     return Finding("environment", count + len(blocks), tuple(sorted(set(names))))
 
 
 def _program_output(export: Export) -> Finding:
-    return Finding("program output", export.count("ProcessStreams"))
+    return Finding("program output", sum(map(export.count, _OUTPUT_TABLES)))
 
 
 def _personal(export: Export) -> Finding:
-    names = tuple(f"{table}.{name}" for table, name, _ in _personal_rows(export))
-    return Finding("user, host and paths", len(names), names)
+    names = [f"{table}.{name}" for table, name, _ in _personal_rows(export)]
+    names += [schema.STRINGS] * len(_home_strings(export)) + [_DIAGNOSTICS] * len(_home_diagnostics(export))
+    return Finding("user, host and paths", len(names), tuple(dict.fromkeys(names)))
 
 
 def _other_processes(export: Export) -> Finding:
-    own = _own_processes(export)
-    count = sum(pid not in own for pid in _values(export, "PROCESSES", "globalPid"))
-    return Finding("other processes' names", count)
+    named = _values(export, "PROCESSES", "globalPid") | _values(export, "ThreadNames", "globalTid")
+    others = {value & schema.PROCESS_MASK for value in named} - _own_processes(export)
+    return Finding("other processes' names", len(others))
 
 
 def _variable_names(block: str) -> list[str]:
@@ -133,12 +141,11 @@ def _variable_names(block: str) -> list[str]:
 
 
 def _environment_strings(export: Export) -> list[int]:
-    """Ids of strings that are environments: every NUL-separated part is NAME=value, and no event uses it."""
-    shaped = [
-        i
-        for i, text in export.strings.items()
-        if (parts := [part for part in text.split("\0") if part]) and all(map(_VARIABLE.match, parts))
-    ]
+    """Ids of strings that are environments: several of NUL-separated parts, or one that no row refers to.
+
+    No name of an event can hold a NUL.
+    """
+    shaped = [i for i, text in export.strings.items() if "\0" in text or _VARIABLE.match(text)]
     used = _used_strings(export) if shaped else set()
     return [i for i in shaped if "\0" in export.strings[i] or i not in used]
 
@@ -188,6 +195,36 @@ def _personal_rows(export: Export) -> list[tuple[str, str, str]]:
     ]
 
 
+def _home_strings(export: Export) -> dict[int, str]:
+    """Strings with a home folder in them, apart from events' names, as they are to be."""
+    homes = {i: text for i, text in export.strings.items() if _HOME.search(text)}
+    names = _event_names(export) if homes else set()
+    return {i: _without_home(text) for i, text in homes.items() if i not in names}
+
+
+def _event_names(export: Export) -> set[int]:
+    """Ids of the strings that reports show."""
+    return {
+        value
+        for events in schema.EVENTS.values()
+        for field in events.fields.values()
+        if field.kind == "string"
+        for column in field.columns
+        for value in _values(export, events.table, column)
+    }
+
+
+def _home_diagnostics(export: Export) -> list[str]:
+    if "text" not in export.tables.get(_DIAGNOSTICS, ()):
+        return []
+    texts = (str(text) for (text,) in export.rows(f"SELECT DISTINCT text FROM {_DIAGNOSTICS}"))  # noqa: S608
+    return [text for text in texts if _HOME.search(text)]
+
+
+def _without_home(text: str) -> str:
+    return _HOME.sub(rf"\g<1>{_REMOVED}", text)
+
+
 def _copy(source: Path, target: Path) -> None:
     reading = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     target.unlink(missing_ok=True)
@@ -214,12 +251,12 @@ def _delete_environment(db: sqlite3.Connection, tables: set[str], strings: list[
 
 
 def _delete_output(db: sqlite3.Connection, export: Export) -> None:
-    if "ProcessStreams" not in export.tables:
-        return
-    used = _used_strings(export, without=["ProcessStreams"])
-    texts = _values(export, "ProcessStreams", "contentId") | _values(export, "ProcessStreams", "filenameId")
-    db.execute("DELETE FROM ProcessStreams")
-    _delete_strings(db, texts - used)
+    used = _used_strings(export, without=_OUTPUT_TABLES)
+    for table in _OUTPUT_TABLES:
+        if table in export.tables:
+            texts = _values(export, table, "contentId") | _values(export, table, "filenameId")
+            db.execute(f"DELETE FROM {table}")  # noqa: S608
+            _delete_strings(db, texts - used)
 
 
 def _delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
@@ -231,26 +268,32 @@ def _delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
         for value in _values(export, table, column):  # none where the table is missing
             if value & mask not in own:
                 db.execute(f'DELETE FROM "{table}" WHERE "{column}" = ?', (value,))  # noqa: S608
-    if "ThreadNames" in export.tables:
-        kept = {row[0] for row in db.execute("SELECT DISTINCT nameId FROM ThreadNames")}
-        used = _used_strings(export, without=["ThreadNames", "ProcessStreams"]) | kept
-        _delete_strings(db, _values(export, "ThreadNames", "nameId") - used)
     if "PROCESSES" in export.tables:
         for (name,) in db.execute("SELECT DISTINCT name FROM PROCESSES").fetchall():
             db.execute("UPDATE PROCESSES SET name = ? WHERE name = ?", (Path(str(name)).name, name))
+    used = _used_strings(export, without=[*_OUTPUT_TABLES, "ThreadNames"])
+    if "ThreadNames" in export.tables:
+        used |= {name for (name,) in db.execute("SELECT DISTINCT nameId FROM ThreadNames")}
+    _delete_strings(db, _process_strings(export) - used)
+
+
+def _process_strings(export: Export) -> set[int]:
+    """Ids of strings that are the name of a process or thread; nsys leaves some that no row refers to."""
+    known = "PROCESSES" in export.tables
+    rows = set(export.rows("SELECT DISTINCT name FROM PROCESSES") if known else [])
+    strings = {i for i, text in export.strings.items() if (text,) in rows}
+    return strings | _values(export, "ThreadNames", "nameId")
 
 
 def _blank_personal(db: sqlite3.Connection, export: Export) -> None:
     for table, name, value in _personal_rows(export):
         personal = _PERSONAL_KEYS.search(name) is not None
-        kept = _REMOVED if personal else _HOME.sub(rf"\g<1>{_REMOVED}", value)
+        kept = _REMOVED if personal else _without_home(value)
         db.execute(f"UPDATE {table} SET value = ? WHERE name = ? AND value = ?", (kept, name, value))  # noqa: S608
-    diagnostic = schema.EVENTS["diagnostic"].table
-    if diagnostic in export.tables:
-        for (text,) in db.execute(f"SELECT DISTINCT text FROM {diagnostic}").fetchall():  # noqa: S608
-            changed = _HOME.sub(rf"\g<1>{_REMOVED}", str(text))
-            if changed != text:
-                db.execute(f"UPDATE {diagnostic} SET text = ? WHERE text = ?", (changed, text))  # noqa: S608
+    for i, text in _home_strings(export).items():
+        db.execute(f"UPDATE {schema.STRINGS} SET value = ? WHERE id = ?", (text, i))  # noqa: S608
+    for text in _home_diagnostics(export):
+        db.execute(f"UPDATE {_DIAGNOSTICS} SET text = ? WHERE text = ?", (_without_home(text), text))  # noqa: S608
 
 
 def _delete_strings(db: sqlite3.Connection, ids: Iterable[int]) -> None:

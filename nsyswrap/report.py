@@ -66,7 +66,7 @@ class Report:
             if not any(capture.has(kind) for kind in group):
                 kinds = [schema.EVENTS[kind] for kind in group]
                 raise NotInCapture(
-                    f"{self.name}: {capture.path} holds no {' or '.join(kind.title for kind in kinds)}",
+                    f"{self.name}: {capture.source} holds no {' or '.join(kind.title for kind in kinds)}",
                     f"none happened, or none were collected ({kinds[0].collect})",
                 )
         data = dict(self.compute(capture))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nsyswrap
-from nsyswrap import _launch, device, nsys, nsys_install
+from nsyswrap import _launch, device, folder, nsys, nsys_install
 from nsyswrap.folder import (
     EXPORT,
     LOG,
@@ -26,15 +27,16 @@ from nsyswrap.folder import (
     Status,
     free_space_note,
 )
-from nsyswrap.supervise import Ending, Supervisor
+from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nsyswrap.program import Program
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
-_TERMINATED = 143  # what nsys returns when it ended the program itself
+_FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
 _READ_BYTES = 64
 
 
@@ -71,6 +73,12 @@ def command_line(spec: RunSpec, nsys_path: str, descriptors: Sequence[int] = (0,
     return nsys.profile_argv(nsys_path, spec.options, report, [*launcher, *spec.program.argv])
 
 
+def claim_output(program: Program, nsys_path: str | None) -> Path:
+    """Make and return a folder for one run of ``program``; not before there is an nsys to run it."""
+    nsys_install.find(nsys_path)
+    return folder.claim_output(program.name)
+
+
 def execute(
     spec: RunSpec,
     on_progress: Callable[[str], None] = lambda _: None,
@@ -84,21 +92,25 @@ def execute(
     found, broken = nsys_install.find(spec.nsys_path)
     for candidate in broken:
         on_broken(candidate)
-    folder = RunFolder(spec.output)
-    folder.create(force=spec.force)
+    nsys.check_output(spec.output)
+    run = RunFolder(spec.output)
+    run.create(force=spec.force)
     facts = _facts(spec, found)
-    folder.write(RUN, facts)
+    run.write(RUN, facts)
     began = time.monotonic()
-    ending, started = _run(spec, found.path, on_progress)
-    seconds = round(time.monotonic() - began, 3)
-    log = _divide_log(folder)
-    status = _judge(spec, ending, started, log)
-    folder.write(RUN, {**facts, "duration_s": seconds, **_device_facts()})
-    folder.write_status(status)
+    with signals_noted() as received:  # to the end: what has run to its end is written down
+        ending, started = _run(spec, found.path, received, on_progress)
+        seconds = round(time.monotonic() - began, 3)
+        log = _divide_log(run)
+        status = _judge(spec, ending, started, log)
+        run.write(RUN, {**facts, "duration_s": seconds, **_device_facts()})
+        run.write_status(status)
     return status
 
 
-def _run(spec: RunSpec, nsys_path: str, on_progress: Callable[[str], None]) -> tuple[Ending, _Started]:
+def _run(
+    spec: RunSpec, nsys_path: str, received: list[signal.Signals], on_progress: Callable[[str], None]
+) -> tuple[Ending, _Started]:
     token = uuid.uuid4().hex
     environment = {**os.environ, **spec.env, Supervisor.MARK: token}
     log_path = spec.output / LOG
@@ -115,7 +127,7 @@ def _run(spec: RunSpec, nsys_path: str, on_progress: Callable[[str], None]) -> t
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
             os.close(writer)
-            supervisor = Supervisor(process, token, log_path, on_progress)
+            supervisor = Supervisor(process, token, log_path, reader, received, on_progress)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
             return ending, _launcher_report(reader)
         finally:
@@ -125,8 +137,8 @@ def _run(spec: RunSpec, nsys_path: str, on_progress: Callable[[str], None]) -> t
 @contextmanager
 def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     """Duplicates of our stdin, stdout and stderr that survive until the program has them."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
     own: list[int] = []
     try:
         for number in range(3):
@@ -144,9 +156,10 @@ def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
 
 def _duplicate(number: int) -> int:
     try:
-        return os.dup(number)
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
     except OSError:  # closed by whoever started us
-        return os.open(os.devnull, os.O_RDWR)
+        with Path(os.devnull).open("r+b") as nothing:
+            return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
 
 
 def _launcher_report(reader: int) -> _Started:
@@ -159,13 +172,13 @@ def _launcher_report(reader: int) -> _Started:
     return _Started(said.startswith(_launch.STARTED), int(number or 0))
 
 
-def _divide_log(folder: RunFolder) -> str:
+def _divide_log(run: RunFolder) -> str:
     """Keep nsys' own tables apart from its chatter; return the chatter."""
-    text = (folder.path / LOG).read_bytes().decode(errors="replace")
+    text = (run.path / LOG).read_bytes().decode(errors="replace")
     log, tables = nsys.split_log(text)
-    folder.write(LOG, log)
+    run.write(LOG, log)
     if tables:
-        folder.write(STATS, tables)
+        run.write(STATS, tables)
     return log
 
 
@@ -176,12 +189,13 @@ def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status
         missing = started.error_number == 2  # noqa: PLR2004 - ENOENT
         exit_code = 127 if missing else 126
         message = f"{name} could not be executed: {os.strerror(started.error_number)}"
-        return Status("not_started", exit_code, ending.code, exit_code, message)
+        return Status("not_started", None, ending.code, exit_code, message)
+    lack = nsys.check_export(spec.output / EXPORT)
+    recorded = 0 if lack else nsys.recorded_s(spec.output / EXPORT)
     ours = ending.signal is not None or ending.timed_out or ending.killed
-    stopped = ours or (ending.code == _TERMINATED and spec.options.may_end_program)
+    stopped = ours or spec.options.ended_program(ending.code, log, recorded)
     known = started.launcher_ran and ending.code >= 0 and not stopped
     program_code = ending.code if known else None
-    lack = nsys.check_export(spec.output / EXPORT)
     if ending.timed_out:
         message = f"stopped after --timeout {spec.timeout_s:g} s" + (f"; no report: {lack}" if lack else "")
         return Status("timed_out", None, ending.code, 75, message)
@@ -189,7 +203,8 @@ def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status
         message = f"stopped by {ending.signal.name}" + (f"; no report: {lack}" if lack else "")
         return Status("interrupted", None, ending.code, 128 + ending.signal, message)
     if lack or ending.code < 0:
-        return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, ending, lack, log))
+        message, hint = _failure(spec, ending, started, lack, log)
+        return Status("nsys_failed", program_code, ending.code, 70, message, hint)
     if stopped or ending.code == 0:
         return Status("done", program_code, ending.code, 0)
     return Status(
@@ -201,17 +216,21 @@ def _said(code: int) -> str:
     return f"exit code {code}" + (f" (signal {code - 128})" if code > 128 else "")  # noqa: PLR2004
 
 
-def _failure(spec: RunSpec, ending: Ending, lack: str, log: str) -> tuple[str, str]:
+def _failure(spec: RunSpec, ending: Ending, started: _Started, lack: str, log: str) -> tuple[str, str]:
     meaning, cure = nsys.fault(log)
     if ending.code < 0:
         meaning = meaning or f"nsys itself was killed by signal {-ending.code}"
-    if not meaning and spec.options.capture_range:
+    elif not meaning and not started.launcher_ran and log.strip():
+        meaning = f"nsys says: {log.strip().splitlines()[-1]}"
+    elif not meaning and spec.options.capture_range and nsys.RANGE_STARTED not in log:
         meaning = f"the capture range {spec.options.capture_range} never began"
         cure = "the program has to call cudaProfilerStart, or to open the NVTX range, while nsys runs"
     if "disk is full" in meaning:
         cure += f" ({free_space_note(spec.output)})"
     hint = "; ".join(part for part in (cure, f"all nsys said: {spec.output / LOG}") if part)
-    return f"nsys left no complete export: {meaning or lack}", hint
+    if lack:
+        return f"nsys left no complete export: {meaning or lack}", hint
+    return f"{meaning}, and the program with it: the report ends there", hint
 
 
 def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:

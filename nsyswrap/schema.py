@@ -216,6 +216,6 @@ COPY_KIND_TABLE = "ENUM_CUDA_MEMCPY_OPER"
 
 # Columns that hold StringIds ids, in every table nsys writes.
 STRING_COLUMN = re.compile(
-    r"(?i)(.*name|.*text|filename|content)Id|(demangled|short|mangled)Name"
+    r"(?i)(.*name|.*(?<!con)text|content)Id|(demangled|short|mangled)Name"
     r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
 )

@@ -27,7 +27,8 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
         )
     else:
         calls = capture.count("api")
-        causes.append(f"the program made {calls:,} CUDA API calls, but launched no kernel and copied nothing")
+        made = f"{calls:,} CUDA API call{'' if calls == 1 else 's'}"
+        causes.append(f"the program made {made}, but launched no kernel and copied nothing")
     return causes
 
 

@@ -81,12 +81,15 @@ def _gpus(capture: Capture) -> str:
     names = capture.info.gpus
     if not names:
         return "no GPU named"
-    listed = " + ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)).removeprefix("1 x ")
+    counts = {name: names.count(name) for name in names}
+    listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
     kinds = [kind for kind in ("kernel", "memcpy", "memset") if capture.has(kind)]
     used = {
         int(device) for kind in kinds for device in np.unique(capture.columns(kind, "device_id")["device_id"])
     }
-    return f"{len(used)} of {listed}" if 0 < len(used) < len(names) else listed
+    if not 0 < len(used) < len(names):
+        return listed
+    return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

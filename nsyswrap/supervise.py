@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 POLL_S = 0.05
+START_S = 2  # nsys starts the program within this, or it may be told to stop at once
+SETTLE_S = 0.5  # and this long after that it loses signals
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # and nsys after this
 LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
@@ -40,21 +43,27 @@ class Ending:
     killed: bool
 
 
+@dataclass
 class Supervisor:
-    """Waits for one nsys. Every process of the run carries a mark in its environment: none is overlooked."""
+    """Waits for one nsys. Every process of the run carries a mark in its environment: none is overlooked.
+
+    ``process`` is nsys, with ``MARK=token`` in its environment, printing into ``log``. ``started`` is a
+    descriptor that can be read from as soon as the program has been started; ``received`` is what
+    ``signals_noted`` fills.
+    """
 
     MARK: ClassVar[str] = "NSYSWRAP_RUN_MARK"
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], token: str, log: Path, on_progress: Callable[[str], None]
-    ) -> None:
-        """Watch ``process``, whose environment holds ``MARK=token`` and which prints into ``log``."""
-        self._process = process
-        self._mark = f"{self.MARK}={token}".encode()
-        self._log = log
-        self._on_progress = on_progress
-        self._received: list[signal.Signals] = []
-        self._stopping_since: float | None = None
+    process: subprocess.Popen[bytes]
+    token: str
+    log: Path
+    started: int
+    received: list[signal.Signals]
+    on_progress: Callable[[str], None]
+    _stopping_since: float | None = None
+    _pending: signal.Signals | None = None
+    _began: float = field(default_factory=time.monotonic)
+    _started_at: float | None = None
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
         """Wait until nsys has ended; ``leave_program``: what outlives it was meant to."""
@@ -62,34 +71,54 @@ class Supervisor:
         timed_out = killed = False
         handled = 0
         shown = ""
-        with self._signals_noted():
-            while self._process.poll() is None:
-                if len(self._received) > handled:
-                    killed |= self._forward(again=handled > 0)
-                    handled = len(self._received)
-                if deadline is not None and time.monotonic() > deadline and not timed_out:
-                    timed_out = True
-                    self._stop(signal.SIGTERM)
-                killed |= self._lose_patience()
-                shown = self._show_progress(shown)
-                time.sleep(POLL_S)
-            if not leave_program:
-                self._clear_up()
-        first = self._received[0] if self._received else None
-        return Ending(self._process.returncode, first, timed_out, killed)
+        while self.process.poll() is None:
+            if len(self.received) > handled:
+                killed |= self._forward(again=handled > 0)
+                handled = len(self.received)
+            if deadline is not None and time.monotonic() > deadline and not timed_out:
+                timed_out = True
+                self._stop(signal.SIGTERM)
+            self._deliver()
+            killed |= self._lose_patience()
+            shown = self._show_progress(shown)
+            time.sleep(POLL_S)
+        if not leave_program:
+            self._clear_up()
+        first = self.received[0] if self.received else None
+        return Ending(self.process.returncode, first, timed_out, killed)
 
     def _forward(self, *, again: bool) -> bool:
         """Hand a signal on to nsys, which ends the program and writes the report; the second one kills."""
         if again:
             self._kill(self._members())
             return True
-        self._stop(_FORWARDED[self._received[-1]])
+        self._stop(_FORWARDED[self.received[-1]])
         return False
 
     def _stop(self, number: signal.Signals) -> None:
+        """Have nsys end the program and write its report."""
         self._stopping_since = self._stopping_since or time.monotonic()
-        if self._process.poll() is None:
-            self._process.send_signal(number)
+        self._pending = number
+
+    def _deliver(self) -> None:
+        """Send nsys the signal when it can do something with it.
+
+        While it starts the program it loses it; once the program has ended it is writing the report, and
+        would stop that.
+        """
+        now = time.monotonic()
+        if self._started_at is None and select.select([self.started], [], [], 0)[0]:
+            self._started_at = now
+        if self._pending is None:
+            return
+        if self._started_at is None:
+            is_time = now > self._began + START_S
+        else:
+            settled = now > self._started_at + SETTLE_S
+            is_time = settled and not all(map(self._is_nsys, self._members()))
+        if is_time:
+            self.process.send_signal(self._pending)
+            self._pending = None
 
     def _lose_patience(self) -> bool:
         if self._stopping_since is None:
@@ -99,35 +128,42 @@ class Supervisor:
             self._kill(self._members())
             return True
         if waited > STOP_PROGRAM_S:
-            self._kill([pid for pid in self._members() if not _is_nsys(pid)])
+            self._kill([pid for pid in self._members() if not self._is_nsys(pid)])
         return False
 
     def _show_progress(self, shown: str) -> str:
         try:
-            with self._log.open("rb") as file:
+            with self.log.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
                 now = nsys.progress(file.read().decode(errors="replace"))
         except OSError:
             return shown
         if now != shown:
-            self._on_progress(now)
+            self.on_progress(now)
         return now
 
     def _clear_up(self) -> None:
         """Wait a moment for nsys' helpers, then end whatever is left of the run."""
         deadline = time.monotonic() + LEAVE_S
         while (left := self._members()) and time.monotonic() < deadline:
-            if self._received or self._stopping_since is not None or self._process.returncode < 0:
-                self._kill([pid for pid in left if not _is_nsys(pid)])
+            if self.received or self._stopping_since is not None or self.process.returncode < 0:
+                self._kill([pid for pid in left if not self._is_nsys(pid)])
             time.sleep(POLL_S)
         self._kill(self._members())
-        self._on_progress("")
+        self.on_progress("")
 
     def _members(self) -> list[int]:
         """Every living process of this run, nsys included, by the mark in its environment."""
-        return [
-            int(path.name) for path in Path("/proc").glob("[0-9]*") if self._mark in _read(path / "environ")
-        ]
+        mark = f"{self.MARK}={self.token}".encode()
+        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in _read(path / "environ")]
+
+    def _is_nsys(self, pid: int) -> bool:
+        """Whether a process is nsys or one of its helpers, whatever their threads call themselves."""
+        try:
+            executable = Path(f"/proc/{pid}/exe").readlink().name
+        except OSError:
+            return False
+        return pid == self.process.pid or executable.startswith(("nsys", "QdstrmImporter"))
 
     @staticmethod
     def _kill(pids: list[int]) -> None:
@@ -137,28 +173,29 @@ class Supervisor:
             except ProcessLookupError:
                 continue
 
-    @contextmanager
-    def _signals_noted(self) -> Iterator[None]:
-        """Note the signals that would end us. Outside the main thread Python cannot: defaults stay."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def note(number: int, _frame: FrameType | None) -> None:
-            self._received.append(signal.Signals(number))
+@contextmanager
+def signals_noted() -> Iterator[list[signal.Signals]]:
+    """Collect the signals that would end us, from before nsys is started until it is gone.
 
-        before = {number: signal.signal(number, note) for number in _FORWARDED}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    One that is ignored (under nohup, or in the background of a script) stays so. Outside the main thread
+    Python cannot take signals: there the defaults stay.
+    """
+    received: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
 
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(signal.Signals(number))
 
-def _is_nsys(pid: int) -> bool:
-    name = _read(Path(f"/proc/{pid}/comm")).strip()
-    command = _read(Path(f"/proc/{pid}/cmdline")).split(b"\0", 1)[0]
-    return name.startswith((b"nsys", b"QdstrmImporter")) or Path(os.fsdecode(command)).name.startswith("nsys")
+    taken = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in taken}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _read(path: Path) -> bytes:

@@ -12,11 +12,11 @@ Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
 _TENTH = Decimal("0.1")
-# divisor, decimals and label that nsys itself uses for --timeunit
-_TIME: dict[str, tuple[int, int, str]] = {
-    "us": (1_000, 3, "us"),
-    "ms": (1_000_000, 4, "ms"),
-    "s": (1_000_000_000, 4, "sec"),
+# factor, decimals and label that nsys itself uses for --timeunit; it multiplies, which decides its ties
+_TIME: dict[str, tuple[float, int, str]] = {
+    "us": (1e-3, 3, "us"),
+    "ms": (1e-6, 4, "ms"),
+    "s": (1e-9, 4, "sec"),
 }
 _SCALES = {
     "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
@@ -77,8 +77,8 @@ def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit)
     if isinstance(value, float):
         value = round_tenth(value, rounding)
     if unit is Unit.NS and time_unit in _TIME:
-        divisor, decimals, _ = _TIME[time_unit]
-        return f"{value / divisor:.{decimals}f}"
+        factor, decimals, _ = _TIME[time_unit]
+        return f"{value * factor:.{decimals}f}"
     return str(value)
 
 
@@ -100,9 +100,9 @@ def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
         return _scaled(value, "time")
     if time_unit == "ns":
         return f"{value:,.1f} ns" if isinstance(value, float) else f"{value:,} ns"
-    divisor, decimals, _ = _TIME[time_unit]
+    factor, decimals, _ = _TIME[time_unit]
     label = "µs" if time_unit == "us" else time_unit
-    return f"{value / divisor:,.{decimals}f} {label}"
+    return f"{value * factor:,.{decimals}f} {label}"
 
 
 def _scaled(value: Number, kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -55,6 +56,9 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process: the one place where errors become messages and exit codes."""
+    _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
         sys.stdout.flush()
@@ -72,3 +76,11 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _SIGPIPE
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Give what was started without stdin, stdout or stderr (``>&-``) /dev/null in their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))

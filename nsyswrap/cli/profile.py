@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.show import Look, make, note, reporting_options, show_reports, summary_text, write_csv
+from nsyswrap.cli.show import (
+    Look,
+    chosen,
+    make,
+    note,
+    note_silence,
+    reporting_options,
+    show_reports,
+    summary_text,
+    write_csv,
+)
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.api import Run
     from nsyswrap.nsys_install import Nsys
+    from nsyswrap.program import Program
+    from nsyswrap.run import RunSpec
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -72,13 +84,12 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     """
     from nsyswrap.program import resolve  # noqa: PLC0415
 
+    chosen(options["reports"])  # a wrong name is told before the program runs
+    env = dict(map(_variable, variables))
     found = resolve(program, module=options["module"], arch=options["arch"])
-    spec = _spec(found, options, dict(map(_variable, variables)))
+    spec = _spec(found, options, env, make_folder=not dry_run)
     if dry_run:
-        from nsyswrap.nsys_install import find  # noqa: PLC0415
-        from nsyswrap.run import command_line  # noqa: PLC0415
-
-        click.echo(shlex.join(command_line(spec, find(spec.nsys_path)[0].path)))
+        click.echo(_shell_line(spec))
         return
     if found.warning:
         note(f"nsyswrap: {found.warning}")
@@ -95,11 +106,25 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     sys.exit(run.status.exit_code)
 
 
-def _spec(program: Any, options: dict[str, Any], env: dict[str, str]) -> Any:  # noqa: ANN401 - both imported late
+def _shell_line(spec: RunSpec) -> str:
+    """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
+    from nsyswrap.nsys_install import find  # noqa: PLC0415
+    from nsyswrap.run import command_line  # noqa: PLC0415
+
+    environment = [f"{name}={value}" for name, value in spec.env.items()]
+    command = command_line(spec, find(spec.nsys_path)[0].path)
+    line = shlex.join([*(["env", *environment] if environment else []), *command])
+    return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
+
+
+def _spec(program: Program, options: dict[str, Any], env: dict[str, str], *, make_folder: bool) -> RunSpec:
     from nsyswrap.folder import default_output  # noqa: PLC0415
     from nsyswrap.nsys import Options  # noqa: PLC0415
-    from nsyswrap.run import RunSpec  # noqa: PLC0415
+    from nsyswrap.run import RunSpec, claim_output  # noqa: PLC0415
 
+    output = options["output"]
+    if output is None and make_folder:
+        output = claim_output(program, options["nsys_path"])
     nsys_options = Options(
         trace=options["trace"],
         stats=not options["no_stats"],
@@ -112,7 +137,7 @@ def _spec(program: Any, options: dict[str, Any], env: dict[str, str]) -> Any:  #
     )
     return RunSpec(
         program,
-        options["output"] or default_output(program.name),
+        output or default_output(program.name),
         nsys_options,
         options["nsys_path"],
         env,
@@ -147,31 +172,43 @@ def warn_of_broken(nsys: Nsys) -> None:
 
 
 def _show(run: Run, options: dict[str, Any]) -> None:
-    """Print the summary or the reports asked for, then where the run lies and how to see it again."""
+    """Print what was recorded, how the run ended, where it lies and how to see it again."""
+    from nsyswrap.folder import EXPORT, REPORT  # noqa: PLC0415
+
+    try:
+        if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
+            _show_capture(run, options)
+    finally:
+        if run.status.message:
+            note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
+        folder = shlex.quote(str(run.folder))
+        note(f"\nrun folder  {folder}/")
+        if (run.folder / EXPORT).exists():
+            note(f"again       nsyswrap report {folder}")
+        if (run.folder / REPORT).exists():
+            note(
+                f"timeline    nsys-ui {folder}/{REPORT}   (holds the environment: see nsyswrap redact --help)"
+            )
+
+
+def _show_capture(run: Run, options: dict[str, Any]) -> None:
+    """Print the summary, or the reports asked for."""
     from nsyswrap.errors import CaptureError  # noqa: PLC0415
-    from nsyswrap.folder import EXPORT, REPORT, RunFolder  # noqa: PLC0415
+    from nsyswrap.folder import RunFolder  # noqa: PLC0415
 
     look = Look(options["top"])
-    if (run.folder / EXPORT).exists() and run.status.outcome != "nsys_failed":
-        try:
-            capture = run.capture
-        except CaptureError as error:
-            note(f"nsyswrap: {error}")
-        else:
-            tables = (
-                make(capture, options["reports"], look) if options["reports"] or options["csv_folder"] else []
-            )
-            if options["reports"]:
-                click.echo(show_reports(tables, "text", look), nl=False)
-            else:
-                click.echo(summary_text(capture, look, RunFolder(run.folder).read_run()), nl=False)
-            if options["csv_folder"]:
-                write_csv(options["csv_folder"], tables, look)
-    if run.status.message:
-        note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
-    folder = shlex.quote(str(run.folder))
-    note(f"\nrun folder  {folder}/")
-    if (run.folder / EXPORT).exists():
-        note(f"again       nsyswrap report {folder}")
-    if (run.folder / REPORT).exists():
-        note(f"timeline    nsys-ui {folder}/{REPORT}   (holds the environment: see nsyswrap redact --help)")
+    try:
+        capture = run.capture
+    except CaptureError as error:
+        note(f"nsyswrap: {error}")
+        return
+    wanted = options["reports"] or options["csv_folder"]
+    tables = make(capture, options["reports"], look) if wanted else []
+    facts = RunFolder(run.folder).read_run()
+    if options["reports"]:
+        note_silence(capture, facts)
+        click.echo(show_reports(tables, "text", look), nl=False)
+    else:
+        click.echo(summary_text(capture, look, facts), nl=False)
+    if options["csv_folder"] and tables:
+        write_csv(options["csv_folder"], tables, look)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,10 @@ from nsyswrap.cli.show import (
     write,
     write_csv,
 )
-from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.errors import CaptureError, NotInCapture, UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import KernelNames
+    from nsyswrap.capture import Capture, KernelNames
     from nsyswrap.units import Rounding, TimeUnit
 
 
@@ -72,25 +73,49 @@ def command(  # noqa: PLR0913 - one parameter an option
     the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is.
     """
     from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import RunFolder, newest_run  # noqa: PLC0415
+    from nsyswrap.folder import newest_run  # noqa: PLC0415
 
     if len(captures) > 1 and (csv_folder or output):
         raise UsageError("--csv and -o take one capture", "run `nsyswrap report` once for each")
     look = Look(top, time_unit, rounding)
-    if output:
-        look = replace(look, color=False)
+    asked = _Asked(reports, csv_folder, form, output, replace(look, color=False) if output else look)
+    failed = 0
     for path in captures or (newest_run(),):
-        capture = open_capture(path, names=names)
-        as_tables = bool(reports) or form != "text"
-        tables = make(capture, reports, look) if as_tables or csv_folder else []
-        if (as_tables or csv_folder) and not tables:
-            raise NotInCapture(f"{path} holds nothing for the reports asked for")
-        if csv_folder:
-            write_csv(csv_folder, tables, look)
-        if as_tables:
-            _emit(show_reports(tables, form, look), output)
-        elif not csv_folder:
-            _emit(summary_text(capture, look, RunFolder(path).read_run()), output)
+        try:
+            _show(path, open_capture(path, names=names), asked)
+        except CaptureError as error:  # the others still have something to say
+            if len(captures) < 2:  # noqa: PLR2004
+                raise
+            note(f"nsyswrap: {error}")
+            failed = error.exit_code
+    sys.exit(failed)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the user wants to see of each capture."""
+
+    reports: tuple[str, ...]
+    csv_folder: Path | None
+    form: str
+    output: Path | None
+    look: Look
+
+
+def _show(path: Path, capture: Capture, asked: _Asked) -> None:
+    """Print the screen or the reports of one capture, or write them where they are asked for."""
+    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+
+    as_tables = bool(asked.reports) or asked.form != "text"
+    tables = make(capture, asked.reports, asked.look) if as_tables or asked.csv_folder else []
+    if (as_tables or asked.csv_folder) and not tables:
+        raise NotInCapture(f"{path} holds nothing for the reports asked for")
+    if asked.csv_folder:
+        write_csv(asked.csv_folder, tables, asked.look)
+    if as_tables:
+        _emit(show_reports(tables, asked.form, asked.look), asked.output)
+    elif not asked.csv_folder:
+        _emit(summary_text(capture, asked.look, RunFolder(path).read_run()), asked.output)
 
 
 def _emit(content: str, output: Path | None) -> None:

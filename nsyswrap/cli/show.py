@@ -41,8 +41,8 @@ _OPTIONS = (
 
 
 def _width() -> int:
-    """The terminal's width, or $COLUMNS; a pipe has none."""
-    return max(_LEAST_WIDTH, shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns)
+    """The terminal's width, or $COLUMNS; a pipe has none, and some terminals say 0."""
+    return max(_LEAST_WIDTH, shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH)
 
 
 def _color() -> bool:
@@ -76,21 +76,28 @@ def note(message: str) -> None:
 def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
     from nsyswrap.formats import screen  # noqa: PLC0415
-    from nsyswrap.silence import no_gpu_work  # noqa: PLC0415
-    from nsyswrap.summary import has_gpu_work, summarise  # noqa: PLC0415
+    from nsyswrap.summary import summarise  # noqa: PLC0415
 
-    if not has_gpu_work(capture):
-        note(f"\nNo GPU work was recorded in {capture.path}. Likely causes:")
-        for cause in no_gpu_work(capture, run):
-            note(f"  - {cause}")
+    note_silence(capture, run)
     summary = summarise(capture, look.rounding)
     return screen.render(summary, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit)
+
+
+def note_silence(capture: Capture, run: dict[str, Any]) -> None:
+    """Where nothing ran on a GPU, say so on stderr, and why."""
+    from nsyswrap.silence import no_gpu_work  # noqa: PLC0415
+    from nsyswrap.summary import has_gpu_work  # noqa: PLC0415
+
+    if not has_gpu_work(capture):
+        note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
+        for cause in no_gpu_work(capture, run):
+            note(f"  - {cause}")
 
 
 def make(capture: Capture, names: Sequence[str], look: Look) -> list[Table]:
     """Make the reports; one that the capture cannot answer is one line on stderr."""
     tables: list[Table] = []
-    for name in _chosen(names):
+    for name in chosen(names):
         try:
             tables.append(capture.report(name, rounding=look.rounding))
         except NotInCapture as error:
@@ -102,10 +109,10 @@ def show_reports(tables: Sequence[Table], form: str, look: Look) -> str:
     """Return the tables in one format, as one text."""
     from nsyswrap.formats import csv, json, text  # noqa: PLC0415
 
+    if form == "json":
+        return json.as_one(tables)
     if form == "csv":
         files = csv.render(tables, time_unit=look.time_unit)
-    elif form == "json":
-        files = json.render(tables)
     else:
         files = text.render(
             tables, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit
@@ -131,7 +138,8 @@ def write(path: Path, content: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the reports asked for, each once; none and `all` mean every one. Raises UsageError."""
     from nsyswrap.reports import NAMES  # noqa: PLC0415
 
     if not names or "all" in names:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nsyswrap.report import Table
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 def render(tables: Iterable[Table]) -> dict[str, str]:
     """Return ``{<report>.json: text}``: name, title, columns with units and help, rows as objects."""
     return {f"{table.report.name}.json": json.dumps(_document(table), indent=1) + "\n" for table in tables}
+
+
+def as_one(tables: Sequence[Table]) -> str:
+    """Return one document: the object of a single report, or an array of several."""
+    documents = [_document(table) for table in tables]
+    return json.dumps(documents if len(documents) != 1 else documents[0], indent=1) + "\n"
 
 
 def _document(table: Table) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -13,7 +15,10 @@ _CONTEXT = 3  # characters shown before the place where two names part
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
-    """Shorten names to ``width`` characters; different names stay different where the width allows."""
+    """Shorten names to ``width`` columns of a screen; different names stay different.
+
+    Those that part in more places than there is room for get a number.
+    """
     plain = {name: _without_parameters(name) for name in names}
     if len(set(plain.values())) < len(plain):  # the parameters tell some of them apart
         plain = {name: name for name in names}
@@ -22,6 +27,8 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
         for group in _alike(shown):
             parting = _parting([plain[name] for name in group])
             shown.update({name: _from(plain[name], parting, width) for name in group})
+    for number, name in enumerate([name for group in _alike(shown) for name in group], 1):
+        shown[name] = f"{clip(shown[name], width - len(f'~{number}'))}~{number}"
     return [shown[name] for name in names]
 
 
@@ -41,17 +48,36 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
 
 def shorten(name: str, width: int) -> str:
     """Shorten a name to ``width`` by cutting its middle: both ends tell kernels apart."""
-    if len(name) <= width:
+    if cell_len(name) <= width:
         return name
     head = (width - 1) * 2 // 3
-    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+    return f"{_first(name, head)}…{_last(name, width - 1 - head)}"
+
+
+def clip(text: str, width: int) -> str:
+    """Cut what goes beyond ``width``, and show that it was cut."""
+    return text if cell_len(text) <= width else f"{_first(text, width - 1)}…"
+
+
+def _first(text: str, width: int) -> str:
+    """Return the beginning that fits: East Asian characters take two columns."""
+    part = text[:width]
+    while cell_len(part) > width:
+        part = part[:-1]
+    return part
+
+
+def _last(text: str, width: int) -> str:
+    part = text[max(len(text) - width, 0) :]
+    while cell_len(part) > width:
+        part = part[1:]
+    return part
 
 
 def _from(name: str, parting: int, width: int) -> str:
     """Show the beginning, and the part from where it differs from the names it looks like."""
-    head = width // 3
-    text = f"{name[:head]}…{name[max(head, parting - _CONTEXT) :]}"
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    head = _first(name, width // 3)
+    return clip(f"{head}…{name[max(len(head), parting - _CONTEXT) :]}", width)
 
 
 def _without_parameters(name: str) -> str:

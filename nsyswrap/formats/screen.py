@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from nsyswrap.formats.names import shorten
+from nsyswrap.formats.names import clip, shorten
 from nsyswrap.formats.text import printable, styled, table_lines, wrapped
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def render(
     lines += wrapped(summary.origin, width, "")
     seen, *warnings = summary.trust
     lines += wrapped(seen, width, "green")
-    lines += [
-        Text(printable(line)[: width - 1] + ("…" if len(line) > width else ""), "yellow") for line in warnings
-    ]
+    lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
     for table, rows in summary.tables:
         lines += [Text(""), *table_lines(table, width, top=top or rows, time_unit=time_unit)]
     return styled(lines, color=color)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from nsyswrap.formats.names import shorten_all
+from nsyswrap.formats.names import clip, shorten_all
 from nsyswrap.units import TimeUnit, Unit, human
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
+_NAME_LEAST = 8  # and this much before all of them are
 # Columns left out where the width asks for it, the least telling first, by the end of their header.
 _FIRST_TO_GO = (
     "StdDev",
@@ -35,7 +36,8 @@ _FIRST_TO_GO = (
     "API Total",
     "QCount",
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What moves the cursor, breaks the line or turns its direction.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def render(
@@ -69,9 +71,10 @@ def table_lines(
     room = _name_room(columns, cells, shown, width)
     laid = [_lay_out(columns[i], cells[i], room) for i in shown]
     title = Text(table.report.title, style="bold cyan").append(f"  {table.report.name}", style="dim")
+    title.truncate(width, overflow="ellipsis")
     header, *body = (Text(_GAP.join(row).rstrip()) for row in zip(*laid, strict=True))
     header.stylize("underline")
-    return [title, header, *body, *_notes(table, len(rows), len(columns) - len(shown))]
+    return [title, header, *body, *_notes(table, len(rows), len(columns) - len(shown), width)]
 
 
 def styled(lines: Sequence[Text], *, color: bool) -> str:
@@ -87,15 +90,13 @@ def styled(lines: Sequence[Text], *, color: bool) -> str:
 
 def wrapped(text: str, width: int, style: str) -> list[Text]:
     """Wrap a sentence, indenting what continues."""
-    return [
-        Text(line, style=style)
-        for line in textwrap.wrap(printable(text), max(width, 20), subsequent_indent="  ")
-    ]
+    lines = textwrap.wrap(printable(text), width, subsequent_indent="  ")
+    return [Text(clip(line, width), style=style) for line in lines]
 
 
 def printable(text: str) -> str:
     """Write control characters as escapes: a name in a capture must not move the cursor."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def _turn(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> list[tuple[object, ...]]:
@@ -127,23 +128,34 @@ def _lay_out(column: Column, cells: Sequence[str], room: int) -> list[str]:
 
 
 def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Leave out columns, the least telling first, until the names have room."""
+    """Leave out columns, the least telling first, until the names have room; then any, from the right."""
     shown = list(range(len(columns)))
 
-    def needed() -> int:
+    def needed(names: int) -> int:
         widths = [_width(columns[i], cells[i]) for i in shown]
+        least = _least(columns, shown)
         texts = [
-            min(w, _NAME_WIDTH) if columns[i].unit is Unit.TEXT else w
+            min(w, max(names, least)) if columns[i].unit is Unit.TEXT else w
             for i, w in zip(shown, widths, strict=True)
         ]
         return sum(texts) + len(_GAP) * (len(shown) - 1)
 
     for ending in _FIRST_TO_GO:
         for i in [i for i in reversed(shown) if columns[i].header.endswith(ending)]:
-            if needed() <= width:
+            if needed(_NAME_WIDTH) <= width:
                 return shown
             shown.remove(i)
+    for i in [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT]:
+        if needed(_NAME_LEAST) > width:
+            shown.remove(i)
     return shown
+
+
+def _least(columns: Sequence[Column], shown: Sequence[int]) -> int:
+    """Columns of the screen that a name takes at least: its header stays whole."""
+    return max(
+        _NAME_LEAST, *(cell_len(_header(columns[i])) for i in shown if columns[i].unit is Unit.TEXT), 0
+    )
 
 
 def _name_room(
@@ -155,10 +167,10 @@ def _name_room(
     room = width - figures - len(_GAP) * (len(shown) - 1)
     while len(texts) > 1 and texts[0] <= room // len(texts):
         room -= texts.pop(0)
-    return max(8, room // max(len(texts), 1))
+    return max(_least(columns, shown), room // max(len(texts), 1))
 
 
-def _notes(table: Table, shown: int, left_out: int) -> list[Text]:
+def _notes(table: Table, shown: int, left_out: int, width: int) -> list[Text]:
     said = []
     if not len(table):
         said.append("no rows")
@@ -166,4 +178,4 @@ def _notes(table: Table, shown: int, left_out: int) -> list[Text]:
         said.append(f"{len(table) - shown:,} more rows (-r {table.report.name})")
     if left_out:
         said.append(f"{left_out} columns left out for width (--format csv has all)")
-    return [Text(f"… {'; '.join(said)}", style="dim")] if said else []
+    return wrapped(f"… {'; '.join(said)}", width, "dim") if said else []

@@ -99,7 +99,7 @@ def _ranges(capture: Capture) -> tuple[_Spans, list[str | None]]:
     """Every closed push/pop range by start, and its name."""
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "text", "text_id")
     rows = np.flatnonzero(
-        np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] > events["start_ns"])
+        np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
     )
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     plain = events["text"][rows].tolist()

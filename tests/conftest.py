@@ -1,0 +1,60 @@
+"""What tests of several files need: nsyswrap as a process of its own, and a real nsys."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from nsyswrap import nsys_install
+from nsyswrap.errors import Unavailable
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Cli(Protocol):
+    """Runs ``nsyswrap ARGUMENTS`` in the test's folder; keywords are environment variables."""
+
+    def __call__(
+        self, *arguments: str | Path, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="session")
+def nsys() -> str:
+    """The real nsys; where there is none the tests that need it are skipped."""
+    try:
+        return nsys_install.find()[0].path
+    except Unavailable as error:
+        if nsys_install.VARIABLE in os.environ:
+            raise
+        pytest.skip(f"needs a working nsys: {error}")
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment with a home and a cache of its own, in which nsyswrap can be imported."""
+    home = tmp_path_factory.mktemp("home")
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}
+
+
+@pytest.fixture
+def cli(tmp_path: Path, environment: dict[str, str]) -> Cli:
+    def run(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "nsyswrap", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**environment, **variables},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return run

@@ -1,0 +1,190 @@
+"""The reports nsys does not have, on tiny exports against values worked out on paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import NVTX, Row, call, kernel, memcpy, memset, nvtx, opened, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.capture import Capture
+
+
+def rows_of(capture: Capture, report: str) -> list[tuple[object, ...]]:
+    return capture.report(report).rows()
+
+
+def launch(correlation: int, start: int, wait: int, lasting: int, name: str = "k") -> list[Row]:
+    """A launch call of 10 ns, and its kernel ``wait`` ns after the call."""
+    begin = start + 10 + wait
+    return [
+        call("cudaLaunchKernel", start, start + 10, correlation),
+        kernel(name, begin, begin + lasting, correlation),
+    ]
+
+
+def test_first_launches_stand_apart_from_repeats(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        call("cudaLaunchKernel", 0, 100, 1),
+        kernel("k", 150, 160, 1),
+        call("cudaLaunchKernel", 200, 210, 2),
+        kernel("k", 215, 235, 2),
+        call("cudaLaunchKernel", 300, 330, 3),
+        kernel("k", 320, 360, 3),  # started before its call returned: no queue time
+    )
+    # launches, count, API total, median and longest, queue median, kernel median and total
+    assert rows_of(capture, "launch_overhead") == [
+        ("repeat launches", 2, 40, 20.0, 30, 5.0, 30.0, 60),
+        ("first launches", 1, 100, 100.0, 100, 50.0, 10.0, 10),
+    ]
+
+
+def test_a_class_without_launches_has_no_row_and_one_that_never_waited_no_queue(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("cudaLaunchKernel", 0, 100, 1), kernel("k", 99, 109, 1))
+    assert rows_of(capture, "launch_overhead") == [("first launches", 1, 100, 100.0, 100, None, 10.0, 10)]
+
+
+def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+    nodes = [kernel("k", 20 + 10 * i, 25 + 10 * i, 1, graphNodeId=i) for i in range(3)]
+    capture = opened(tmp_path, call("cudaGraphLaunch", 0, 10, 1), *nodes)
+    assert rows_of(capture, "launch_overhead") == [("first launches", 1, 10, 10.0, 10, 10.0, 15.0, 15)]
+
+
+def test_kernels_whose_calls_were_not_recorded_make_no_row(tmp_path: Path) -> None:
+    assert rows_of(opened(tmp_path, kernel("k", 0, 5, 1), call("x", 0, 1, 2)), "launch_overhead") == []
+
+
+def test_bandwidth_is_all_bytes_over_all_time(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 10, 1000), memcpy(1, 0, 30, 3000), memset(0, 4, 8))
+    # operation, count, bytes, time, median bytes and time, bytes/s
+    assert rows_of(capture, "memcpy_bandwidth") == [
+        ("[CUDA memcpy Host-to-Device]", 2, 4000, 40, 2000.0, 20.0, 1e11),
+        ("[CUDA memset]", 1, 8, 4, 8.0, 4.0, 2e9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("duration", "size", "bandwidth"), [(0, 100, None), (2_000_000_000, 3_000_000_000, 1.5e9), (7, 0, 0.0)]
+)
+def test_bandwidth_of_copies_nsys_gives_none_for(
+    tmp_path: Path, duration: int, size: int, bandwidth: float | None
+) -> None:
+    [found] = rows_of(opened(tmp_path, memcpy(2, 0, duration, size)), "memcpy_bandwidth")
+    assert found[-1] == bandwidth
+
+
+def test_migrations_are_no_copies(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 10, 100), memcpy(11, 0, 20, 50))
+    assert [found[:4] for found in rows_of(capture, "memcpy_bandwidth")] == [
+        ("[CUDA memcpy Unified Host-to-Device]", 1, 50, 20),
+        ("[CUDA memcpy Host-to-Device]", 1, 100, 10),
+    ]
+
+
+def phases(folder: Path, *rows: Row) -> dict[object, tuple[object, ...]]:
+    """Range: instances, launches, then the medians of range, API, queue, kernel and sync time."""
+    return {found[0]: found[1:] for found in rows_of(opened(folder, *rows), "nvtx_phases")}
+
+
+def test_a_launch_counts_in_every_range_around_it(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("outer", 0, 1000),
+        nvtx("inner", 100, 500),
+        *launch(1, 200, wait=380, lasting=100),  # its kernel runs from 590 to 690: after the inner range
+        call("cudaDeviceSynchronize", 510, 900),
+        call("cudaMalloc", 910, 990),
+    )
+    assert found == {
+        "outer": (1, 1.0, 1000.0, 10.0, 380.0, 100.0, 390.0),
+        "inner": (1, 1.0, 400.0, 10.0, 380.0, 100.0, 0.0),
+    }
+    assert list(found) == ["outer", "inner"]  # in order of appearance
+
+
+def test_medians_are_over_the_instances_of_a_range(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        *(nvtx("step", 1000 * i, 1000 * i + 100 + i) for i in range(3)),
+        *launch(1, 1000, wait=1, lasting=6),
+        *launch(2, 1050, wait=5, lasting=8),
+        *launch(3, 2000, wait=2, lasting=4),
+    )
+    # per instance 0, 2 and 1 launches; API 0, 20, 10; queue 0, 6, 2; kernels 0, 14, 4
+    assert found == {"step": (3, 1.0, 101.0, 10.0, 2.0, 4.0, 0.0)}
+
+
+def test_ranges_of_two_threads_hold_their_own_calls(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("main", 0, 100),
+        nvtx("worker", 0, 100, tid=101),
+        nvtx("idle", 0, 100, tid=99),
+        *launch(1, 10, wait=0, lasting=5),
+        call("cudaStreamSynchronize", 20, 60, tid=101),
+    )
+    assert {name: (values[1], values[-1]) for name, values in found.items()} == {
+        "main": (1.0, 0.0),
+        "worker": (0.0, 40.0),
+        "idle": (0.0, 0.0),
+    }
+
+
+def test_a_call_belongs_where_it_starts(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("first", 0, 100),
+        nvtx("second", 101, 200),
+        call("cudaDeviceSynchronize", 95, 195),
+    )
+    assert [values[-1] for values in found.values()] == [100.0, 0.0]
+
+
+def test_registered_names_and_plain_ones(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("plain", 0, 10),
+        nvtx(None, 20, 30, textId="registered"),
+        nvtx("plain", 40, 60),
+        nvtx(None, 70, 80),
+        call("cudaFree", 0, 1),
+    )
+    assert {name: values[0] for name, values in found.items()} == {"plain": 2, "registered": 1, None: 1}
+
+
+def test_only_closed_ranges_of_a_thread_count(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("left open", 0, None),
+        nvtx("start/end", 0, 10, eventType=60),
+        nvtx("mark", 5, None, eventType=34),
+        nvtx("domain", 0, None, eventType=75),
+        nvtx("took no time", 7, 7),
+        call("cudaFree", 0, 1),
+    )
+    assert found == {"took no time": (1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)}
+
+
+def test_marks_alone_make_no_row(tmp_path: Path) -> None:
+    assert phases(tmp_path, nvtx("mark", 5, None, eventType=34), call("cudaFree", 0, 1)) == {}
+
+
+def test_nvtx_events_as_old_exports_write_them(tmp_path: Path) -> None:
+    cells = {
+        "start": 0,
+        "end": 50,
+        "eventType": 59,
+        "text": "step",
+        "globalTid": call("", 0, 0)[1]["globalTid"],
+    }
+    found = phases(tmp_path, row(NVTX, **cells), *launch(1, 10, wait=0, lasting=5))
+    assert found == {"step": (1, 1.0, 50.0, 10.0, 0.0, 5.0, 0.0)}
+
+
+def test_a_negative_queue_time_is_no_wait(tmp_path: Path) -> None:
+    found = phases(tmp_path, nvtx("step", 0, 50), *launch(1, 10, wait=-4, lasting=5))
+    assert found["step"][4] == 0.0

@@ -1,0 +1,214 @@
+"""CSV, JSON and text of reports: the text never wider than asked, whatever the names are."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from tiny_export import call, kernel, memcpy, nvtx, opened, write
+
+from nsyswrap.formats import csv, text
+from nsyswrap.formats import json as json_format
+from nsyswrap.reports import NAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+    from nsyswrap.capture import Capture
+
+LONG = "void cutlass::Kernel<cutlass::gemm::device::Gemm<float, {}, cutlass::epilogue::Linear>>(T1::Params)"
+UGLY = [
+    "漢字" * 60,
+    "👩‍👩‍👧❤️" * 20,
+    "é" * 200,
+    "\x1b[31mred\x1b[0m\x07\r",
+    "two\nlines\tand a tab",
+    "right to left \u202eevil\u2028",
+    "[bold red]markup[/] [link=http://x]y[/link] :smile:",
+    "a" * 500,
+    "a" * 250 + "b" + "a" * 249,
+    *(LONG.format(kind) for kind in ("half", "float", "int8")),
+]
+
+
+def ugly(folder: Path) -> Capture:
+    """Every kind of report over names that are long, wide, or not to be printed as they are."""
+    rows = []
+    for i, name in enumerate(UGLY):
+        end = 10**9 + 10**i
+        rows += [kernel(name, 100, end, i), call(f"{name}Synchronize", 0, 50 + i, i), nvtx(name, 0, 60 + i)]
+    return opened(folder, *rows, *(memcpy(kind, 0, 10 ** (kind + 4), 10**kind) for kind in range(1, 11)))
+
+
+def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = False) -> list[str]:
+    [content] = text.render([capture.report(report)], width=width, color=color).values()
+    return content.splitlines()
+
+
+@pytest.mark.parametrize("report", NAMES)
+def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp_path: Path) -> None:
+    capture = ugly(tmp_path)
+    rows = len(capture.report(report))
+    for width in range(40, 201):
+        lines = text_of(capture, report, width)
+        assert max(map(cell_len, lines)) <= width, width
+        body = lines[2:]
+        notes = next((i for i, line in enumerate(body) if line.startswith("… ")), len(body))
+        assert notes == rows, width
+
+
+def test_every_name_is_told_apart_at_100_columns(tmp_path: Path) -> None:
+    _, header, *lines = text_of(ugly(tmp_path), "cuda_gpu_kern_sum")
+    assert len({line[header.index("Name") :] for line in lines[: len(UGLY)]}) == len(UGLY)
+
+
+def test_what_moves_the_cursor_is_written_as_an_escape(tmp_path: Path) -> None:
+    content = "\n".join(text_of(ugly(tmp_path), "cuda_gpu_kern_sum", 200))
+    assert not set(content) & {"\x1b", "\x07", "\r", "\t", "\u202e", "\u2028"}
+    assert r"\x1b[31mred\x1b[0m\x07\r" in content
+    assert r"two\nlines\tand a tab" in content
+    assert r"right to left \u202eevil\u2028" in content
+
+
+def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
+    content = "\n".join(text_of(ugly(tmp_path), "cuda_gpu_kern_sum", 200, color=True))
+    assert "[bold red]markup[/] [link=http://x]y[/link] :smile:" in content
+
+
+def test_without_colour_there_is_no_escape_sequence(tmp_path: Path) -> None:
+    capture = ugly(tmp_path)
+    assert "\x1b" not in "\n".join(text_of(capture, "cuda_gpu_kern_sum"))
+    assert "\x1b[" in "\n".join(text_of(capture, "cuda_gpu_kern_sum", color=True))
+
+
+def test_figures_have_units_and_missing_ones_a_dash(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 2500, 1), kernel(7, 1000, 3000, 1))
+    title, header, row = text_of(capture, "launch_overhead")
+    assert title == "Launch overhead  launch_overhead"
+    assert header.startswith("Launches        Count  API Total  API Med  API Max  Queue Med")
+    assert row.split("  ")[0] == "first launches"
+    assert row.split()[3:5] == ["2.50", "µs"]
+    assert " - " in row
+    assert text_of(capture, "cuda_gpu_kern_sum")[2].endswith("(no name)")
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *(kernel(f"k{i}", 0, i + 1) for i in range(1500)))
+    [content] = text.render([capture.report("cuda_gpu_kern_sum")], top=2).values()
+    assert len(content.splitlines()) == 5
+    assert content.splitlines()[-1] == "… 1,498 more rows (-r cuda_gpu_kern_sum)"
+
+
+def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 3, 10), memcpy(1, 0, 4, 10), memcpy(2, 0, 0, 5))
+    [content] = csv.render([capture.report("memcpy_bandwidth")]).values()
+    assert content.splitlines() == [
+        "operation,count,total_bytes,total_ns,med_bytes,med_ns,bandwidth_bytes_per_s",
+        "[CUDA memcpy Host-to-Device],2,20,7,10.0,3.5,2857142857.142857",
+        "[CUDA memcpy Device-to-Host],1,5,0,5.0,0.0,",
+    ]
+
+
+def test_json(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path, kernel("é\x1b", 100, 103, 1), kernel("é\x1b", 100, 101, 1), call("l", 90, 200, 1)
+    )
+    [(file, content)] = json_format.render([capture.report("cuda_kern_exec_sum")]).items()
+    document = json.loads(content)
+    assert file == "cuda_kern_exec_sum.json"
+    assert list(document) == ["report", "title", "columns", "rows"]
+    assert document["columns"][0] == {"name": "process_id", "unit": "id", "help": "process that launched"}
+    [row] = document["rows"]
+    assert list(row) == [column["name"] for column in document["columns"]]
+    assert row["queue_avg_ns"] is row["queue_min_ns"] is None
+    assert row["queue_count"] == 0
+    assert row["kernel_std_ns"] == 2**0.5  # not 1.4
+    assert row["kernel_name"] == "é\x1b"
+    assert "\x1b" not in content
+
+
+def test_json_has_no_number_that_json_does_not_know(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 0, 1), memcpy(1, 0, 0, 5), call("l", 5, 5, 1), nvtx("r", 5, 5))
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} in JSON")
+
+    for content in json_format.render([capture.report(name) for name in NAMES]).values():
+        json.loads(content, parse_constant=refuse)
+
+
+def test_several_reports_in_one_go(tmp_path: Path, cli: Cli) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), call("f", 0, 5))
+    done = cli("report", path, "-r", "cuda_api_sum", "-r", "cuda_gpu_kern_sum", "--format", "csv")
+    assert done.stdout.count("Time (%)") == 2
+    assert done.stdout.index("Num Calls") < done.stdout.index("Instances")
+
+
+def test_csv_files_into_a_folder(tmp_path: Path, cli: Cli) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k, l", 0, 5))
+    done = cli("report", path, "--csv", tmp_path / "new" / "csv")
+    files = sorted(file.name for file in (tmp_path / "new" / "csv").iterdir())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert files == ["cuda_gpu_kern_sum.csv", "cuda_gpu_sum.csv"]
+    assert (tmp_path / "new" / "csv" / files[0]).read_bytes().endswith(b'5.0,5,5,0.0,"k, l"\n')
+
+
+def test_a_pipe_that_has_seen_enough(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = write(tmp_path / "x.sqlite", *(kernel(f"kernel {i}", 0, 5) for i in range(5000)))
+    command = [
+        sys.executable,
+        "-m",
+        "nsyswrap",
+        "report",
+        str(path),
+        "-r",
+        "cuda_gpu_kern_sum",
+        "--format",
+        "csv",
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"Time (%)")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("said", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_colour_is_for_terminals_that_want_it(
+    tmp_path: Path, environment: dict[str, str], said: dict[str, str], *, coloured: bool
+) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    ours, theirs = pty.openpty()
+    env = {name: value for name, value in environment.items() if name != "NO_COLOR"}
+    command = [sys.executable, "-m", "nsyswrap", "report", str(path)]
+    process = subprocess.Popen(command, stdout=theirs, env={**env, "TERM": "xterm", **said})
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 4096):
+            seen += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    assert (b"\x1b[" in seen) is coloured
+    assert b"cuda_gpu_sum" in seen
+
+
+def test_colour_is_not_for_pipes(tmp_path: Path, cli: Cli) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", kernel("k", 0, 5)), FORCE_COLOR="1", TERM="xterm")
+    assert "\x1b" not in done.stdout
+    assert "cuda_gpu_sum" in done.stdout

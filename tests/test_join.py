@@ -1,0 +1,166 @@
+"""Which API call launched which kernel, on exports small enough to see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
+
+from nsyswrap.join import launches, outermost_launches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def pairs(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> list[tuple[int, int]]:
+    """The joined (kernel row, call row)."""
+    found = launches(opened(folder, *rows, without=without))
+    return list(zip(found.kernel.tolist(), found.api.tolist(), strict=True))
+
+
+def test_a_kernel_meets_the_call_with_its_correlation_id(tmp_path: Path) -> None:
+    rows = [kernel("b", 20, 30, 2), kernel("a", 10, 20, 1), call("launch", 0, 1, 1), call("launch", 2, 3, 2)]
+    assert pairs(tmp_path, *rows) == [(0, 1), (1, 0)]
+
+
+def test_two_processes_use_the_same_correlation_ids(tmp_path: Path) -> None:
+    rows = [
+        kernel("a", 10, 20, 1, pid=200),
+        kernel("a", 10, 20, 1, pid=100),
+        call("launch", 0, 1, 1, pid=100),
+        call("launch", 2, 3, 1, pid=200, tid=201),
+    ]
+    assert pairs(tmp_path, *rows) == [(0, 1), (1, 0)]
+
+
+def test_without_process_ids_the_correlation_id_has_to_do(tmp_path: Path) -> None:
+    rows = [kernel("a", 10, 20, 1, pid=300), call("launch", 0, 1, 1, pid=100)]
+    assert pairs(tmp_path, *rows, without=("globalPid",)) == [(0, 0)]
+
+
+def test_global_ids_above_2_to_the_63_are_negative_numbers(tmp_path: Path) -> None:
+    process, thread = global_id(100, hardware=200), global_id(100, 101, hardware=200)
+    assert process < 0
+    assert thread < 0
+    rows = [
+        kernel("a", 10, 20, 1, globalPid=process),
+        call("other machine", 0, 1, 1),
+        call("launch", 0, 1, 1, globalTid=thread),
+    ]
+    assert pairs(tmp_path, *rows) == [(0, 1)]
+
+
+def test_negative_correlation_ids(tmp_path: Path) -> None:
+    rows = [kernel("a", 10, 20, -5), call("launch", 0, 1, 5), call("launch", 0, 1, -5)]
+    assert pairs(tmp_path, *rows) == [(0, 1)]
+
+
+def test_correlation_ids_as_far_apart_as_there_are_numbers(tmp_path: Path) -> None:
+    low, high = -(2**62), 2**63 - 1
+    rows = [
+        kernel("a", 10, 20, high, pid=1),
+        kernel("a", 10, 20, low, pid=2),
+        call("launch", 0, 1, high, pid=2),
+        call("launch", 0, 1, low, pid=2),
+        call("launch", 0, 1, high, pid=1),
+    ]
+    assert pairs(tmp_path, *rows) == [(0, 2), (1, 1)]
+
+
+def test_what_is_missing_meets_nothing(tmp_path: Path) -> None:
+    rows = [
+        kernel("no correlation id", 10, 20, None),
+        kernel("no process", 10, 20, 1, globalPid=None),
+        kernel("a", 10, 20, 2),
+        call("launch", 0, 1, None),
+        call("launch", 0, 1, 1, globalTid=None),
+        call("launch", 0, 1, 2),
+    ]
+    assert pairs(tmp_path, *rows) == [(2, 2)]
+
+
+def test_a_runtime_call_and_the_driver_call_below_it_are_two_pairs_as_in_nsys(tmp_path: Path) -> None:
+    rows = [
+        kernel("a", 50, 60, 1),
+        call("cuLaunchKernel", 12, 18, 1, eventClass=1),
+        call("cudaLaunchKernel", 10, 20, 1),
+    ]
+    assert pairs(tmp_path, *rows) == [(0, 0), (0, 1)]
+
+
+def test_kernels_without_their_call_are_counted(tmp_path: Path) -> None:
+    rows = [kernel("a", 50, 60, 1), kernel("a", 70, 80, 9), kernel("a", 90, 95, 9), call("launch", 10, 20, 1)]
+    assert launches(opened(tmp_path, *rows)).kernels_without_call == 2
+
+
+@pytest.mark.parametrize("empty", [(KERNEL,), (API,), (KERNEL, API)])
+def test_an_empty_table_meets_nothing(tmp_path: Path, empty: tuple[str, ...]) -> None:
+    rows = [row for row in (kernel("a", 50, 60, 1), call("launch", 10, 20, 1)) if row.table not in empty]
+    found = launches(opened(tmp_path, *rows, empty=empty))
+    assert (found.kernel.tolist(), found.api.tolist()) == ([], [])
+    assert found.kernels_without_call == int(KERNEL not in empty)
+
+
+def test_the_outermost_of_two_calls_is_taken_once(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        kernel("a", 50, 60, 1),
+        call("cuLaunchKernel", 12, 18, 1, eventClass=1),
+        call("cudaLaunchKernel", 10, 20, 1),
+    )
+    launch = outermost_launches(capture)
+    assert launch.api_row.tolist() == [1]
+    assert launch.api_ns.tolist() == [10]
+    assert launch.queue_ns.tolist() == [30]
+    assert launch.kernel_ns.tolist() == [10]
+
+
+def test_of_two_calls_that_start_together_the_longer_is_the_outer_one(tmp_path: Path) -> None:
+    rows = [kernel("a", 50, 60, 1), call("cuLaunchKernel", 10, 15, 1), call("cudaLaunchKernel", 10, 20, 1)]
+    assert outermost_launches(opened(tmp_path, *rows)).api_row.tolist() == [1]
+
+
+def test_the_nodes_of_a_graph_are_one_launch(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        kernel("second", 60, 75, 1, graphNodeId=2),
+        kernel("first", 40, 50, 1, graphNodeId=1),
+        kernel("second", 160, 175, 2, graphNodeId=2),
+        kernel("first", 140, 150, 2, graphNodeId=1),
+        call("cudaGraphLaunch", 110, 120, 2),
+        call("cudaGraphLaunch", 10, 20, 1),
+    )
+    launch = outermost_launches(capture)
+    assert launch.api_row.tolist() == [1, 0]  # in order of the calls' start
+    assert launch.api_ns.tolist() == [10, 10]
+    assert launch.queue_ns.tolist() == [20, 20]  # to the first of its kernels
+    assert launch.kernel_ns.tolist() == [25, 25]  # all of its kernels
+    assert launch.is_first.tolist() == [True, False]
+
+
+def test_a_queue_time_is_negative_where_the_kernel_started_before_the_call_returned(tmp_path: Path) -> None:
+    rows = [kernel("a", 15, 60, 1), call("launch", 10, 20, 1)]
+    assert outermost_launches(opened(tmp_path, *rows)).queue_ns.tolist() == [-5]
+
+
+def test_the_first_launch_of_a_name_counts_in_each_process(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        kernel("a", 100, 110, 1, pid=100),
+        kernel("a", 200, 210, 2, pid=100),
+        kernel("b", 300, 310, 3, pid=100),
+        kernel("b", 400, 410, 1, pid=200),
+        call("launch", 0, 1, 1, pid=200),  # the other process is the first to launch
+        call("launch", 10, 11, 2, pid=100),  # and correlation ids need not ascend
+        call("launch", 20, 21, 1, pid=100),
+        call("launch", 30, 31, 3, pid=100),
+    )
+    launch = outermost_launches(capture)
+    assert launch.api_row.tolist() == [0, 1, 2, 3]
+    assert launch.is_first.tolist() == [True, True, False, True]
+
+
+def test_kernels_that_meet_no_call_are_no_launch(tmp_path: Path) -> None:
+    launch = outermost_launches(opened(tmp_path, kernel("a", 50, 60, 7), call("launch", 10, 20, 1)))
+    assert [values.tolist() for values in vars(launch).values()] == [[], [], [], [], []]

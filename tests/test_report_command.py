@@ -1,0 +1,165 @@
+"""`nsyswrap report` and `nsyswrap demo`: what is printed where, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import call, kernel, memcpy, write
+
+from nsyswrap.reports import NAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    slow = [kernel("void f<int>(T)", 0, 13408, shortName="f", mangledName="_Z1fIiEvT_")] * 19
+    return write(
+        tmp_path / "x.sqlite", *slow, kernel("void f<int>(T)", 0, 13409, shortName="f", mangledName="_Z1f")
+    )
+
+
+def test_the_summary_is_what_is_shown_unasked(cli: Cli, export: Path) -> None:
+    done = cli("report", export)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no GPU named")
+    assert "CUDA GPU Summary (Kernels/MemOps)  cuda_gpu_sum" in done.stdout
+
+
+def test_a_report_alone(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "cuda_gpu_kern_sum")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("CUDA GPU Kernel Summary  cuda_gpu_kern_sum\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "cells"),
+    [
+        ([], "100.0,268161,20,13408.0,13408.0,13408,13409,0.2,void f<int>(T)"),
+        (["--rounding", "legacy"], "100.0,268161,20,13408.1,13408.0,13408,13409,0.2,void f<int>(T)"),
+        (["--names", "base"], "100.0,268161,20,13408.0,13408.0,13408,13409,0.2,f"),
+        (["--timeunit", "us"], "100.0,268.161,20,13.408,13.408,13.408,13.409,0.000,void f<int>(T)"),
+        (["--timeunit", "ms"], "100.0,0.2682,20,0.0134,0.0134,0.0134,0.0134,0.0000,void f<int>(T)"),
+        (["--timeunit", "s"], "100.0,0.0003,20,0.0000,0.0000,0.0000,0.0000,0.0000,void f<int>(T)"),
+    ],
+)
+def test_options_of_csv(cli: Cli, export: Path, options: list[str], cells: str) -> None:
+    done = cli("report", export, "-r", "cuda_gpu_kern_sum", "--format", "csv", *options)
+    header, line = done.stdout.splitlines()
+    assert line == cells
+    assert header.count("(us)" if "us" in options else "(sec)" if "s" in options else "s)") == 6
+
+
+def test_json_is_in_ns_whatever_the_time_unit(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "cuda_gpu_kern_sum", "--format", "json", "--timeunit", "s")
+    [row] = json.loads(done.stdout)["rows"]
+    assert (row["total_ns"], row["avg_ns"]) == (268161, 13408.05)
+
+
+def test_json_of_several_reports_is_one_document(cli: Cli, export: Path) -> None:
+    wanted = ["cuda_gpu_kern_sum", "cuda_gpu_sum"]
+    done = cli("report", export, "-r", wanted[0], "-r", wanted[1], "--format", "json")
+    assert [document["report"] for document in json.loads(done.stdout)] == wanted
+
+
+def test_one_bad_capture_does_not_hide_the_others(cli: Cli, export: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.sqlite").write_text("no database")
+    done = cli("report", export, "bad.sqlite", export)
+    assert done.returncode == 65
+    assert done.stdout.count("CUDA GPU Summary") == 2
+    assert done.stderr == "nsyswrap: bad.sqlite is no SQLite database\n"
+
+
+def test_every_report_there_is_and_why_some_are_not(cli: Cli, tmp_path: Path) -> None:
+    export = write(tmp_path / "x.sqlite", kernel("k", 5, 9, 1), call("f", 0, 1, 1), memcpy(1, 0, 5, 8))
+    done = cli("report", export, "-r", "all")
+    assert done.returncode == 0
+    assert [name for name in NAMES if f"  {name}\n" in done.stdout] == list(NAMES[:-1])
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"nsyswrap: no nvtx_phases: {export} holds no NVTX events; ")
+    assert "--trace=nvtx" in line
+
+
+def test_a_capture_that_lacks_all_that_was_asked_for(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "nvtx_phases", "-r", "memcpy_bandwidth")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert len(done.stderr.splitlines()) == 3
+
+
+def test_a_report_that_does_not_exist(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "gpukernsum")
+    assert (done.returncode, done.stdout) == (2, "")
+    message, hint = done.stderr.splitlines()
+    assert message == "nsyswrap: there is no report 'gpukernsum'"
+    assert all(name in hint for name in NAMES)
+
+
+def test_into_a_file_whose_folder_is_new(cli: Cli, export: Path, tmp_path: Path) -> None:
+    done = cli("report", export, "-r", "cuda_gpu_kern_sum", "--format", "csv", "-o", tmp_path / "a" / "b.csv")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "a" / "b.csv").read_text(encoding="utf-8").startswith("Time (%),")
+    assert done.stderr == f"wrote {tmp_path / 'a' / 'b.csv'}\n"
+
+
+def test_into_a_place_that_cannot_be_written(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "cuda_gpu_kern_sum", "-o", export / "below")
+    assert (done.returncode, done.stdout) == (73, "")
+    assert done.stderr.startswith(f"nsyswrap: cannot write {export / 'below'}")
+
+
+def test_several_captures_do_not_go_into_one_file(cli: Cli, export: Path) -> None:
+    assert cli("report", export, export, "-o", "x").returncode == 2
+    assert cli("report", export, export, "--csv", "x").returncode == 2
+
+
+def test_several_captures_are_shown_in_turn(cli: Cli, export: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "other.sqlite", kernel("other", 0, 5))
+    done = cli("report", export, other, "-r", "cuda_gpu_kern_sum", "--names", "base")
+    assert done.returncode == 0
+    assert done.stdout.index("  f\n") < done.stdout.index("  other\n")
+
+
+def test_without_a_capture_the_run_that_ended_last(cli: Cli, tmp_path: Path) -> None:
+    for age, name in enumerate(("new", "old")):
+        folder = tmp_path / "nsyswrap-runs" / name
+        folder.mkdir(parents=True)
+        write(folder / "report.sqlite", kernel(f"{name} one", 0, 5))
+        (folder / "status.json").touch()
+        os.utime(folder / "status.json", (1e9 - age, 1e9 - age))
+    done = cli("report", "-r", "cuda_gpu_kern_sum")
+    assert "new one" in done.stdout
+
+
+def test_without_a_capture_and_without_runs(cli: Cli) -> None:
+    done = cli("report")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.startswith("nsyswrap: no run folder under nsyswrap-runs/\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_character(
+    environment: dict[str, str], tmp_path: Path, encoding: str
+) -> None:
+    export = write(tmp_path / "x.sqlite", kernel("漢字" + "k" * 200, 0, 5000))
+    env = {**environment, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "nsyswrap", "report", str(export)]
+    done = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"cuda_gpu_sum" in done.stdout
+
+
+def test_the_demo_without_nsys_shows_what_was_recorded(cli: Cli) -> None:
+    done = cli("demo", NSYSWRAP_NSYS="/nowhere/nsys")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Recorded on ")
+    assert "cuda_gpu_sum" in done.stdout
+    assert "gpu_by_variant" in done.stdout
+    assert "timing_by_variant" in done.stdout
