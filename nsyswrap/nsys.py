@@ -47,6 +47,7 @@ _FAULTS = (
         "nsys finds no folder for its temporary files",
         "is TMPDIR a folder that can be written?",
     ),
+    (r"Failed to create directory .*", "nsys says: {}", "is TMPDIR a folder that can be written?"),
     (r"unrecogni[sz]ed option '[^']*'", "this nsys says: {}", "see `nsys profile --help` and --nsys-arg"),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "is the output folder writable?"),

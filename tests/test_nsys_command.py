@@ -178,6 +178,10 @@ def test_progress(tail: str, shown: str) -> None:
             "nsys finds no folder for its temporary files",
         ),
         (
+            'Failed to create directory "/proc/nvidia": No such file or directory',
+            'nsys says: Failed to create directory "/proc/nvidia": No such file or directory',
+        ),
+        (
             "unrecognised option '--bogus=1'\n\nusage: nsys profile",
             "this nsys says: unrecognised option '--bogus=1'",
         ),

@@ -65,6 +65,9 @@ def target(real: Path, copy: Path, tmp_path: Path) -> Callable[[str], Path]:
         path = tmp_path / folder / real.parent.name / "nsys"
         path.parent.mkdir(parents=True)
         os.link(copy, path)
+        for other in real.parent.iterdir():  # the libraries of its own
+            if other.name != path.name:
+                (path.parent / other.name).symlink_to(other)
         return path
 
     return put

@@ -308,7 +308,7 @@ def test_an_option_nsys_does_not_know(tmp_path: Path, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [("/no/such/folder", "is TMPDIR a folder"), ("/proc", "nsys says: No such file")]
+    ("folder", "said"), [("/no/such/folder", "is TMPDIR a folder"), ("/proc", "No such file or directory")]
 )
 def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str, said: str) -> None:
     done = cli("profile", "-o", "run", "echo", "this never runs", TMPDIR=folder)

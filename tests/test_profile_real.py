@@ -270,7 +270,7 @@ def test_a_program_without_standard_streams(tmp_path: Path, cli: Cli, environmen
     )
     subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "seen").read_text() == "b''\n"
-    assert (tmp_path / "run" / LOG).read_text().startswith("Generat")
+    assert "Generat" in (tmp_path / "run" / LOG).read_text()
     assert cli("report", "run").returncode == 0
 
 

@@ -75,6 +75,11 @@ def test_one_bad_capture_does_not_hide_the_others(cli: Cli, export: Path, tmp_pa
     done = cli("report", export, "bad.sqlite", export)
     assert done.returncode == 65
     assert done.stdout.count("CUDA GPU Summary") == 2
+    assert [line for line in done.stdout.splitlines() if line.startswith("==")] == [
+        f"== {export}",
+        "== bad.sqlite",
+        f"== {export}",
+    ]
     assert done.stderr == "nsyswrap: bad.sqlite is no SQLite database\n"
 
 

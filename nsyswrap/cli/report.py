@@ -79,12 +79,14 @@ def command(  # noqa: PLR0913 - one parameter an option
         raise UsageError("--csv and -o take one capture", "run `nsyswrap report` once for each")
     look = Look(top, time_unit, rounding)
     asked = _Asked(reports, csv_folder, form, output, replace(look, color=False) if output else look)
-    failed = 0
+    failed, several = 0, len(captures) > 1
     for path in captures or (newest_run(),):
+        if several and form == "text":
+            click.echo(f"== {path}")
         try:
             _show(path, open_capture(path, names=names), asked)
         except CaptureError as error:  # the others still have something to say
-            if len(captures) < 2:  # noqa: PLR2004
+            if not several:
                 raise
             note(f"nsyswrap: {error}")
             failed = error.exit_code
