@@ -2,6 +2,8 @@
 
     NsyswrapError
     ├── CheckFailed            1   a check said no (redact --check)
+    ├── CompileFailed          1   nvcc refused a source
+    ├── ScenarioFailed         1   a scenario could not be built, or its program's code when that failed
     ├── UsageError             2   options that do not go together
     ├── CaptureError          65
     │   ├── NotACapture            not SQLite, or not an nsys export
@@ -32,6 +34,18 @@ class NsyswrapError(Exception):
 
 class CheckFailed(NsyswrapError):
     """A check the user asked for said no."""
+
+
+class CompileFailed(NsyswrapError):
+    """nvcc refused a source; the message holds its own words."""
+
+
+class ScenarioFailed(NsyswrapError):
+    """A scenario could not be built, or its program failed."""
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = 1) -> None:
+        super().__init__(message, hint)
+        self.exit_code = exit_code
 
 
 class UsageError(NsyswrapError):

@@ -134,7 +134,7 @@ def cache_dir(*names: str) -> Path:
         raise OutputError(f"there is no place for a cache: {error}", "set HOME or XDG_CACHE_HOME") from None
     path = base.joinpath("nsyswrap", *names)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)  # exports hold environments
     except OSError as error:
         raise OutputError(
             f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME"

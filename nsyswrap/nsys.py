@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
-_UNUSABLE = (
-    '%&"'  # in the path of a report nsys replaces the first (more than once) and trips over the others
-)
+# In the path of a report nsys replaces the first (more than once) and trips over the others.
+_UNUSABLE = '%&"'
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
@@ -224,10 +223,14 @@ def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEA
             done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False)
             reason = check_export(part)
             if reason:
-                said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", done.stdout + done.stderr)
+                words = done.stdout + done.stderr
+                said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", words)
+                is_newer = re.search(r"newer than|protobuf", words)
                 raise DamagedCapture(
                     f"{report} cannot be exported: {said[-1].strip() if said else reason}",
-                    "the nsys that reads has to be as new as the one that recorded: see $NSYSWRAP_NSYS",
+                    f"read it with an nsys as new as the one that recorded it: see ${nsys_install.VARIABLE}"
+                    if is_newer
+                    else "copy it again, or profile again",
                 )
             part.replace(target)
     except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from nsyswrap.device import query
-from nsyswrap.errors import NsyswrapError, Unavailable
+from nsyswrap.errors import CompileFailed, Unavailable
 from nsyswrap.folder import cache_dir
 
 FLAGS = ("-O3", "-lineinfo")
@@ -42,10 +42,6 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
     "12.0": ("12.8", None),
     "12.1": ("12.9", None),
 }
-
-
-class CompileFailed(NsyswrapError):
-    """nvcc refused the source; its own words have gone to stderr."""
 
 
 def compile_cuda(source: Path, *, arch: str | None = None) -> Path:

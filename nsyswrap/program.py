@@ -69,12 +69,10 @@ def _check_executable(name: str) -> None:
     if shutil.which(name):
         return
     path = Path(name)
-    if not path.exists():
-        where = "" if os.sep in name else " on PATH (in the current folder: ./" + name + "?)"
-        raise ProgramNotFound(f"{name}: there is no such program{where}")
-    _check_readable(path)
     if os.sep not in name:
-        raise ProgramNotFound(
-            f"{name}: there is no such program on PATH", f"for the one in this folder: ./{name}"
-        )
+        here = f"for the one in this folder: ./{name}" if path.exists() else ""
+        raise ProgramNotFound(f"{name}: there is no such program on PATH", here)
+    if not path.exists():
+        raise ProgramNotFound(f"{name}: there is no such program")
+    _check_readable(path)
     raise NotExecutable(f"{name} is not executable", f"chmod +x {name}, or name its interpreter")

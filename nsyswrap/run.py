@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -186,8 +187,7 @@ def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status
     """Say how the run ended. Only a complete export is success: nsys' exit status is not believed."""
     name = spec.program.name
     if started.error_number:
-        missing = started.error_number == 2  # noqa: PLR2004 - ENOENT
-        exit_code = 127 if missing else 126
+        exit_code = 127 if started.error_number == errno.ENOENT else 126
         message = f"{name} could not be executed: {os.strerror(started.error_number)}"
         return Status("not_started", None, ending.code, exit_code, message)
     lack = nsys.check_export(spec.output / EXPORT)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap import device
-from nsyswrap.errors import NsyswrapError, Unavailable, UsageError
+from nsyswrap.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.folder import PROGRAM_OUTPUT
 from nsyswrap.nsys import Options
 from nsyswrap.nvcc import find_nvcc
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _PACKAGE = Path(__file__).parent
-
-
-class ScenarioFailed(NsyswrapError):
-    """A scenario could not be built, or did not check out."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 # nsys says this when the driver is newer than what it knows.
 _OLD_NSYS = re.compile(r"driver version .* not supported by this build")
-_CUDA_12, _CUDA_13 = 12, 13
-# The first nsys release that traces a CUDA major version.
-_FIRST_NSYS = {_CUDA_12: (2022, 5), _CUDA_13: (2025, 3)}
+# The nsys release that came with the first CUDA of a major version.
+_FIRST_NSYS = {12: (2022, 4), 13: (2025, 3)}
 
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
@@ -44,9 +43,9 @@ def _old_nsys(capture: Capture) -> list[str]:
     cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
     release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
     if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
-        needed = ".".join(map(str, _FIRST_NSYS[cuda]))
+        first = ".".join(map(str, _FIRST_NSYS[cuda]))
         said.append(
-            f"nsys {info.exporter_version} is too old for CUDA {info.cuda_version}: use {needed} or newer"
+            f"nsys {info.exporter_version} may be too old for CUDA {info.cuda_version} (first: {first})"
         )
     return said
 

@@ -1,4 +1,4 @@
-"""The summary screen: what ran where, whether to trust it, and the first five tables, in under 50 lines."""
+"""The summary screen: what ran where, whether to trust it, and four tables, in under 50 lines."""
 
 from __future__ import annotations
 

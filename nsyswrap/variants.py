@@ -88,8 +88,9 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
 
 def _gpu_totals(capture: Capture) -> tuple[object, ...]:
     kernel_ns = int(durations(capture, "kernel").sum()) if capture.has("kernel") else 0
-    launched = capture.has("kernel") and capture.has("api")
-    launch_ns = int(outermost_launches(capture).api_ns.sum()) if launched else 0
+    launch_ns: int | None = 0
+    if capture.has("kernel"):  # whose calls may not have been recorded: that is no zero
+        launch_ns = int(outermost_launches(capture).api_ns.sum()) if capture.has("api") else None
     has_copies = capture.has("memcpy")
     copied = int(capture.columns("memcpy", "bytes")["bytes"].sum()) if has_copies else 0
     copy_ns = int(durations(capture, "memcpy").sum()) if has_copies else 0

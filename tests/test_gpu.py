@@ -124,4 +124,4 @@ def test_an_unsynchronised_clock_misses_the_kernel(tmp_path: Path) -> None:
 def test_the_demo_runs_here(tmp_path: Path) -> None:
     done = nsyswrap("demo", "-o", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Run here and now:\n")
+    assert done.stdout.startswith("Run here and now.\n")

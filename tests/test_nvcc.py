@@ -10,8 +10,8 @@ import pytest
 
 from nsyswrap import nvcc
 from nsyswrap.device import Devices, query
-from nsyswrap.errors import NsyswrapError, Unavailable
-from nsyswrap.nvcc import CompileFailed, compile_cuda
+from nsyswrap.errors import CompileFailed, NsyswrapError, Unavailable
+from nsyswrap.nvcc import compile_cuda
 
 if TYPE_CHECKING:
     from pathlib import Path

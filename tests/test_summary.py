@@ -227,7 +227,7 @@ def test_without_gpu_work_the_causes_are_named_on_stderr(tmp_path: Path, cli: Cl
                 row("TARGET_INFO_SYSTEM_ENV", name="CudaDriverVersion", value="13000"),
             ],
             {},
-            "nsys 2024.5.1.113 is too old for CUDA 13.0: use 2025.3 or newer",
+            "nsys 2024.5.1.113 may be too old for CUDA 13.0 (first: 2025.3)",
         ),
     ],
     ids=["no GPU", "not traced", "no call", "no work", "range", "old nsys"],

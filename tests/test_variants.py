@@ -39,7 +39,7 @@ def test_a_variant_that_did_nothing_has_a_row_of_zeros(tmp_path: Path) -> None:
 
 def test_kernels_whose_calls_were_not_recorded(tmp_path: Path) -> None:
     captures = {"x": variant(tmp_path, "x", kernel("k", 0, 5, 1))}
-    assert gpu_by_variant(captures).rows() == [("x", 1, 5, 0, 0, 0, 0)]
+    assert gpu_by_variant(captures).rows() == [("x", 1, 5, None, 0, 0, 0)]
 
 
 def test_no_variants() -> None:

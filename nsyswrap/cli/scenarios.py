@@ -87,7 +87,7 @@ def run_variants(
     """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
     from nsyswrap import api  # noqa: PLC0415
     from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415
-    from nsyswrap.scenario import ScenarioFailed  # noqa: PLC0415
+    from nsyswrap.errors import ScenarioFailed  # noqa: PLC0415
 
     scenario.check(variants)
     note(f"{scenario.name}: building")
@@ -99,11 +99,8 @@ def run_variants(
         runs[variant] = api.run(spec, on_progress=progress_line(), on_broken=warn_of_broken)
         status = runs[variant].status
         if status.exit_code:
-            error = ScenarioFailed(
-                f"{scenario.name} {variant}: {status.message}", status.hint or f"see {spec.output}/"
-            )
-            error.exit_code = status.exit_code
-            raise error
+            hint = status.hint or f"see {spec.output}/"
+            raise ScenarioFailed(f"{scenario.name} {variant}: {status.message}", hint, status.exit_code)
     return runs
 
 
