@@ -16,18 +16,11 @@ from pathlib import Path
 
 from nsyswrap import nsys_install, redact, schema
 from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
+from nsyswrap.reports import NAMES, find
 
 SCENARIOS = ("add", "add2")
-REPORTS = (
-    "cuda_gpu_kern_sum",
-    "cuda_api_sum",
-    "cuda_gpu_mem_time_sum",
-    "cuda_gpu_mem_size_sum",
-    "cuda_gpu_sum",
-    "cuda_kern_exec_sum",
-    "cuda_gpu_kern_sum:base",
-    "cuda_gpu_kern_sum:mangled",
-)
+PARITY = tuple(name for name in NAMES if find(name).layer == "parity")
+REPORTS = (*PARITY, "cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum:mangled")
 
 
 def main() -> None:
