@@ -161,6 +161,12 @@ def fault(log: str) -> tuple[str, str]:
     return "", ""
 
 
+def left_elsewhere(log: str) -> list[str]:
+    """Return the recordings nsys kept in its temporary folder, because it could not bring them home."""
+    found = re.findall(r"/\S*/nsys-report-[\w-]+\.(?:qdstrm|nsys-rep|sqlite)", log)
+    return [path for path in dict.fromkeys(found) if Path(path).exists()]
+
+
 def check_export(path: Path) -> str:
     """Return why ``path`` is no complete export; empty: it is one.
 

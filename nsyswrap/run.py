@@ -227,7 +227,9 @@ def _failure(spec: RunSpec, ending: Ending, started: _Started, lack: str, log: s
         cure = "the program has to call cudaProfilerStart, or to open the NVTX range, while nsys runs"
     if "disk is full" in meaning:
         cure += f" ({free_space_note(spec.output)})"
-    hint = "; ".join(part for part in (cure, f"all nsys said: {spec.output / LOG}") if part)
+    recording = ", ".join(nsys.left_elsewhere(log))
+    left = f"what it recorded, the environment too, lies in {recording}" if recording else ""
+    hint = "; ".join(part for part in (cure, left, f"all nsys said: {spec.output / LOG}") if part)
     if lack:
         return f"nsys left no complete export: {meaning or lack}", hint
     return f"{meaning}, and the program with it: the report ends there", hint

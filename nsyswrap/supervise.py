@@ -23,7 +23,7 @@ POLL_S = 0.05
 START_S = 2  # nsys starts the program within this, or it may be told to stop at once
 SETTLE_S = 0.5  # and this long after that it loses signals
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
-STOP_NSYS_S = 300  # and nsys after this
+STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
 LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
 _TAIL_BYTES = 4096
 _FORWARDED = {
@@ -61,6 +61,8 @@ class Supervisor:
     received: list[signal.Signals]
     on_progress: Callable[[str], None]
     _stopping_since: float | None = None
+    _said_bytes: int = 0
+    _said_at: float = 0.0
     _pending: signal.Signals | None = None
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
@@ -123,21 +125,24 @@ class Supervisor:
     def _lose_patience(self) -> bool:
         if self._stopping_since is None:
             return False
-        waited = time.monotonic() - self._stopping_since
-        if waited > STOP_NSYS_S:
+        now = time.monotonic()
+        if now - max(self._stopping_since, self._said_at) > STOP_NSYS_S:
             self._kill(self._members())
             return True
-        if waited > STOP_PROGRAM_S:
+        if now - self._stopping_since > STOP_PROGRAM_S:
             self._kill([pid for pid in self._members() if not self._is_nsys(pid)])
         return False
 
     def _show_progress(self, shown: str) -> str:
         try:
             with self.log.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - _TAIL_BYTES))
                 now = nsys.progress(file.read().decode(errors="replace"))
         except OSError:
             return shown
+        if size != self._said_bytes:
+            self._said_bytes, self._said_at = size, time.monotonic()
         if now != shown:
             self.on_progress(now)
         return now

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -305,50 +303,3 @@ def test_an_option_nsys_does_not_know(tmp_path: Path, cli: Cli) -> None:
     assert (done.returncode, done.stdout) == (70, "")
     assert "unrecognised option '--bogus=1'" in done.stderr
     assert (status(tmp_path).program_code, status(tmp_path).nsys_code) == (None, 1)
-
-
-@pytest.mark.parametrize(
-    ("folder", "said"), [("/no/such/folder", "is TMPDIR a folder"), ("/proc", "No such file or directory")]
-)
-def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str, said: str) -> None:
-    done = cli("profile", "-o", "run", "echo", "this never runs", TMPDIR=folder)
-    assert (done.returncode, done.stdout) == (70, "")
-    assert said in done.stderr
-    assert str(Path("run") / LOG) in done.stderr
-    assert status(tmp_path).outcome == "nsys_failed"
-
-
-def test_a_folder_that_cannot_be_made(cli: Cli) -> None:
-    done = cli("profile", "-o", "/proc/run", "echo", "this never runs")
-    assert (done.returncode, done.stdout) == (73, "")
-    assert "cannot write /proc/run" in done.stderr
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system: not root, or in a container")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-def test_a_disk_too_small_for_the_report(small_disk: Path, cli: Cli) -> None:
-    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3")
-    assert done.returncode == 70  # outranks the program's 3
-    assert "the disk is full" in done.stderr
-    assert f"MB free at {small_disk / 'run'}" in done.stderr
-    found = json.loads((small_disk / "run" / "status.json").read_text())
-    assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
-
-
-def test_a_disk_that_the_program_fills(small_disk: Path, cli: Cli) -> None:
-    fill = f"head -c 1000000 /dev/zero >{small_disk}/data 2>/dev/null"
-    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", fill)
-    assert done.returncode in (70, 73)
-    assert str(small_disk / "run") in done.stderr
-    assert "disk is full" in done.stderr or "No space left on device" in done.stderr

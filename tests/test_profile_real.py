@@ -168,49 +168,6 @@ def test_force_replaces_the_run_and_nothing_else(recorded: Recorded, tmp_path: P
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
 
 
-def test_runs_without_a_name_do_not_meet(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "sh", "-c"]
-    started = [
-        subprocess.Popen(
-            [*command, f"exit {code}"],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for code in (5, 6, 7)
-    ]
-    assert [process.wait() for process in started] == [5, 6, 7]
-    runs = list((tmp_path / "nsyswrap-runs").iterdir())
-    assert sorted(str(read(run / STATUS)["program_code"]) for run in runs) == ["5", "6", "7"]
-    assert all(run.name.startswith("sh-") for run in runs)
-
-
-def test_of_two_runs_for_one_folder_one_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "true"]
-    started = [
-        subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for _ in range(2)
-    ]
-    assert sorted(process.wait() for process in started) == [0, 73]
-    assert check_export(tmp_path / "run" / EXPORT) == ""
-
-
-def test_a_folder_with_a_strange_name(tmp_path: Path, cli: Cli) -> None:
-    folder = tmp_path / "it's a $run; (für) *alle*"
-    assert cli("profile", "--no-stats", "-o", folder, "true").returncode == 0
-    assert check_export(folder / EXPORT) == ""
-
-
-def test_a_folder_nsys_would_fail_to_write_into_is_refused_before(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "-o", "R&D/100%", "echo", "this never runs")
-    assert (done.returncode, done.stdout) == (73, "")
-    assert "% and &" in done.stderr
-    assert not (tmp_path / "R&D").exists()
-
-
 def test_a_module(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "tool.py").write_text("import sys; print(__name__, sys.argv[1:])")

@@ -95,6 +95,13 @@ def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path) -> None:
         assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
 
 
+def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None:
+    """It goes on for 2.4 s with 1.5 s of patience, and says something every 0.3 s."""
+    talks = f"[(time.sleep(0.3), open({str(tmp_path / 'log')!r}, 'a').write('.')) for _ in range(8)]"
+    with supervised(tmp_path, f"{DEAF}{talks}; raise SystemExit(7)") as (supervisor, _):
+        assert supervisor.wait(0.2) == Ending(7, None, timed_out=True, killed=False)
+
+
 def test_what_nsys_leaves_running_is_killed(tmp_path: Path) -> None:
     with supervised(tmp_path, LEAVES_A_PROGRAM) as (supervisor, _):
         assert supervisor.wait(None) == Ending(0, None, timed_out=False, killed=False)

@@ -1,0 +1,116 @@
+"""`nsyswrap profile` with the real nsys: where the run folder goes, and what keeps it from being written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.folder import EXPORT, LOG, RunFolder
+from nsyswrap.nsys import check_export
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Cli
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+
+def test_runs_without_a_name_do_not_meet(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "sh", "-c"]
+    started = [
+        subprocess.Popen(
+            [*command, f"exit {code}"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for code in (5, 6, 7)
+    ]
+    assert [process.wait() for process in started] == [5, 6, 7]
+    runs = list((tmp_path / "nsyswrap-runs").iterdir())
+    assert sorted(str(RunFolder(run).read_status().program_code) for run in runs) == ["5", "6", "7"]
+    assert all(run.name.startswith("sh-") for run in runs)
+
+
+def test_of_two_runs_for_one_folder_one_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "true"]
+    started = [
+        subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(2)
+    ]
+    assert sorted(process.wait() for process in started) == [0, 73]
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+def test_a_folder_with_a_strange_name(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "it's a $run; (für) *alle*"
+    assert cli("profile", "--no-stats", "-o", folder, "true").returncode == 0
+    assert check_export(folder / EXPORT) == ""
+
+
+def test_a_folder_nsys_would_fail_to_write_into_is_refused_before(tmp_path: Path, cli: Cli) -> None:
+    done = cli("profile", "-o", "R&D/100%", "echo", "this never runs")
+    assert (done.returncode, done.stdout) == (73, "")
+    assert "% and &" in done.stderr
+    assert not (tmp_path / "R&D").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"), [("/no/such/folder", "is TMPDIR a folder"), ("/proc", "No such file or directory")]
+)
+def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str, said: str) -> None:
+    done = cli("profile", "-o", "run", "echo", "this never runs", TMPDIR=folder)
+    assert (done.returncode, done.stdout) == (70, "")
+    assert said in done.stderr
+    assert str(Path("run") / LOG) in done.stderr
+    assert RunFolder(tmp_path / "run").read_status().outcome == "nsys_failed"
+
+
+def test_a_folder_that_cannot_be_made(cli: Cli) -> None:
+    done = cli("profile", "-o", "/proc/run", "echo", "this never runs")
+    assert (done.returncode, done.stdout) == (73, "")
+    assert "cannot write /proc/run" in done.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount a small file system: not root, or in a container")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_too_small_for_the_report(small_disk: Path, cli: Cli) -> None:
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3")
+    assert done.returncode == 70  # outranks the program's 3
+    assert "the disk is full" in done.stderr
+    assert f"MB free at {small_disk / 'run'}" in done.stderr
+    left = re.search(r"what it recorded, the environment too, lies in (\S+);", done.stderr)
+    assert left
+    Path(left.group(1)).unlink()  # it is there
+    found = json.loads((small_disk / "run" / "status.json").read_text())
+    assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
+
+
+def test_a_disk_that_the_program_fills(small_disk: Path, cli: Cli) -> None:
+    fill = f"head -c 1000000 /dev/zero >{small_disk}/data 2>/dev/null"
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", fill)
+    assert done.returncode in (70, 73)
+    assert str(small_disk / "run") in done.stderr
+    assert "disk is full" in done.stderr or "No space left on device" in done.stderr
