@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap import nsys, schema
-from nsyswrap.errors import NotACapture, NotInCapture
+from nsyswrap.errors import NotACapture, NotInCapture, UsageError
 from nsyswrap.folder import EXPORT, LAUNCHER, REPORT, STATUS, RunFolder
 from nsyswrap.reader import NULL, Export
 
@@ -68,14 +68,14 @@ class Capture:
 
     def count(self, kind: str) -> int:
         """Return the number of events; a table that is missing and one that is empty both count 0."""
-        return self._export.count(schema.EVENTS[kind].table)
+        return self._export.count(_events(kind).table)
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
         """Return fields as read-only int64 arrays (``reader.NULL``: missing), in row order.
 
         Texts are object arrays; names are StringIds ids. Raises NotInCapture with what would collect it.
         """
-        events = schema.EVENTS[kind]
+        events = _events(kind)
         present = self._export.tables.get(events.table)
         if present is None:
             raise NotInCapture(
@@ -112,7 +112,7 @@ class Capture:
         """
         from nsyswrap.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
 
-        return events_frame(self, kind)
+        return events_frame(self, kind, _events(kind).fields)
 
     def report(self, name: str, *, rounding: Rounding = "2025") -> Table:
         """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values."""
@@ -133,13 +133,14 @@ class Capture:
         """What recorded this capture and on which GPU."""
         export = {**self._pairs(schema.EXPORT_METADATA[1]), **self._pairs(schema.EXPORT_METADATA[0])}
         system = self._pairs(schema.SYSTEM_ENV)
-        cuda = int(system.get("CudaDriverVersion") or 0)
+        said = system.get("CudaDriverVersion", "")
+        cuda = int(said) if said.isdigit() else 0
         start = self._first(schema.SESSION_START, "utcTime")
         return Info(
             command=self._command(),
             exporter_version=export.get("EXPORT_PRODUCT_VERSION", ""),
             schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
-            gpus=tuple(str(row[0]) for row in self._select(schema.GPUS, "name", "ORDER BY id")),
+            gpus=tuple(str(name) for _, name in sorted(self._select(schema.GPUS, "id", "name"))),
             driver_version=_driver_version(system.get("NvDriverVersion", "")),
             cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
             started_utc=str(start or ""),
@@ -167,7 +168,7 @@ class Capture:
         """The program as it was started: without the launcher `nsyswrap profile` puts before it."""
         said = self._pairs(schema.CAPTURE_METADATA)
         prefix = schema.ARGUMENT_PREFIX
-        numbers = sorted(int(name.removeprefix(prefix)) for name in said if name.startswith(prefix))
+        numbers = sorted(int(end) for name in said if (end := name.removeprefix(prefix)).isdigit())
         argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
         launcher = next((i for i, argument in enumerate(argv) if Path(argument).name == LAUNCHER), None)
         return tuple(argv if launcher is None else argv[launcher + 2 :])
@@ -190,12 +191,10 @@ class Capture:
         return rows[0][0] if rows else None
 
     def _select(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Rows of a small table; none where the table or a column is missing. A last item may order them."""
-        order = columns[-1] if columns[-1].startswith("ORDER BY") else ""
-        names = [column for column in columns if column != order]
-        if not set(names) <= set(self._export.tables.get(table, ())):
+        """Rows of a small table; none where the table or a column is missing."""
+        if not set(columns) <= set(self._export.tables.get(table, ())):
             return []
-        return self._export.rows(f"SELECT {', '.join(names)} FROM {table} {order}")  # noqa: S608 - names of schema.py
+        return self._export.rows(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - names of schema.py
 
 
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
@@ -206,6 +205,12 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     if path.suffix in (".nsys-rep", ".qdrep"):
         return Capture(nsys.cached_export(path), names, path)
     return Capture(path, names)
+
+
+def _events(kind: str) -> schema.Events:
+    if kind not in schema.EVENTS:
+        raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(schema.EVENTS)}")
+    return schema.EVENTS[kind]
 
 
 def _driver_version(said: str) -> str:

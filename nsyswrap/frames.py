@@ -11,15 +11,16 @@ from nsyswrap import schema
 from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
 
 
-def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
+def events_frame(capture: Capture, kind: str, fields: Mapping[str, schema.Field]) -> pd.DataFrame:
     """Return one row per event: ``start_ns``, ``duration_ns``, then the kind's fields."""
-    fields = schema.EVENTS[kind].fields
     columns = capture.columns(kind, *fields)
     frame: dict[str, Any] = {}
     for field, spec in fields.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,7 +30,17 @@ class Launches:
     kernels_without_call: int
 
 
+_known_launches: WeakKeyDictionary[Capture, Launches] = WeakKeyDictionary()
+
+
 def launches(capture: Capture) -> Launches:
+    """Return the joined rows of a capture; computed once, and shared by all who ask."""
+    if capture not in _known_launches:
+        _known_launches[capture] = _join(capture)
+    return _known_launches[capture]
+
+
+def _join(capture: Capture) -> Launches:
     """Join kernels to API calls on correlation id *and* process, in kernel row order, then API row order.
 
     Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.stats import number_texts
+from nsyswrap.report import share, stat_values
+from nsyswrap.stats import grouped, number_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
 
 MEMSET = "[CUDA memset]"
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Rows with a group code each; ``labels[code]`` names the group. Codes follow the labels' order."""
+    """Rows with a group code each; ``labels[code]`` names it. Of equal rows the lower code comes first."""
 
     codes: NDArray[Any]
     labels: list[str | None]
@@ -57,6 +59,18 @@ def gpu_operations(capture: Capture) -> tuple[Grouped, list[str]]:
     pooled = _pool([kernels(capture), memory]) if capture.has("kernel") else memory
     memory_labels = set(memory.labels)
     return pooled, ["MEMORY_OPER" if label in memory_labels else "CUDA_KERNEL" for label in pooled.labels]
+
+
+def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
+    """Return the columns all of nsys' time summaries have; ``count`` and ``label`` name two of them."""
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        count: stats.count,
+        **stat_values(stats),
+        label: rows.labels,
+    }
 
 
 def durations(capture: Capture, kind: str) -> NDArray[Any]:

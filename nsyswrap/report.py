@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it."""
+    """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
+
+    ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last.
+    """
 
     name: str
     header: str
     unit: Unit
     help: str
+    detail: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,13 @@ TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
 def stat_columns(prefix: str = "", header: str = "", unit: Unit = Unit.NS) -> tuple[Column, ...]:
     """Return the five columns of statistics every nsys summary has, in nsys' order."""
     return tuple(
-        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, text)
-        for short, title, text in (
-            ("avg", "Avg", "arithmetic mean"),
-            ("med", "Med", "median"),
-            ("min", "Min", "smallest value"),
-            ("max", "Max", "largest value"),
-            ("std", "StdDev", "sample standard deviation (n - 1); 0 for a single value"),
+        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, text, detail)
+        for short, title, detail, text in (
+            ("avg", "Avg", 5, "arithmetic mean"),
+            ("med", "Med", 0, "median"),
+            ("min", "Min", 8, "smallest value"),
+            ("max", "Max", 7, "largest value"),
+            ("std", "StdDev", 9, "sample standard deviation (n - 1); 0 for a single value"),
         )
     )
 

@@ -211,7 +211,6 @@ COPY_KINDS: dict[int, str] = {
     12: "Unified Device-to-Host",
     13: "Unified Device-to-Device",
 }
-UNIFIED_COPY_KINDS = (11, 12, 13)
 COPY_KIND_TABLE = "ENUM_CUDA_MEMCPY_OPER"
 
 # Columns that hold StringIds ids, in every table nsys writes.

@@ -36,11 +36,6 @@ class Unit(Enum):
     ID = "id"
     TEXT = "text"
 
-    @property
-    def is_number(self) -> bool:
-        """Whether values line up on the right."""
-        return self is not Unit.TEXT
-
 
 _PLAIN = {Unit.PERCENT: "{:.1f}", Unit.RATIO: "{:.2f}", Unit.COUNT: "{:,}"}
 

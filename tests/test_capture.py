@@ -263,3 +263,22 @@ def test_diagnostics_are_warnings_with_losses_first(tmp_path: Path) -> None:
 
 def test_exports_before_2024_have_no_diagnostics(tmp_path: Path) -> None:
     assert opened(tmp_path, kernel("k", 0, 5)).diagnostics == []
+
+
+def test_a_kind_that_there_is_not(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5))
+    for ask in (capture.has, capture.events, capture.columns):
+        with pytest.raises(UsageError, match="no kind of event 'kernels'") as caught:
+            ask("kernels")
+        assert "kernel memcpy memset api" in caught.value.hint
+
+
+def test_metadata_that_is_no_number_is_left_unsaid(tmp_path: Path) -> None:
+    info = opened(
+        tmp_path,
+        kernel("k", 0, 5),
+        row("TARGET_INFO_SYSTEM_ENV", name="CudaDriverVersion", value="redacted"),
+        row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value="train"),
+        row("META_DATA_CAPTURE", name="PROCESS_0:ARGUMENT_x", value="y"),
+    ).info
+    assert (info.cuda_version, info.command) == ("", ("train",))

@@ -164,3 +164,12 @@ def test_the_first_launch_of_a_name_counts_in_each_process(tmp_path: Path) -> No
 def test_kernels_that_meet_no_call_are_no_launch(tmp_path: Path) -> None:
     launch = outermost_launches(opened(tmp_path, kernel("a", 50, 60, 7), call("launch", 10, 20, 1)))
     assert [values.tolist() for values in vars(launch).values()] == [[], [], [], [], []]
+
+
+def test_the_join_is_made_once_a_capture(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("a", 10, 20, 1), call("launch", 0, 1, 1))
+    assert launches(capture) is launches(capture)
+    (tmp_path / "other").mkdir()
+    assert launches(opened(tmp_path / "other", kernel("a", 10, 20), call("launch", 0, 1))) is not launches(
+        capture
+    )

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.folder import EXPORT, LOG, RunFolder
+from nsyswrap import api
+from nsyswrap.api import Run
+from nsyswrap.cli.profile import command
+from nsyswrap.errors import CaptureError
+from nsyswrap.folder import EXPORT, LOG, RunFolder, Status
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
@@ -114,3 +118,19 @@ def test_a_disk_that_the_program_fills(small_disk: Path, cli: Cli) -> None:
     assert done.returncode in (70, 73)
     assert str(small_disk / "run") in done.stderr
     assert "disk is full" in done.stderr or "No space left on device" in done.stderr
+
+
+def test_an_export_that_cannot_be_read_is_no_success(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is damaged behind nsys' back: nsys itself leaves no such export."""
+    assert cli("profile", "--no-stats", "-o", "run", "true").returncode == 0
+    export = tmp_path / "run" / EXPORT
+    with export.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 3000)
+    done = Run(tmp_path / "run", Status("done", 0, 0, 0))
+    monkeypatch.setattr(api, "run", lambda *_, **__: done)
+    with pytest.raises(CaptureError) as caught:
+        command.main(["-o", str(tmp_path / "other"), "true"], standalone_mode=False)
+    assert caught.value.exit_code == 65

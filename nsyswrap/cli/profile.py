@@ -193,15 +193,10 @@ def _show(run: Run, options: dict[str, Any]) -> None:
 
 def _show_capture(run: Run, options: dict[str, Any]) -> None:
     """Print the summary, or the reports asked for."""
-    from nsyswrap.errors import CaptureError  # noqa: PLC0415
     from nsyswrap.folder import RunFolder  # noqa: PLC0415
 
     look = Look(options["top"])
-    try:
-        capture = run.capture
-    except CaptureError as error:
-        note(f"nsyswrap: {error}")
-        return
+    capture = run.capture
     wanted = options["reports"] or options["csv_folder"]
     tables = make(capture, options["reports"], look) if wanted else []
     facts = RunFolder(run.folder).read_run()

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST = 8  # and this much before all of them are
-# Columns left out where the width asks for it, the least telling first, by the end of their header.
-_FIRST_TO_GO = (
-    "StdDev",
-    "Min",
-    "Max",
-    "Category",
-    "Avg",
-    "TID",
-    "DevId",
-    "Med Size",
-    "Med Time",
-    "API Total",
-    "QCount",
-)
 # What moves the cursor, breaks the line or turns its direction.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -128,7 +114,7 @@ def _lay_out(column: Column, cells: Sequence[str], room: int) -> list[str]:
 
 
 def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Leave out columns, the least telling first, until the names have room; then any, from the right."""
+    """Leave out columns by their detail until the names have room; then any figures, from the right."""
     shown = list(range(len(columns)))
 
     def needed(names: int) -> int:
@@ -140,11 +126,10 @@ def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: i
         ]
         return sum(texts) + len(_GAP) * (len(shown) - 1)
 
-    for ending in _FIRST_TO_GO:
-        for i in [i for i in reversed(shown) if columns[i].header.endswith(ending)]:
-            if needed(_NAME_WIDTH) <= width:
-                return shown
-            shown.remove(i)
+    for i in sorted((i for i in shown if columns[i].detail), key=lambda i: (-columns[i].detail, -i)):
+        if needed(_NAME_WIDTH) <= width:
+            return shown
+        shown.remove(i)
     for i in [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT]:
         if needed(_NAME_LEAST) > width:
             shown.remove(i)

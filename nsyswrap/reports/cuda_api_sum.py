@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.operations import durations, strip_version
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
-from nsyswrap.stats import grouped
+from nsyswrap.operations import Grouped, durations, strip_version, time_summary
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -19,14 +18,8 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
     ids, codes = np.unique(capture.name_ids("api"), return_inverse=True)
-    stats = grouped(codes, durations(capture, "api"), len(ids))
-    return {
-        "time_percent": share(stats.total),
-        "total_ns": stats.total,
-        "calls": stats.count,
-        **stat_values(stats),
-        "name": [strip_version(capture.text(int(i))) for i in ids],
-    }
+    names = [strip_version(capture.text(int(i))) for i in ids]
+    return time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name")
 
 
 REPORT = Report(

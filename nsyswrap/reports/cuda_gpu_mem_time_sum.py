@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.operations import memory_operations
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
-from nsyswrap.stats import grouped
+from nsyswrap.operations import memory_operations, time_summary
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -16,15 +15,7 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per kind of operation."""
-    rows = memory_operations(capture)
-    stats = grouped(rows.codes, rows.values, len(rows.labels))
-    return {
-        "time_percent": share(stats.total),
-        "total_ns": stats.total,
-        "count": stats.count,
-        **stat_values(stats),
-        "operation": rows.labels,
-    }
+    return time_summary(memory_operations(capture), "count", "operation")
 
 
 REPORT = Report(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.operations import gpu_operations
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
-from nsyswrap.stats import grouped
+from nsyswrap.operations import gpu_operations, time_summary
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -17,15 +16,7 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per kernel name or kind of memory operation."""
     rows, categories = gpu_operations(capture)
-    stats = grouped(rows.codes, rows.values, len(rows.labels))
-    return {
-        "time_percent": share(stats.total),
-        "total_ns": stats.total,
-        "instances": stats.count,
-        **stat_values(stats),
-        "category": categories,
-        "operation": rows.labels,
-    }
+    return {**time_summary(rows, "instances", "operation"), "category": categories}
 
 
 REPORT = Report(
@@ -38,7 +29,7 @@ REPORT = Report(
         TOTAL_TIME,
         Column("instances", "Instances", Unit.COUNT, "number of executions"),
         *stat_columns(),
-        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER"),
+        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", detail=6),
         Column("operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset"),
     ),
     compute=compute,

@@ -69,11 +69,15 @@ REPORT = Report(
     needs=(("kernel",), ("api",)),
     columns=(
         Column("process_id", "PID", Unit.ID, "process that launched"),
-        Column("thread_id", "TID", Unit.ID, "thread that launched"),
-        Column("device_id", "DevId", Unit.ID, "device the kernel ran on"),
+        Column("thread_id", "TID", Unit.ID, "thread that launched", detail=4),
+        Column("device_id", "DevId", Unit.ID, "device the kernel ran on", detail=3),
         Column("count", "Count", Unit.COUNT, "number of executions"),
         Column(
-            "queue_count", "QCount", Unit.COUNT, "executions that started after their launch call returned"
+            "queue_count",
+            "QCount",
+            Unit.COUNT,
+            "executions that began after their call returned",
+            detail=1,
         ),
         *(column for prefix, header in PHASES for column in stat_columns(prefix, header)),
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),

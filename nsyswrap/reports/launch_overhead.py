@@ -53,11 +53,14 @@ REPORT = Report(
     columns=(
         Column("launches", "Launches", Unit.TEXT, "first: of this kernel in this process"),
         Column("count", "Count", Unit.COUNT, "API calls that launched kernels"),
-        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the launch calls"),
+        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the launch calls", detail=1),
         Column("api_med_ns", "API Med", Unit.NS, "median CPU time of one call"),
-        Column("api_max_ns", "API Max", Unit.NS, "longest call"),
+        Column("api_max_ns", "API Max", Unit.NS, "longest call", detail=7),
         Column(
-            "queue_med_ns", "Queue Med", Unit.NS, "median wait from the call's return to the kernel's start"
+            "queue_med_ns",
+            "Queue Med",
+            Unit.NS,
+            "median wait from return to first kernel, of those that waited",
         ),
         Column("kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of one launch's kernels"),
         Column("kernel_total_ns", "Kernel Total", Unit.NS, "GPU time of the kernels"),

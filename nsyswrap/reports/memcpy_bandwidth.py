@@ -49,8 +49,8 @@ REPORT = Report(
         Column("count", "Count", Unit.COUNT, "number of operations"),
         Column("total_bytes", "Size", Unit.BYTES, "sum of the bytes"),
         TOTAL_TIME,
-        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation"),
-        Column("med_ns", "Med Time", Unit.NS, "median duration of one operation"),
+        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation", detail=2),
+        Column("med_ns", "Med Time", Unit.NS, "median duration of one operation", detail=2),
         Column(
             "bandwidth_bytes_per_s",
             "Bandwidth",

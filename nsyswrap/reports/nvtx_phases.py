@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture import Capture
     from nsyswrap.report import Values
 
-SYNCHRONISING = ("Synchronize",)
+SYNCHRONISING = "Synchronize"  # in the names of all calls that wait
 
 
 def compute(capture: Capture) -> dict[str, Values]:
@@ -113,9 +113,7 @@ def _ranges(capture: Capture) -> tuple[_Spans, list[str | None]]:
 
 def _synchronising(capture: Capture) -> NDArray[Any]:
     ids = capture.name_ids("api")
-    named = [
-        i for i in np.unique(ids).tolist() if any(part in (capture.text(i) or "") for part in SYNCHRONISING)
-    ]
+    named = [i for i in np.unique(ids).tolist() if SYNCHRONISING in (capture.text(i) or "")]
     return np.isin(ids, named)
 
 
