@@ -51,24 +51,19 @@ printed.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib.util
 import json
-import os
 import statistics
 import sys
-import sysconfig
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from nsyswrap.errors import NsyswrapError, Unavailable
-from nsyswrap.folder import cache_dir
+from nsyswrap.errors import NsyswrapError
 from nsyswrap.scenario import kernels_dir
+from nsyswrap.torch_extension import build, import_torch, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from types import ModuleType
 
     from torch import Tensor
@@ -83,7 +78,6 @@ LOOK_FOR = (
 )
 
 SEED = 2
-PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"
 
 Operation: TypeAlias = "Callable[[], Tensor]"
 
@@ -248,77 +242,6 @@ def report(options: argparse.Namespace, platform: dict[str, str], timings: Seque
     return json.dumps(result)
 
 
-def build_name(
-    torch_version: str, python_version: str, capability: tuple[int, int], sources: Sequence[Path]
-) -> str:
-    """Return a folder name that differs for builds that must not share a folder.
-
-    `capability` is the device's compute capability (major, minor).
-    """
-    digest = hashlib.sha256()
-    for source in sorted(sources):
-        content = source.read_bytes()
-        # With the length, so that no two sets of files give the same stream of bytes.
-        digest.update(f"{source.name}\0{len(content)}\0".encode() + content)
-    major, minor = capability
-    return f"add2-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
-
-
-def import_torch() -> ModuleType:
-    """Return torch, once it is known to see a GPU."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError as error:
-        raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
-    if not torch.cuda.is_available():
-        raise Unavailable(f"PyTorch {torch.__version__} finds no CUDA GPU")
-    return torch
-
-
-def load(library: str) -> ModuleType:
-    """Return the extension from the library that was built before."""
-    spec = importlib.util.spec_from_file_location("add2", library)
-    if spec is None or spec.loader is None:
-        raise Unavailable(f"{library} is no extension module")
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
-    return extension
-
-
-def import_builder() -> ModuleType:
-    """Return torch.utils.cpp_extension, once all it needs here is known to be there."""
-    cpp_extension = importlib.import_module("torch.utils.cpp_extension")
-    # An environment that is used but not activated has its ninja beside its Python.
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
-    if not cpp_extension.is_ninja_available():
-        raise Unavailable("ninja was not found", PIP_INSTALL)
-    if cpp_extension.CUDA_HOME is None:
-        raise Unavailable("nvcc was not found", "install the CUDA toolkit, or set CUDA_HOME to its folder")
-    return cpp_extension
-
-
-def build(torch: ModuleType) -> ModuleType:
-    """Return the extension, built in the user's cache folder unless it is there."""
-    cpp_extension = import_builder()
-    capability: tuple[int, int] = torch.cuda.get_device_capability()
-    # Without it PyTorch builds for every GPU it sees, and says so at length.
-    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
-    folder = kernels_dir() / "add2"
-    sources = [folder / "add2.cpp", folder / "add2.cu"]
-    python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    name = build_name(torch.__version__, python_version, capability, [*sources, folder / "add2.h"])
-    directory = cache_dir(name)
-    print("add2: the extension is built in", directory, file=sys.stderr)
-    extension: ModuleType = cpp_extension.load(
-        name="add2",
-        sources=[str(source) for source in sources],
-        build_directory=str(directory),
-        extra_cflags=["-O3"],
-        extra_cuda_cflags=["-O3"],
-    )
-    return extension
-
-
 def make_operations(torch: ModuleType, extension: ModuleType, n: int) -> tuple[dict[str, Operation], Tensor]:
     """Return the operators, and their right result: float32, shape (n,), on the CPU."""
     # Made on the CPU: the profile then holds no kernels but the ones compared.
@@ -353,12 +276,8 @@ def run(torch: ModuleType, extension: ModuleType, options: argparse.Namespace) -
     timings = measure(operations, options, instruments)
     with span("check"):
         check(torch, operations, expected)
-    platform = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-    }
-    return report(options, platform, timings)
+    device, cuda = torch.cuda.get_device_name(), torch.version.cuda
+    return report(options, {"device": device, "torch": torch.__version__, "cuda": cuda}, timings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -366,7 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         torch = import_torch()
-        extension = load(options.built) if options.built else build(torch)
+        folder = kernels_dir() / "add2"
+        extension = load("add2", options.built) if options.built else build(torch, folder)
     except NsyswrapError as error:
         print("add2:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
         return error.exit_code

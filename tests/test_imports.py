@@ -17,7 +17,13 @@ MODULES = {
 
 # Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
 BOTTOM = ({"errors", "units"}, {"folder"}, {"nsys_install"}, {"nsys"})
-COLLECT = ({"_launch", "device"}, {"nvcc", "supervise"}, {"program"}, {"run"}, {"scenario"})
+COLLECT = (
+    {"_launch", "device"},
+    {"nvcc", "supervise", "torch_extension"},
+    {"program"},
+    {"run"},
+    {"scenario"},
+)
 ANALYSE = (
     {"schema"},
     {"reader"},

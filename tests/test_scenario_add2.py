@@ -15,7 +15,6 @@ from scenario_scripts import load, run_without_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -220,17 +219,6 @@ def test_a_run_on_the_cpu_checks_measures_and_reports(
 
 
 # The build, and what it needs
-
-
-def test_builds_that_differ_get_folders_of_their_own(add2: ModuleType, tmp_path: Path) -> None:
-    source, header = tmp_path / "a.cu", tmp_path / "a.h"
-    source.write_text("kernel", encoding="utf-8")
-    header.write_text("header", encoding="utf-8")
-    name = add2.build_name("2.1.0+cu121", "3.10", (9, 0), [source, header])
-    assert name.startswith("add2-torch2.1.0+cu121-python3.10-sm90-")
-    assert add2.build_name("2.1.0+cu121", "3.10", (9, 0), [header, source]) == name
-    header.write_text("another", encoding="utf-8")
-    assert add2.build_name("2.1.0+cu121", "3.10", (9, 0), [source, header]) != name
 
 
 def test_add2_without_torch_says_what_to_install() -> None:

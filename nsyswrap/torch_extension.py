@@ -1,0 +1,94 @@
+"""Building PyTorch extensions for scenarios, before anything is measured, and loading what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from typing import TYPE_CHECKING
+
+from nsyswrap.errors import Unavailable
+from nsyswrap.folder import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"
+
+
+def import_torch() -> ModuleType:
+    """Return torch, once it is known to see a GPU; raises Unavailable."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
+    if not torch.cuda.is_available():
+        raise Unavailable(f"PyTorch {torch.__version__} finds no CUDA GPU")
+    return torch
+
+
+def build(torch: ModuleType, folder: Path) -> ModuleType:
+    """Return the extension made of a folder's .cpp and .cu files, called like the folder.
+
+    It is built for the current GPU, in the user's cache, unless it was before. Raises Unavailable without
+    ninja or nvcc.
+    """
+    cpp_extension = _import_builder()
+    capability: tuple[int, int] = torch.cuda.get_device_capability()
+    # Without it PyTorch builds for every GPU it sees, and says so at length.
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
+    python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    files = [path for path in folder.iterdir() if path.is_file()]
+    name = build_name(folder.name, torch.__version__, python_version, capability, files)
+    directory = cache_dir(name)
+    print(f"{folder.name}: the extension is built in {directory}", file=sys.stderr)
+    extension: ModuleType = cpp_extension.load(
+        name=folder.name,
+        sources=[str(path) for path in sorted(files) if path.suffix in {".cpp", ".cu"}],
+        build_directory=str(directory),
+        extra_cflags=["-O3"],
+        extra_cuda_cflags=["-O3"],
+    )
+    return extension
+
+
+def load(name: str, library: str) -> ModuleType:
+    """Return the extension ``name`` from the library that ``build`` made before."""
+    spec = importlib.util.spec_from_file_location(name, library)
+    if spec is None or spec.loader is None:
+        raise Unavailable(f"{library} is no extension module")
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    return extension
+
+
+def build_name(
+    name: str, torch_version: str, python_version: str, capability: tuple[int, int], files: Sequence[Path]
+) -> str:
+    """Return a folder name that differs for builds that must not share a folder.
+
+    ``capability`` is the device's compute capability (major, minor).
+    """
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = path.read_bytes()
+        # With the length, so that no two sets of files give the same stream of bytes.
+        digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    major, minor = capability
+    return f"{name}-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
+
+
+def _import_builder() -> ModuleType:
+    """Return torch.utils.cpp_extension, once all it needs is known to be there."""
+    cpp_extension = importlib.import_module("torch.utils.cpp_extension")
+    # An environment that is used but not activated has its ninja beside its Python.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
+    if not cpp_extension.is_ninja_available():
+        raise Unavailable("ninja was not found", PIP_INSTALL)
+    if cpp_extension.CUDA_HOME is None:
+        raise Unavailable("nvcc was not found", "install the CUDA toolkit, or set CUDA_HOME to its folder")
+    return cpp_extension
