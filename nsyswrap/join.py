@@ -1,4 +1,4 @@
-"""The launch join: which API call launched which kernel."""
+"""The launch join: which API call launched which kernel, copy, memset or whole CUDA graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap.reader import NULL
-from nsyswrap.schema import PROCESS_MASK
+from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,45 +19,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launches:
-    """Pairs of rows: ``kernel[i]`` was launched by API call ``api[i]``.
+    """Pairs of rows: ``operation[i]`` was launched by API call ``api[i]``.
 
-    A kernel whose call has two rows (runtime and driver) stands in two pairs, as in nsys;
-    ``kernels_without_call`` counts those that stand in none.
+    An operation whose call has two rows (runtime and driver) stands in two pairs, as in nsys;
+    ``without_call`` counts those that stand in none.
     """
 
-    kernel: NDArray[Any]
+    operation: NDArray[Any]
     api: NDArray[Any]
-    kernels_without_call: int
+    without_call: int
 
 
-_known_launches: WeakKeyDictionary[Capture, Launches] = WeakKeyDictionary()
+_known_launches: WeakKeyDictionary[Capture, dict[str, Launches]] = WeakKeyDictionary()
 
 
-def launches(capture: Capture) -> Launches:
-    """Return the joined rows of a capture; computed once, and shared by all who ask."""
-    if capture not in _known_launches:
-        _known_launches[capture] = _join(capture)
-    return _known_launches[capture]
+def launches(capture: Capture, kind: str = "kernel") -> Launches:
+    """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
+    known = _known_launches.setdefault(capture, {})
+    if kind not in known:
+        known[kind] = _join(capture, kind)
+    return known[kind]
 
 
-def _join(capture: Capture) -> Launches:
-    """Join kernels to API calls on correlation id *and* process, in kernel row order, then API row order.
+def _join(capture: Capture, kind: str) -> Launches:
+    """Join operations to API calls on correlation id *and* process, by operation row, then API row.
 
     Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process
     is unknown, and the correlation id alone has to do.
     """
-    kernel = capture.columns("kernel", "correlation_id", "global_pid")
+    operation = capture.columns(kind, "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
-    known = not (kernel["global_pid"] == NULL).all()
+    known = not (operation["global_pid"] == NULL).all()
     left = (
-        kernel["global_pid"] if known else np.zeros_like(kernel["correlation_id"]),
-        kernel["correlation_id"],
+        operation["global_pid"] if known else np.zeros_like(operation["correlation_id"]),
+        operation["correlation_id"],
     )
     right = (
         api["global_tid"] & PROCESS_MASK if known else np.zeros_like(api["correlation_id"]),
         api["correlation_id"],
     )
-    return _match(*_keys(left, right), _known(*left), _known(*right))
+    called = _known(*left)
+    if kind == "memcpy":
+        called &= ~np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
+    return _match(*_keys(left, right), called, _known(*right))
 
 
 def _known(processes: NDArray[Any], correlations: NDArray[Any]) -> NDArray[Any]:
@@ -82,58 +86,67 @@ def _keys(
 
 
 def _match(
-    kernel_keys: NDArray[Any], api_keys: NDArray[Any], kernel_known: NDArray[Any], api_known: NDArray[Any]
+    operation_keys: NDArray[Any],
+    api_keys: NDArray[Any],
+    operation_known: NDArray[Any],
+    api_known: NDArray[Any],
 ) -> Launches:
     rows = np.flatnonzero(api_known)
     order = rows[np.argsort(api_keys[rows], kind="stable")]
     ordered = api_keys[order]
-    first = np.searchsorted(ordered, kernel_keys, "left")
-    matches = np.where(kernel_known, np.searchsorted(ordered, kernel_keys, "right") - first, 0)
-    kernel = np.repeat(np.arange(len(kernel_keys)), matches)
-    within = np.arange(len(kernel)) - np.repeat(np.cumsum(matches) - matches, matches)
-    return Launches(kernel, order[np.repeat(first, matches) + within], int((matches == 0).sum()))
+    first = np.searchsorted(ordered, operation_keys, "left")
+    matches = np.where(operation_known, np.searchsorted(ordered, operation_keys, "right") - first, 0)
+    operation = np.repeat(np.arange(len(operation_keys)), matches)
+    within = np.arange(len(operation)) - np.repeat(np.cumsum(matches) - matches, matches)
+    return Launches(operation, order[np.repeat(first, matches) + within], int((matches == 0).sum()))
 
 
 @dataclass(frozen=True)
 class OutermostLaunches:
     """One entry per launch, in order of its call's start; times in ns.
 
-    ``api_row`` is the outer call's row; ``queue_ns`` is negative where the first kernel started before the
-    call returned; ``kernel_ns`` sums the launch's kernels; ``is_first`` marks the first launch of a kernel
-    name in its process.
+    ``api_row`` is the outer call's row, ``operation_row`` that of the first operation it started;
+    ``queue_ns`` is negative where that started before the call returned; ``gpu_ns`` sums all of them.
     """
 
     api_row: NDArray[Any]
+    operation_row: NDArray[Any]
     api_ns: NDArray[Any]
     queue_ns: NDArray[Any]
-    kernel_ns: NDArray[Any]
-    is_first: NDArray[Any]
+    gpu_ns: NDArray[Any]
 
 
-def outermost_launches(capture: Capture) -> OutermostLaunches:
+def outermost_launches(capture: Capture, kind: str = "kernel") -> OutermostLaunches:
     """Return launches with one call each: of a runtime call and the driver call below it, the outer one."""
-    pairs = launches(capture)
-    kernel = capture.columns("kernel", "start_ns", "end_ns", "global_pid", "name")
+    pairs = launches(capture, kind)
+    operation = capture.columns(kind, "start_ns", "end_ns")
     api = capture.columns("api", "start_ns", "end_ns")
-    # Per kernel the call that started first; pairs are already in kernel order.
-    by_call = np.lexsort((-api["end_ns"][pairs.api], api["start_ns"][pairs.api], pairs.kernel))
-    kernels, keep = np.unique(pairs.kernel[by_call], return_index=True)
+    # Per operation the call that started first; pairs are already in the operations' order.
+    by_call = np.lexsort((-api["end_ns"][pairs.api], api["start_ns"][pairs.api], pairs.operation))
+    operations, keep = np.unique(pairs.operation[by_call], return_index=True)
     calls = pairs.api[by_call][keep]
-    # Per call its kernels, the earliest first.
-    order = np.lexsort((kernel["start_ns"][kernels], calls, api["start_ns"][calls]))
-    kernels, calls = kernels[order], calls[order]
+    # Per call its operations, the earliest first.
+    order = np.lexsort((operation["start_ns"][operations], calls, api["start_ns"][calls]))
+    operations, calls = operations[order], calls[order]
     changes = np.ones(len(calls), dtype=bool)
     changes[1:] = calls[1:] != calls[:-1]
     starts = np.flatnonzero(changes)
-    first_kernels, api_row = kernels[starts], calls[starts]
-    durations = kernel["end_ns"][kernels] - kernel["start_ns"][kernels]
+    first, api_row = operations[starts], calls[starts]
+    durations = operation["end_ns"][operations] - operation["start_ns"][operations]
     return OutermostLaunches(
         api_row=api_row,
+        operation_row=first,
         api_ns=api["end_ns"][api_row] - api["start_ns"][api_row],
-        queue_ns=kernel["start_ns"][first_kernels] - api["end_ns"][api_row],
-        kernel_ns=np.add.reduceat(durations, starts) if len(starts) else durations,
-        is_first=_first_of(kernel["name"][first_kernels], kernel["global_pid"][first_kernels]),
+        queue_ns=operation["start_ns"][first] - api["end_ns"][api_row],
+        gpu_ns=np.add.reduceat(durations, starts) if len(starts) else durations,
     )
+
+
+def first_launches(capture: Capture, launched: OutermostLaunches) -> NDArray[Any]:
+    """Mark the first launch of each kernel name in its process."""
+    kernel = capture.columns("kernel", "name", "global_pid")
+    rows = launched.operation_row
+    return _first_of(kernel["name"][rows], kernel["global_pid"][rows])
 
 
 def _first_of(names: NDArray[Any], processes: NDArray[Any]) -> NDArray[Any]:

@@ -211,6 +211,7 @@ COPY_KINDS: dict[int, str] = {
     12: "Unified Device-to-Host",
     13: "Unified Device-to-Device",
 }
+UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations: no API call started them
 COPY_KIND_TABLE = "ENUM_CUDA_MEMCPY_OPER"
 
 # Columns that hold StringIds ids, in every table nsys writes.

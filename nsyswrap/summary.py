@@ -112,7 +112,7 @@ def _launch_note(capture: Capture) -> str:
         return " (no launch calls recorded)"
     pairs = launches(capture)
     calls = len(np.unique(pairs.api))
-    lost = f", {pairs.kernels_without_call:,} without their call" if pairs.kernels_without_call else ""
+    lost = f", {pairs.without_call:,} without their call" if pairs.without_call else ""
     return f" from {_count(calls, 'launch', 'launches')}{lost}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import NVTX, Row, call, kernel, memcpy, memset, nvtx, opened, row
+from tiny_export import NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,8 +100,8 @@ def test_a_launch_counts_in_every_range_around_it(tmp_path: Path) -> None:
         call("cudaMalloc", 910, 990),
     )
     assert found == {
-        "outer": (1, 1.0, 1000.0, 10.0, 380.0, 100.0, 390.0),
-        "inner": (1, 1.0, 400.0, 10.0, 380.0, 100.0, 0.0),
+        "outer": (1, 1.0, 1000.0, 10.0, 380.0, 100.0, 0.0, 390.0),
+        "inner": (1, 1.0, 400.0, 10.0, 380.0, 100.0, 0.0, 0.0),
     }
     assert list(found) == ["outer", "inner"]  # in order of appearance
 
@@ -115,7 +115,23 @@ def test_medians_are_over_the_instances_of_a_range(tmp_path: Path) -> None:
         *launch(3, 2000, wait=2, lasting=4),
     )
     # per instance 0, 2 and 1 launches; API 0, 20, 10; queue 0, 6, 2; kernels 0, 14, 4
-    assert found == {"step": (3, 1.0, 101.0, 10.0, 2.0, 4.0, 0.0)}
+    assert found == {"step": (3, 1.0, 101.0, 10.0, 2.0, 4.0, 0.0, 0.0)}
+
+
+def test_copies_and_graphs_count_for_the_range_that_called_for_them(tmp_path: Path) -> None:
+    found = phases(
+        tmp_path,
+        nvtx("step", 0, 100),
+        call("cudaMemcpyAsync", 0, 5, 1),
+        memcpy(1, 10, 17, 64, correlationId=1),
+        call("cudaMemsetAsync", 20, 25, 2),
+        memset(30, 33, 64, correlationId=2),
+        memcpy(11, 40, 90, 4096, correlationId=1),  # a migration: nobody called for it
+        call("cudaGraphLaunch", 60, 64, 3),
+        graph(70, 95, 3),
+    )
+    # launches, the range, API, queue, kernel, copy and sync time
+    assert found == {"step": (1, 1.0, 100.0, 4.0, 6.0, 25.0, 10.0, 0.0)}
 
 
 def test_ranges_of_two_threads_hold_their_own_calls(tmp_path: Path) -> None:
@@ -166,7 +182,7 @@ def test_only_closed_ranges_of_a_thread_count(tmp_path: Path) -> None:
         nvtx("took no time", 7, 7),
         call("cudaFree", 0, 1),
     )
-    assert found == {"took no time": (1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)}
+    assert found == {"took no time": (1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)}
 
 
 def test_marks_alone_make_no_row(tmp_path: Path) -> None:
@@ -182,7 +198,7 @@ def test_nvtx_events_as_old_exports_write_them(tmp_path: Path) -> None:
         "globalTid": call("", 0, 0)[1]["globalTid"],
     }
     found = phases(tmp_path, row(NVTX, **cells), *launch(1, 10, wait=0, lasting=5))
-    assert found == {"step": (1, 1.0, 50.0, 10.0, 0.0, 5.0, 0.0)}
+    assert found == {"step": (1, 1.0, 50.0, 10.0, 0.0, 5.0, 0.0, 0.0)}
 
 
 def test_a_negative_queue_time_is_no_wait(tmp_path: Path) -> None:

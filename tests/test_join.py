@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
-from nsyswrap.join import launches, outermost_launches
+from nsyswrap.join import first_launches, launches, outermost_launches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def pairs(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> list[tuple[int, int]]:
     """The joined (kernel row, call row)."""
     found = launches(opened(folder, *rows, without=without))
-    return list(zip(found.kernel.tolist(), found.api.tolist(), strict=True))
+    return list(zip(found.operation.tolist(), found.api.tolist(), strict=True))
 
 
 def test_a_kernel_meets_the_call_with_its_correlation_id(tmp_path: Path) -> None:
@@ -91,15 +91,15 @@ def test_a_runtime_call_and_the_driver_call_below_it_are_two_pairs_as_in_nsys(tm
 
 def test_kernels_without_their_call_are_counted(tmp_path: Path) -> None:
     rows = [kernel("a", 50, 60, 1), kernel("a", 70, 80, 9), kernel("a", 90, 95, 9), call("launch", 10, 20, 1)]
-    assert launches(opened(tmp_path, *rows)).kernels_without_call == 2
+    assert launches(opened(tmp_path, *rows)).without_call == 2
 
 
 @pytest.mark.parametrize("empty", [(KERNEL,), (API,), (KERNEL, API)])
 def test_an_empty_table_meets_nothing(tmp_path: Path, empty: tuple[str, ...]) -> None:
     rows = [row for row in (kernel("a", 50, 60, 1), call("launch", 10, 20, 1)) if row.table not in empty]
     found = launches(opened(tmp_path, *rows, empty=empty))
-    assert (found.kernel.tolist(), found.api.tolist()) == ([], [])
-    assert found.kernels_without_call == int(KERNEL not in empty)
+    assert (found.operation.tolist(), found.api.tolist()) == ([], [])
+    assert found.without_call == int(KERNEL not in empty)
 
 
 def test_the_outermost_of_two_calls_is_taken_once(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_the_outermost_of_two_calls_is_taken_once(tmp_path: Path) -> None:
     assert launch.api_row.tolist() == [1]
     assert launch.api_ns.tolist() == [10]
     assert launch.queue_ns.tolist() == [30]
-    assert launch.kernel_ns.tolist() == [10]
+    assert launch.gpu_ns.tolist() == [10]
 
 
 def test_of_two_calls_that_start_together_the_longer_is_the_outer_one(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_the_nodes_of_a_graph_are_one_launch(tmp_path: Path) -> None:
     assert launch.api_row.tolist() == [1, 0]  # in order of the calls' start
     assert launch.api_ns.tolist() == [10, 10]
     assert launch.queue_ns.tolist() == [20, 20]  # to the first of its kernels
-    assert launch.kernel_ns.tolist() == [25, 25]  # all of its kernels
-    assert launch.is_first.tolist() == [True, False]
+    assert launch.gpu_ns.tolist() == [25, 25]  # all of its kernels
+    assert first_launches(capture, launch).tolist() == [True, False]
 
 
 def test_a_queue_time_is_negative_where_the_kernel_started_before_the_call_returned(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_first_launch_of_a_name_counts_in_each_process(tmp_path: Path) -> No
     )
     launch = outermost_launches(capture)
     assert launch.api_row.tolist() == [0, 1, 2, 3]
-    assert launch.is_first.tolist() == [True, True, False, True]
+    assert first_launches(capture, launch).tolist() == [True, True, False, True]
 
 
 def test_kernels_that_meet_no_call_are_no_launch(tmp_path: Path) -> None:

@@ -90,6 +90,12 @@ def call(  # noqa: PLR0913 - what a call is known by
     return Row(API, {"start": start, "end": end, **cells, "returnValue": 0, **more})
 
 
+def graph(start: int, end: int, correlation: int, **more: object) -> Row:
+    return Row(
+        GRAPH, {**_gpu_operation(start, end, correlation, PID), "graphId": 1, "graphExecId": 2, **more}
+    )
+
+
 def memcpy(kind: int, start: int, end: int, size: int, **more: object) -> Row:
     return Row(MEMCPY, {**_gpu_operation(start, end, 0, PID), "bytes": size, "copyKind": kind, **more})
 

@@ -28,7 +28,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per (process, thread, device, API function, kernel name)."""
     pairs = launches(capture)
     kernel = {
-        n: v[pairs.kernel] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()
+        n: v[pairs.operation] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()
     }
     api = {n: v[pairs.api] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
     kernel_codes, kernel_names = name_codes(capture, "kernel")
@@ -42,7 +42,7 @@ def compute(capture: Capture) -> dict[str, Values]:
         api["global_tid"] & ID_MASK,
         kernel["device_id"],
         api_codes[pairs.api],
-        kernel_codes[pairs.kernel],
+        kernel_codes[pairs.operation],
     )
     groups = len(process)
     total = grouped(codes, np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"], groups)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.join import outermost_launches
+from nsyswrap.join import first_launches, outermost_launches
 from nsyswrap.report import Column, Report
 from nsyswrap.stats import grouped
 from nsyswrap.units import Unit
@@ -27,11 +27,11 @@ LABELS = ("repeat launches", "first launches")
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row for repeated and one for first launches; a class without launches has no row."""
     launch = outermost_launches(capture)
-    codes = launch.is_first.astype(np.int64)
+    codes = first_launches(capture, launch).astype(np.int64)
     waited = launch.queue_ns >= 0
     api = grouped(codes, launch.api_ns, 2)
     queue = grouped(codes[waited], launch.queue_ns[waited], 2)
-    kernel = grouped(codes, launch.kernel_ns, 2)
+    kernel = grouped(codes, launch.gpu_ns, 2)
     rows = np.flatnonzero(api.count)
     return {
         "launches": [LABELS[row] for row in rows],

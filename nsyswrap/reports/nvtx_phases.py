@@ -1,7 +1,8 @@
 """NVTX ranges by name: what the launches inside them cost, per instance.
 
-For every push/pop range: the launch calls its thread made inside, their queue times and the kernels they
-started (wherever those ran, also after the range), and the time the thread waited in synchronising calls.
+For every push/pop range: the calls its thread made inside that launched kernels or whole CUDA graphs, their
+queue times and what they started (wherever that ran, also after the range), the copies and memsets its calls
+started, and the time the thread waited in synchronising calls. Unified-memory migrations belong to no call.
 Medians are over the range's instances. A launch counts in every range around it.
 """
 
@@ -18,9 +19,12 @@ from nsyswrap.stats import grouped, number_texts
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
+    from nsyswrap.join import OutermostLaunches
     from nsyswrap.report import Values
 
 SYNCHRONISING = "Synchronize"  # in the names of all calls that wait
@@ -32,31 +36,34 @@ def compute(capture: Capture) -> dict[str, Values]:
     codes, names = number_texts(np.arange(len(texts)), texts)
     api = capture.columns("api", "start_ns", "end_ns", "global_tid")
     inside = _Inside(_Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
-    launch = outermost_launches(capture) if capture.has("kernel") else None
+    launched = [outermost_launches(capture, kind) for kind in ("kernel", "graph") if capture.has(kind)]
+    copied = [outermost_launches(capture, kind) for kind in ("memcpy", "memset") if capture.has(kind)]
     rows = len(api["start_ns"])
     sync = np.zeros(rows, np.int64)
     waits = _synchronising(capture)
     sync[waits] = (api["end_ns"] - api["start_ns"])[waits]
 
-    def per_launch(values: NDArray[Any] | None) -> NDArray[Any]:
+    def per_call(launches: Sequence[OutermostLaunches], field: str) -> NDArray[Any]:
         spread = np.zeros(rows, np.int64)
-        if launch is not None and values is not None:
-            spread[launch.api_row] = values
+        for launch in launches:
+            spread[launch.api_row] += np.maximum(getattr(launch, field), 0)  # no wait is no queue time
         return spread
 
     def medians(values: NDArray[Any]) -> NDArray[Any]:
         return grouped(codes, values, len(names)).med
 
-    launched = per_launch(np.ones_like(launch.api_row) if launch else None)
-    queue = per_launch(np.maximum(launch.queue_ns, 0) if launch else None)
+    calls = np.zeros(rows, np.int64)
+    for launch in launched:
+        calls[launch.api_row] = 1
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
-        "launches": grouped(codes, inside.sum(launched), len(names)).avg,
+        "launches": grouped(codes, inside.sum(calls), len(names)).avg,
         "range_med_ns": medians(ranges.end - ranges.start),
-        "api_med_ns": medians(inside.sum(per_launch(launch.api_ns if launch else None))),
-        "queue_med_ns": medians(inside.sum(queue)),
-        "kernel_med_ns": medians(inside.sum(per_launch(launch.kernel_ns if launch else None))),
+        "api_med_ns": medians(inside.sum(per_call(launched, "api_ns"))),
+        "queue_med_ns": medians(inside.sum(per_call(launched, "queue_ns"))),
+        "kernel_med_ns": medians(inside.sum(per_call(launched, "gpu_ns"))),
+        "copy_med_ns": medians(inside.sum(per_call(copied, "gpu_ns"))),
         "sync_med_ns": medians(inside.sum(sync)),
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
@@ -132,7 +139,17 @@ REPORT = Report(
             "queue_med_ns", "Queue Med", Unit.NS, "median per instance: nsys' queue times of the launches"
         ),
         Column(
-            "kernel_med_ns", "Kernel Med", Unit.NS, "median per instance: GPU time of the kernels launched"
+            "kernel_med_ns",
+            "Kernel Med",
+            Unit.NS,
+            "median per instance: GPU time of the kernels and graphs launched",
+        ),
+        Column(
+            "copy_med_ns",
+            "Copy Med",
+            Unit.NS,
+            "median per instance: GPU time of copies and memsets",
+            detail=2,
         ),
         Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
     ),
