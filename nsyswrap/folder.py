@@ -22,6 +22,7 @@ PROGRAM_OUTPUT = "program.out"  # only where a scenario's output is kept
 FILES = (RUN, STATUS, LOG, STATS, REPORT, EXPORT, PROGRAM_OUTPUT)
 LAUNCHER = "_launch.py"  # stands in a recorded command line, before the program's own
 DEFAULT_BASE = Path("nsyswrap-runs")
+_LOG_ROOM = 16_384  # bytes
 
 Outcome = Literal["done", "program_failed", "interrupted", "timed_out", "nsys_failed", "not_started"]
 
@@ -140,6 +141,11 @@ def cache_dir(*names: str) -> Path:
             f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME"
         ) from None
     return path
+
+
+def is_full(path: Path) -> bool:
+    """Whether there is no room left for a log where ``path`` lies."""
+    return shutil.disk_usage(path).free < _LOG_ROOM
 
 
 def free_space_note(path: Path) -> str:

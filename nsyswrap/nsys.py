@@ -27,9 +27,10 @@ _TERMINATED = 143  # what nsys returns when it ended the program and that died o
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 
+DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
 # What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (
-    (r"No space left on device", "the disk is full", "free some room, or give an --output on another disk"),
+    (r"No space left on device", *DISK_FULL),
     (
         r"importer binary and its dependencies",
         "nsys does not find its importer",

@@ -27,6 +27,7 @@ from nsyswrap.folder import (
     RunFolder,
     Status,
     free_space_note,
+    is_full,
 )
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
@@ -218,6 +219,8 @@ def _said(code: int) -> str:
 
 def _failure(spec: RunSpec, ending: Ending, started: _Started, lack: str, log: str) -> tuple[str, str]:
     meaning, cure = nsys.fault(log)
+    if not meaning and is_full(spec.output):  # then the log has no room for nsys to say so
+        meaning, cure = nsys.DISK_FULL
     if ending.code < 0:
         meaning = meaning or f"nsys itself was killed by signal {-ending.code}"
     elif not meaning and not started.launcher_ran and log.strip():

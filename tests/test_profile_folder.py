@@ -16,7 +16,7 @@ from nsyswrap import api
 from nsyswrap.api import Run
 from nsyswrap.cli.profile import command
 from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, LOG, RunFolder, Status
+from nsyswrap.folder import EXPORT, LOG, RunFolder, Status, is_full
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
@@ -118,6 +118,12 @@ def test_a_disk_that_the_program_fills(small_disk: Path, cli: Cli) -> None:
     assert done.returncode in (70, 73)
     assert str(small_disk / "run") in done.stderr
     assert "disk is full" in done.stderr or "No space left on device" in done.stderr
+
+
+def test_a_full_disk_is_noticed_where_nsys_has_no_room_to_say_so(small_disk: Path) -> None:
+    assert not is_full(small_disk)
+    (small_disk / "data").write_bytes(bytes(60_000))
+    assert is_full(small_disk)
 
 
 def test_an_export_that_cannot_be_read_is_no_success(
