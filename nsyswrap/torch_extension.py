@@ -13,7 +13,7 @@ from nsyswrap.errors import Unavailable
 from nsyswrap.folder import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import ModuleType
 
@@ -38,19 +38,31 @@ def build(torch: ModuleType, folder: Path) -> ModuleType:
     ninja or nvcc.
     """
     cpp_extension = _import_builder()
-    capability: tuple[int, int] = torch.cuda.get_device_capability()
-    # Without it PyTorch builds for every GPU it sees, and says so at length.
-    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
-    python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    files = [path for path in folder.iterdir() if path.is_file()]
-    name = build_name(folder.name, torch.__version__, python_version, capability, files)
-    directory = cache_dir(name)
-    print(f"{folder.name}: the extension is built in {directory}", file=sys.stderr)
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    directory = _build_directory(torch, folder.name, files)
     extension: ModuleType = cpp_extension.load(
         name=folder.name,
-        sources=[str(path) for path in sorted(files) if path.suffix in {".cpp", ".cu"}],
+        sources=[str(folder / name) for name in sorted(files) if name.endswith((".cpp", ".cu"))],
         build_directory=str(directory),
         extra_cflags=["-O3"],
+        extra_cuda_cflags=["-O3"],
+    )
+    return extension
+
+
+def build_inline(torch: ModuleType, name: str, cpp: str, cuda: str, functions: Sequence[str]) -> ModuleType:
+    """Return the extension made of source texts by PyTorch's ``load_inline``; else like ``build``.
+
+    ``cpp`` declares the ``functions`` that ``cuda`` defines.
+    """
+    cpp_extension = _import_builder()
+    directory = _build_directory(torch, name, {"cpp": cpp.encode(), "cuda": cuda.encode()})
+    extension: ModuleType = cpp_extension.load_inline(
+        name=name,
+        cpp_sources=cpp,
+        cuda_sources=cuda,
+        functions=list(functions),
+        build_directory=str(directory),
         extra_cuda_cflags=["-O3"],
     )
     return extension
@@ -61,25 +73,44 @@ def load(name: str, library: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, library)
     if spec is None or spec.loader is None:
         raise Unavailable(f"{library} is no extension module")
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
+    try:
+        extension = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(extension)
+    except ImportError as error:
+        raise Unavailable(
+            f"the extension {library} cannot be loaded: {error}", "leave --built out, to build it"
+        ) from None
     return extension
 
 
 def build_name(
-    name: str, torch_version: str, python_version: str, capability: tuple[int, int], files: Sequence[Path]
+    name: str,
+    torch_version: str,
+    python_version: str,
+    capability: tuple[int, int],
+    files: Mapping[str, bytes],
 ) -> str:
     """Return a folder name that differs for builds that must not share a folder.
 
-    ``capability`` is the device's compute capability (major, minor).
+    ``capability`` is the device's compute capability (major, minor); ``files`` are contents by name.
     """
     digest = hashlib.sha256()
-    for path in sorted(files):
-        content = path.read_bytes()
+    for file, content in sorted(files.items()):
         # With the length, so that no two sets of files give the same stream of bytes.
-        digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+        digest.update(f"{file}\0{len(content)}\0".encode() + content)
     major, minor = capability
     return f"{name}-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
+
+
+def _build_directory(torch: ModuleType, name: str, files: Mapping[str, bytes]) -> Path:
+    """Return the folder for a build for the current GPU, and make PyTorch build for that alone."""
+    capability: tuple[int, int] = torch.cuda.get_device_capability()
+    # Without it PyTorch builds for every GPU it sees, and says so at length.
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
+    python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    directory = cache_dir(build_name(name, torch.__version__, python_version, capability, files))
+    print(f"{name}: the extension is built in {directory}", file=sys.stderr)
+    return directory
 
 
 def _import_builder() -> ModuleType:

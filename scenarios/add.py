@@ -41,66 +41,38 @@ of the profile.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.experiment import become, main, make_parser
 from nsyswrap.nvcc import compile_cuda
 from nsyswrap.scenario import kernels_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from typing import NoReturn
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
-VARIANT_OPTION = "--variant"
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
     "kernel time falls from 1x1 to grid with the number of threads; what prefetch still takes off it "
     "was the kernel waiting for its pages to migrate."
 )
+COUNTS = {"n": (1, 1 << 20, "elements of each vector")}
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of this script's command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        VARIANT_OPTION, choices=VARIANTS, default="grid", help="the launch (default: %(default)s)"
-    )
-    parser.add_argument("--n", type=int, help="elements of each vector (default: 2^20)")
-    parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
-    parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
-    parser.add_argument(
-        "--built", type=Path, metavar="PROGRAM", help="run what --build printed: compile nothing"
-    )
-    return parser
+def build(options: argparse.Namespace) -> str:
+    """Compile the program and return its path."""
+    return str(compile_cuda(kernels_dir() / "add.cu", arch=options.arch))
 
 
-def make_command(program: Path, variant: str, n: int | None) -> list[str]:
-    """Return the program's command line; without `n` (elements) it takes its own default."""
-    command = [str(program), variant]
-    return command if n is None else [*command, "--n", str(n)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile the program and, unless only `--build` is asked for, become it."""
-    options = make_parser().parse_args(arguments)
-    try:
-        program = options.built or compile_cuda(kernels_dir() / "add.cu", arch=options.arch)
-    except NsyswrapError as error:
-        print("add:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
-        return error.exit_code
-    if not options.build:
-        # Not a child process: under nsys the CUDA process is then this one. It does not return.
-        os.execv(program, make_command(program, options.variant, options.n))  # noqa: S606
-    print(program)
-    return 0
+def measure(options: argparse.Namespace) -> NoReturn:
+    """Become the program, which adds and checks in one of its ways."""
+    become(options.built, options.variant, "--n", options.n)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = make_parser(__doc__, VARIANTS, only="grid", counts=COUNTS)
+    parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
+    sys.exit(main("add", parser.parse_args(), measure, build))

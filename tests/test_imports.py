@@ -19,8 +19,8 @@ MODULES = {
 BOTTOM = ({"errors", "units"}, {"folder"}, {"nsys_install"}, {"nsys"})
 COLLECT = (
     {"_launch", "device"},
-    {"nvcc", "supervise", "torch_extension"},
-    {"program"},
+    {"nvcc", "supervise", "torch_extension", "experiment", "profilers"},
+    {"program", "clocks"},
     {"run"},
     {"scenario"},
 )
@@ -33,7 +33,7 @@ ANALYSE = (
     {"report"},
     {"stats", "join", "operations"},
     {"reports", "silence"},
-    {"summary", "variants", "formats"},
+    {"summary", "variants", "cross_check", "formats"},
 )
 TOP = {"api", "cli", "__main__"}  # where both sides meet
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
