@@ -8,13 +8,13 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+
+#include "scenario.h"
 
 // The grid-stride loop is right for any number of blocks and threads, so that
 // the variants differ in their launch alone. Outside the anonymous namespace its
@@ -46,14 +46,6 @@ struct Options {
   int n = 1 << 20;  // elements of each vector
 };
 
-void check(cudaError_t status, const char *call, const char *file, int line) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, call, cudaGetErrorString(status));
-  std::exit(1);
-}
-
-#define CHECK(call) check((call), #call, __FILE__, __LINE__)
-
 float *allocate(std::size_t n, float value) {
   float *data = nullptr;
   CHECK(cudaMallocManaged(&data, n * sizeof(float)));
@@ -62,24 +54,11 @@ float *allocate(std::size_t n, float value) {
   return data;
 }
 
-void prefetch(const float *data, std::size_t bytes) {
-  int device = 0;
-  CHECK(cudaGetDevice(&device));
-#if CUDART_VERSION >= 13000
-  cudaMemLocation location{};
-  location.type = cudaMemLocationTypeDevice;
-  location.id = device;
-  CHECK(cudaMemPrefetchAsync(data, bytes, location, 0));
-#else
-  CHECK(cudaMemPrefetchAsync(data, bytes, device));
-#endif
-}
-
 void launch(const Variant &variant, std::size_t n, const float *x, float *y) {
   const std::size_t enough = (n + variant.threads - 1) / variant.threads;
   const unsigned blocks = variant.blocks > 0 ? variant.blocks : static_cast<unsigned>(enough);
   add<<<blocks, variant.threads>>>(n, x, y);
-  check(cudaGetLastError(), "add<<<...>>>", __FILE__, __LINE__);
+  scenario::check(cudaGetLastError(), "add<<<...>>>", __FILE__, __LINE__);
 }
 
 float max_error(std::size_t n, const float *data, float expected) {
@@ -90,15 +69,6 @@ float max_error(std::size_t n, const float *data, float expected) {
     worst = std::max(worst, error);
   }
   return worst;
-}
-
-bool parse_n(const char *text, int *n) {
-  char *end = nullptr;
-  errno = 0;
-  const long long value = std::strtoll(text, &end, 10);
-  if (end == text || *end != '\0' || errno != 0 || value < 1 || value > INT_MAX) return false;
-  *n = static_cast<int>(value);
-  return true;
 }
 
 const Variant *find_variant(const char *name) {
@@ -112,7 +82,7 @@ bool parse(int argc, char **argv, Options *options) {
   bool named = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--n") == 0) {
-      if (++i == argc || !parse_n(argv[i], &options->n)) return false;
+      if (++i == argc || !scenario::parse_count(argv[i], 1, &options->n)) return false;
     } else {
       const Variant *variant = find_variant(argv[i]);
       if (variant == nullptr || named) return false;
@@ -136,8 +106,10 @@ int main(int argc, char **argv) {
   float *y = allocate(n, 2.0f);
 
   if (options.variant->prefetch) {
-    prefetch(x, n * sizeof(float));
-    prefetch(y, n * sizeof(float));
+    int device = 0;
+    CHECK(cudaGetDevice(&device));
+    scenario::prefetch(x, n * sizeof(float), device, nullptr);
+    scenario::prefetch(y, n * sizeof(float), device, nullptr);
   }
   launch(*options.variant, n, x, y);
   CHECK(cudaDeviceSynchronize());

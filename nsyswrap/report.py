@@ -104,6 +104,29 @@ class Table:
         return table_frame(self)
 
 
+def no_capture(_: Capture) -> Mapping[str, Values]:
+    """Stand for ``compute`` in a report over several captures, which a function of its own makes."""
+    raise NotImplementedError
+
+
+def table_of(report: Report, rows: Sequence[tuple[object, ...]]) -> Table:
+    """Return a table of rows that were made elsewhere; None is a missing number."""
+    columns = zip(*rows, strict=True) if rows else [() for _ in report.columns]
+    data: dict[str, Values] = {
+        column.name: [None if value is None else str(value) for value in values]
+        if column.unit is Unit.TEXT
+        else _numbers(values)
+        for column, values in zip(report.columns, columns, strict=True)
+    }
+    return Table(report, data)
+
+
+def _numbers(values: Sequence[Any]) -> NDArray[Any]:
+    """Return integers as int64, anything else as float64, with what stands for a missing one."""
+    whole = all(value is None or isinstance(value, int) for value in values)
+    return np.array([(NULL if whole else np.nan) if value is None else value for value in values])
+
+
 def _plain(values: Values) -> Sequence[object]:
     if not isinstance(values, np.ndarray):
         return values

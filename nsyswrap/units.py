@@ -87,7 +87,8 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
         return _scaled_time(value, time_unit)
     if unit in (Unit.BYTES, Unit.BYTES_PER_S):
         return _scaled(value, "bytes") + ("/s" if unit is Unit.BYTES_PER_S else "")
-    return _PLAIN.get(unit, "{}").format(value)
+    text = _PLAIN.get(unit, "{}").format(value)
+    return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
 
 
 def _scaled_time(value: Number, time_unit: TimeUnit) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nsyswrap.join import outermost_launches
 from nsyswrap.operations import durations
-from nsyswrap.report import Column, Report, Table
+from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
 from nsyswrap.units import Unit
 
@@ -16,93 +14,164 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.capture import Capture
-    from nsyswrap.report import Values
+    from nsyswrap.report import Table
 
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
-_PHASE_COLUMNS = ("launches", "api_med_ns", "queue_med_ns", "kernel_med_ns", "sync_med_ns")
-
-
-def _no_capture(_: Capture) -> Mapping[str, Values]:
-    raise NotImplementedError("a table of several captures is made by its own function")
-
+_OPERATOR = Column("operator", "Operator", Unit.TEXT, "implementation that was timed")
+_PHASE_COLUMNS = ("launches", "api_med_ns", "queue_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
+_GPU_COLUMNS = (
+    Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
+    Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
+    Column("graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not seen", detail=3),
+    Column("graph_ns", "Graph Time", Unit.NS, "sum of their durations", detail=3),
+    Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
+    Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
+    Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
+    Column(
+        "copy_ns", "Copy Time", Unit.NS, "sum of their durations; with managed memory part of the kernel's"
+    ),
+)
 
 GPU_BY_VARIANT = Report(
     name="gpu_by_variant",
     title="GPU work by variant",
     layer="analysis",
     needs=(),
-    columns=(
-        _VARIANT,
-        Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
-        Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
-        Column("launch_ns", "Launch API", Unit.NS, "CPU time in the launch calls"),
-        Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
-        Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
-        Column(
-            "copy_ns",
-            "Copy Time",
-            Unit.NS,
-            "sum of their durations; with managed memory part of the kernel's",
-        ),
-    ),
-    compute=_no_capture,
+    columns=(_VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
+    compute=no_capture,
 )
 
 TIMING_BY_VARIANT = Report(
     name="timing_by_variant",
-    title="What Python measured, and what nsys saw, per iteration",
+    title="What the program measured, and what nsys saw, per iteration",
     layer="analysis",
     needs=(),
     columns=(
         _VARIANT,
-        Column("operator", "Operator", Unit.TEXT, "implementation that was timed"),
-        Column("python_med_ns", "Python", Unit.NS, "median the program itself measured, under nsys"),
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
     ),
-    compute=_no_capture,
+    compute=no_capture,
+)
+
+PROFILER_BY_VARIANT = Report(
+    name="profiler_by_variant",
+    title="What the program's own profiler saw, in runs without nsys",
+    layer="analysis",
+    needs=(),
+    columns=(
+        _VARIANT,
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program measured, its profiler on"),
+        Column("launches", "Launches", Unit.COUNT, "launches made while the profiler was open"),
+        Column("cpu_ops", "Operators Seen", Unit.COUNT, "PyTorch's operators (aten) it saw on the CPU"),
+        Column("kernels", "Kernels Seen", Unit.COUNT, "of these, the kernels the profiler saw"),
+        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the kernels it saw"),
+    ),
+    compute=no_capture,
+)
+
+SCENARIO_RUNS = Report(
+    name="scenario_runs",
+    title="Every run of every scenario",
+    layer="analysis",
+    needs=(),
+    columns=(
+        Column("scenario", "Scenario", Unit.TEXT, "the scenario"),
+        _VARIANT,
+        Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, and why"),
+        *_GPU_COLUMNS,
+    ),
+    compute=no_capture,
 )
 
 
 def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
     """Return kernels, launches and copies of each variant's capture."""
-    rows = [(variant, *_gpu_totals(capture)) for variant, capture in captures.items()]
-    return _table(GPU_BY_VARIANT, rows)
+    wanted = [column.name for column in GPU_BY_VARIANT.columns[1:]]
+    rows = [
+        (variant, *(totals[name] for name in wanted))
+        for variant, totals in ((variant, gpu_totals(capture)) for variant, capture in captures.items())
+    ]
+    return table_of(GPU_BY_VARIANT, rows)
 
 
 def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
     """Put each timing a program printed beside nsys' phases of its NVTX range.
 
-    A timing has ``range``, ``operator`` and ``median_us``.
+    A timing has ``range``, ``operator`` and ``median_us``. A variant without a capture was run without nsys.
     """
     rows: list[tuple[object, ...]] = []
-    for variant, capture in captures.items():
-        phases = capture.report("nvtx_phases")
-        by_range = {str(row[0]): row for row in phases.rows()}
-        places = [[column.name for column in PHASES.columns].index(name) for name in _PHASE_COLUMNS]
-        for timing in measured[variant]["timings"]:
-            row = by_range.get(timing["range"])
-            seen = [row[place] if row else None for place in places]
+    for variant, result in measured.items():
+        phases = _phases(captures[variant]) if variant in captures else {}
+        for timing in result["timings"]:
+            seen = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
             rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *seen))
-    return _table(TIMING_BY_VARIANT, rows)
+    return table_of(TIMING_BY_VARIANT, rows)
 
 
-def _gpu_totals(capture: Capture) -> tuple[object, ...]:
-    kernel_ns = int(durations(capture, "kernel").sum()) if capture.has("kernel") else 0
+def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
+    """Return what profilers inside the programs saw: a row for each timing with ``profiler``."""
+    rows = [
+        (
+            variant,
+            timing["operator"],
+            timing["median_us"] * 1e3,
+            *(timing["profiler"][name] for name in ("launches", "cpu_ops", "kernels")),
+            _ns(timing["profiler"]["kernel_median_us"]),
+        )
+        for variant, result in measured.items()
+        for timing in result["timings"]
+        if timing.get("profiler")
+    ]
+    return table_of(PROFILER_BY_VARIANT, rows)
+
+
+def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table:
+    """Return a row per (scenario, variant, outcome, capture); without a capture there are no totals."""
+    names = [column.name for column in _GPU_COLUMNS]
+    rows = []
+    for *labels, capture in runs:
+        totals = gpu_totals(capture) if capture else dict.fromkeys(names)
+        rows.append((*labels, *(totals[name] for name in names)))
+    return table_of(SCENARIO_RUNS, rows)
+
+
+def gpu_totals(capture: Capture) -> dict[str, int | None]:
+    """Return what ran on the GPU, what launching cost, and what was copied."""
+    kinds = [kind for kind in ("kernel", "graph") if capture.has(kind)]
     launch_ns: int | None = 0
-    if capture.has("kernel"):  # whose calls may not have been recorded: that is no zero
-        launch_ns = int(outermost_launches(capture).api_ns.sum()) if capture.has("api") else None
+    if kinds:  # whose calls may not have been recorded: that is no zero
+        launch_ns = _launch_ns(capture, kinds) if capture.has("api") else None
     has_copies = capture.has("memcpy")
-    copied = int(capture.columns("memcpy", "bytes")["bytes"].sum()) if has_copies else 0
-    copy_ns = int(durations(capture, "memcpy").sum()) if has_copies else 0
-    return capture.count("kernel"), kernel_ns, launch_ns, capture.count("memcpy"), copied, copy_ns
-
-
-def _table(report: Report, rows: Sequence[tuple[object, ...]]) -> Table:
-    columns = zip(*rows, strict=True) if rows else [() for _ in report.columns]
-    data: dict[str, Any] = {
-        column.name: list(values)
-        if column.unit is Unit.TEXT
-        else np.array([np.nan if value is None else value for value in values])
-        for column, values in zip(report.columns, columns, strict=True)
+    return {
+        "kernels": capture.count("kernel"),
+        "kernel_ns": _total_ns(capture, "kernel"),
+        "graphs": capture.count("graph"),
+        "graph_ns": _total_ns(capture, "graph"),
+        "launch_ns": launch_ns,
+        "copies": capture.count("memcpy"),
+        "copied_bytes": int(capture.columns("memcpy", "bytes")["bytes"].sum()) if has_copies else 0,
+        "copy_ns": _total_ns(capture, "memcpy"),
     }
-    return Table(report, data)
+
+
+def _launch_ns(capture: Capture, kinds: Sequence[str]) -> int:
+    return sum(int(outermost_launches(capture, kind).api_ns.sum()) for kind in kinds)
+
+
+def _total_ns(capture: Capture, kind: str) -> int:
+    return int(durations(capture, kind).sum()) if capture.has(kind) else 0
+
+
+def _phases(capture: Capture) -> dict[str, list[object]]:
+    """Return the phases of each NVTX range; none where nsys has no API calls or ranges to tell them from."""
+    if not (capture.has("nvtx") and capture.has("api")):
+        return {}
+    places = [[column.name for column in PHASES.columns].index(name) for name in _PHASE_COLUMNS]
+    return {str(row[0]): [row[place] for place in places] for row in capture.report("nvtx_phases").rows()}
+
+
+def _ns(microseconds: float | None) -> float | None:
+    return None if microseconds is None else microseconds * 1e3

@@ -51,17 +51,17 @@ def _lacks() -> list[str]:
 
 def _run(name: str, folder: Path) -> dict[str, Path]:
     from nsyswrap import scenario  # noqa: PLC0415
-    from nsyswrap.cli.scenarios import run_variants  # noqa: PLC0415
+    from nsyswrap.cli.scenario_runs import run_variants  # noqa: PLC0415
 
     found = scenario.find(name)
-    return {variant: run.folder for variant, run in run_variants(found, found.variants, folder).items()}
+    return run_variants(found, found.variants, folder)
 
 
 def _show(name: str, folders: dict[str, Path]) -> None:
     """Show the summary of one variant, then the table over all."""
     from nsyswrap import scenario  # noqa: PLC0415
     from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.cli.scenarios import closing_tables  # noqa: PLC0415
+    from nsyswrap.cli.scenario_runs import closing_tables  # noqa: PLC0415
 
     variant = SCENARIOS[name]
     folder = folders[variant]

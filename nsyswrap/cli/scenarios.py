@@ -1,4 +1,4 @@
-"""``nsyswrap scenarios``: list the experiments, and run one."""
+"""``nsyswrap scenarios``: list the experiments, explain one, and run them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.cli.show import Look, note, show_reports, write_csv
+from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nsyswrap.api import Run
     from nsyswrap.report import Table
     from nsyswrap.scenario import Scenario
+
+ALL = "all"
 
 
 @click.group()
 def command() -> None:
-    """Small experiments that teach and prove: list them, run them."""
+    """Small experiments that teach and prove: list them, explain them, run them."""
 
 
 @command.command("list")
@@ -28,16 +28,37 @@ def list_scenarios() -> None:
     from nsyswrap.scenario import scenarios  # noqa: PLC0415
 
     for scenario in scenarios():
-        click.echo(f"{scenario.name:8} {scenario.summary}")
-        click.echo(f"{'':8} variants: {' '.join(scenario.variants)}")
+        click.echo(f"{scenario.name:10} {scenario.summary}")
+        click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
-            click.echo(f"{'':8} not here: {'; '.join(scenario.lacks)}")
+            click.echo(f"{'':10} not here: {'; '.join(scenario.lacks)}")
+            continue
+        for variant in scenario.variants:
+            if lacks := scenario.lacks_for(variant):
+                click.echo(f"{'':10} not here, variant {variant}: {'; '.join(lacks)}")
+
+
+@command.command("explain")
+@click.argument("name")
+def explain_scenario(name: str) -> None:
+    """Say what a scenario runs, and what to look for in nsyswrap's output."""
+    from nsyswrap.scenario import find  # noqa: PLC0415
+
+    scenario = find(name)
+    click.echo(scenario.explanation)
+    click.echo(f"\nRun it: nsyswrap scenarios run {name}")
+    click.echo(f"Look for: {scenario.look_for}")
 
 
 @command.command("run", context_settings={"allow_interspersed_args": True})
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @click.option("--variant", "variants", multiple=True, metavar="V", help="Run this variant only; repeatable.")
+@click.option(
+    "--cross-check",
+    is_flag=True,
+    help="Time the same launches by perf_counter, cuda.Event, torch.profiler and nsys instead.",
+)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
 )
@@ -54,64 +75,57 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     arguments: tuple[str, ...],
     variants: tuple[str, ...],
     *,
+    cross_check: bool,
     output: Path | None,
     csv_folder: Path | None,
     force: bool,
 ) -> None:
     """Run a scenario under nsys, one run folder a variant, and close with one table over all variants.
 
+    NAME is a scenario, or `all`: every one that this machine can run, with an index of the runs and one CSV.
     ARGS go to the scenario's script. What it builds is built before, outside the measured runs.
     """
+    from nsyswrap.cli import scenario_runs  # noqa: PLC0415
+    from nsyswrap.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
     from nsyswrap.folder import default_output  # noqa: PLC0415
     from nsyswrap.scenario import find  # noqa: PLC0415
 
+    if name == ALL:
+        if arguments or variants or cross_check or csv_folder:
+            raise UsageError(
+                "`all` runs every variant as it is",
+                "ARGS, --variant, --cross-check and --csv go with one name",
+            )
+        scenario_runs.run_all(output or default_output("scenarios"), force=force)
+        return
     scenario = find(name)
     folder = output or default_output(scenario.name)
-    runs = run_variants(scenario, variants or scenario.variants, folder, arguments, force=force)
-    tables = closing_tables({variant: run.folder for variant, run in runs.items()})
+    if cross_check:
+        tables = [
+            scenario_runs.run_cross_check(_checkable(scenario, variants), folder, arguments, force=force)
+        ]
+    else:
+        chosen = variants or scenario_runs.runnable(scenario)
+        runs = scenario_runs.run_variants(scenario, chosen, folder, arguments, force=force)
+        tables = scenario_runs.closing_tables(runs)
+    _close(tables, CROSS_CHECK if cross_check else scenario.look_for, csv_folder)
+    note(f"\nrun folders {folder}/\nlook closer nsyswrap report {scenario_runs.last_report(folder)}")
+
+
+def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
+    """Return a scenario that can be timed by several clocks, or raise UsageError with those there are."""
+    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+
+    if variants:
+        raise UsageError("--cross-check runs all variants", "leave --variant out")
+    if not scenario.can_cross_check:
+        able = " ".join(other.name for other in scenarios() if other.can_cross_check)
+        raise UsageError(f"{scenario.name} cannot be timed by other clocks", f"scenarios that can: {able}")
+    return scenario
+
+
+def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
     click.echo(show_reports(tables, "text", Look()), nl=False)
-    click.echo(f"Look for: {scenario.look_for}")
+    click.echo(f"Look for: {look_for}")
     if csv_folder:
         write_csv(csv_folder, tables, Look())
-    note(f"\nrun folders {folder}/\nlook closer nsyswrap report {folder}/{next(reversed(runs))}")
-
-
-def run_variants(
-    scenario: Scenario,
-    variants: tuple[str, ...],
-    folder: Path,
-    arguments: tuple[str, ...] = (),
-    *,
-    force: bool = False,
-) -> dict[str, Run]:
-    """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
-    from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415
-    from nsyswrap.errors import ScenarioFailed  # noqa: PLC0415
-
-    scenario.check(variants)
-    note(f"{scenario.name}: building")
-    built = scenario.build()
-    runs: dict[str, Run] = {}
-    for variant in variants:
-        note(f"{scenario.name}: {variant}")
-        spec = scenario.spec(variant, built, folder / variant, arguments, force=force)
-        runs[variant] = api.run(spec, on_progress=progress_line(), on_broken=warn_of_broken)
-        status = runs[variant].status
-        if status.exit_code:
-            hint = status.hint or f"see {spec.output}/"
-            raise ScenarioFailed(f"{scenario.name} {variant}: {status.message}", hint, status.exit_code)
-    return runs
-
-
-def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
-    """Return the table over all variants: timings where the scenario printed any, GPU work else."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.scenario import measured  # noqa: PLC0415
-    from nsyswrap.variants import gpu_by_variant, timing_by_variant  # noqa: PLC0415
-
-    captures = {variant: open_capture(folder) for variant, folder in folders.items()}
-    said = {variant: measured(folder) for variant, folder in folders.items()}
-    if all("timings" in results for results in said.values()):
-        return [timing_by_variant(captures, said)]
-    return [gpu_by_variant(captures)]

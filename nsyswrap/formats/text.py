@@ -160,7 +160,10 @@ def _notes(table: Table, shown: int, left_out: int, width: int) -> list[Text]:
     if not len(table):
         said.append("no rows")
     if shown < len(table):
-        said.append(f"{len(table) - shown:,} more rows (-r {table.report.name})")
+        more = len(table) - shown
+        said.append(f"{more:,} more row{'' if more == 1 else 's'} (-r {table.report.name})")
     if left_out:
-        said.append(f"{left_out} columns left out for width (--format csv has all)")
+        said.append(
+            f"{left_out} column{'' if left_out == 1 else 's'} left out for width (--format csv has all)"
+        )
     return wrapped(f"… {'; '.join(said)}", width, "dim") if said else []

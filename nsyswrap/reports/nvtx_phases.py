@@ -136,7 +136,11 @@ REPORT = Report(
         Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
         Column("api_med_ns", "API Med", Unit.NS, "median per instance: time in launch calls"),
         Column(
-            "queue_med_ns", "Queue Med", Unit.NS, "median per instance: nsys' queue times of the launches"
+            "queue_med_ns",
+            "Queue Med",
+            Unit.NS,
+            "median per instance: nsys' queue times of the launches",
+            detail=2,
         ),
         Column(
             "kernel_med_ns",
@@ -149,7 +153,6 @@ REPORT = Report(
             "Copy Med",
             Unit.NS,
             "median per instance: GPU time of copies and memsets",
-            detail=2,
         ),
         Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
     ),

@@ -1,0 +1,218 @@
+"""Running scenarios: one variant, one scenario, all of them, or one by several clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.cli.show import Look, note, show_reports, write
+from nsyswrap.errors import NsyswrapError, ScenarioFailed, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Table
+    from nsyswrap.run import RunSpec
+    from nsyswrap.scenario import Scenario
+
+INDEX = "index.md"
+_INTERRUPTED = (130, 143)  # exit codes of a run that the user ended
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one variant of a scenario ended; ``folder`` where it ran."""
+
+    scenario: str
+    variant: str
+    outcome: str
+    folder: Path | None = None
+
+
+def runnable(scenario: Scenario) -> tuple[str, ...]:
+    """Return the variants this machine can run, and note why it cannot run the others.
+
+    Raises Unavailable where there are none.
+    """
+    found = tuple(variant for variant in scenario.variants if not scenario.lacks_for(variant))
+    if not found:
+        raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(scenario.lacks)}")
+    note_skipped(scenario)
+    return found
+
+
+def note_skipped(scenario: Scenario) -> None:
+    """Say which variants this machine cannot run, and why: in one line where it is the same for all."""
+    if scenario.lacks:
+        note(f"{scenario.name} is skipped: {'; '.join(scenario.lacks)}")
+        return
+    for variant in scenario.variants:
+        if lacks := scenario.lacks_for(variant):
+            note(f"{scenario.name} {variant} is skipped: {'; '.join(lacks)}")
+
+
+def run_variants(
+    scenario: Scenario,
+    variants: tuple[str, ...],
+    folder: Path,
+    arguments: tuple[str, ...] = (),
+    *,
+    force: bool = False,
+) -> dict[str, Path]:
+    """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
+    scenario.check(variants)
+    for variant in variants:
+        if lacks := scenario.lacks_for(variant):
+            raise Unavailable(f"{scenario.name} {variant} cannot run here: {'; '.join(lacks)}")
+    built = _build(scenario, arguments)
+    for variant in variants:
+        _run_variant(scenario, variant, (*built, *arguments), folder, force=force)
+    return {variant: folder / variant for variant in variants}
+
+
+def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
+    """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.cross_check import CLOCKS, cross_check  # noqa: PLC0415
+    from nsyswrap.scenario import measured  # noqa: PLC0415
+
+    built = _build(scenario, arguments)
+    by_clock = {}
+    for clock in CLOCKS:
+        argv = (*scenario.clock_argv(clock), *built, *arguments)
+        _run(scenario.name, clock, scenario.spec(argv, folder / clock, force=force), alone=True)
+        by_clock[clock] = measured(folder / clock)
+    argv = (*scenario.clock_argv("sync"), *built, *arguments)
+    _run(scenario.name, "nsys", scenario.spec(argv, folder / "nsys", force=force))
+    return cross_check(open_capture(folder / "nsys"), measured(folder / "nsys"), by_clock)
+
+
+def run_all(folder: Path, *, force: bool = False) -> None:
+    """Run every scenario that this machine can run; show the tables, write the index and one CSV.
+
+    One that fails does not keep the others from running: it is told at the end, as ScenarioFailed.
+    """
+    from nsyswrap import nsys_install  # noqa: PLC0415
+    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+
+    nsys_install.find()  # without one nothing runs
+    outcomes: list[Outcome] = []
+    sections: list[str] = []
+    for scenario in scenarios():
+        ended = _run_each(scenario, folder / scenario.name, force=force)
+        outcomes += ended
+        done = {one.variant: one.folder for one in ended if one.folder and one.outcome == "done"}
+        if done:
+            tables = show_reports(closing_tables(done), "text", Look())
+            sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
+            click.echo(sections[-1])
+    _write_index(folder, outcomes, sections)
+    failed = [f"{one.scenario} {one.variant}" for one in outcomes if one.outcome.startswith("failed")]
+    if failed:
+        raise ScenarioFailed(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}")
+
+
+def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
+    """Return the tables over all variants: timings where the scenario printed any, GPU work else."""
+    from nsyswrap.scenario import measured  # noqa: PLC0415
+    from nsyswrap.variants import gpu_by_variant, profiler_by_variant, timing_by_variant  # noqa: PLC0415
+
+    captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
+    said = {variant: measured(folder) for variant, folder in folders.items()}
+    if not all("timings" in results for results in said.values()):
+        return [gpu_by_variant(captures)]
+    profiled = profiler_by_variant(said)
+    seen = {variant: result for variant, result in said.items() if variant in captures}
+    timed = timing_by_variant(captures, seen if len(profiled) else said)
+    return [timed, profiled] if len(profiled) else [timed]
+
+
+def last_report(folder: Path) -> Path:
+    """Return the run folder under ``folder`` that ended last and has a capture; the folder without any."""
+    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+
+    found = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
+    return found[-1].parent if found else folder
+
+
+def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
+    if scenario.builds:
+        note(f"{scenario.name}: building")
+    return scenario.build(arguments)
+
+
+def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
+    """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
+    from nsyswrap import api, scenario  # noqa: PLC0415
+    from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415
+
+    note(f"{name}: {what}{', without nsys' if alone else ''}")
+    if alone:
+        status = scenario.run_alone(spec)
+    else:
+        status = api.run(spec, on_progress=progress_line(), on_broken=warn_of_broken).status
+    if status.exit_code:
+        hint = status.hint or f"see {spec.output}/"
+        raise ScenarioFailed(f"{name} {what}: {status.message}", hint, status.exit_code)
+
+
+def _run_variant(
+    scenario: Scenario, variant: str, arguments: tuple[str, ...], folder: Path, *, force: bool
+) -> None:
+    argv = (*scenario.variant_argv(variant), *arguments)
+    spec = scenario.spec(argv, folder / variant, variant=variant, force=force)
+    _run(scenario.name, variant, spec, alone=variant in scenario.alone)
+
+
+def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> list[Outcome]:
+    """Run every variant of one scenario, each for itself: what it lacks or how it failed is its outcome."""
+    outcomes = []
+    built: tuple[str, ...] | None = None
+    note_skipped(scenario)
+    for variant in scenario.variants:
+        if lacks := scenario.lacks_for(variant):
+            outcomes.append(Outcome(scenario.name, variant, f"skipped: {'; '.join(lacks)}"))
+            continue
+        try:
+            built = _build(scenario) if built is None else built
+            _run_variant(scenario, variant, built, folder, force=force)
+            outcomes.append(Outcome(scenario.name, variant, "done", folder / variant))
+        except NsyswrapError as error:
+            if error.exit_code in _INTERRUPTED:
+                raise
+            note(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
+            outcomes.append(Outcome(scenario.name, variant, f"failed: {error}", folder / variant))
+    return outcomes
+
+
+def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
+    """Write scenario_runs.csv, and a page that names every run folder and shows every closing table."""
+    from nsyswrap.formats import csv  # noqa: PLC0415
+    from nsyswrap.variants import scenario_runs  # noqa: PLC0415
+
+    table = scenario_runs(
+        [(o.scenario, o.variant, o.outcome, _capture(o.folder) if o.folder else None) for o in outcomes]
+    )
+    for name, content in csv.render([table]).items():
+        write(folder / name, content)
+    rows = [
+        f"| {o.scenario} | {o.variant} | {o.outcome.splitlines()[0]} |"
+        f" {f'{o.scenario}/{o.variant}/' if o.folder else ''} |"
+        for o in outcomes
+    ]
+    head = ["# Scenarios", "", "| scenario | variant | outcome | run folder |", "|---|---|---|---|"]
+    blocks = [f"\n```text\n{section}```" for section in sections]
+    write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n")
+    note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{next(iter(csv.render([table])))}")
+
+
+def _capture(folder: Path) -> Capture | None:
+    """Open the capture of a run folder; None where the run was made without nsys."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+
+    return open_capture(folder) if (folder / EXPORT).exists() else None
