@@ -1,7 +1,8 @@
-"""What a runner needs of the scripts in scenarios/, and scenarios/add.py itself, without a GPU."""
+"""What a runner needs of every script in scenarios/, and scenarios/add.py itself, without a GPU."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import os
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
-from nsyswrap.errors import Unavailable
+from nsyswrap import scenario
+from nsyswrap.experiment import main
+from nsyswrap.nsys import Options
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-SCRIPTS = ("add", "add2")
+ALL = scenario.scenarios()
+every = pytest.mark.parametrize("found", ALL, ids=lambda found: found.name)
 
 
 @pytest.fixture
@@ -23,55 +27,83 @@ def add() -> ModuleType:
     return load("add")
 
 
-# What a runner reads of both scripts
+# What a runner reads of every script
 
 
-def literals(name: str) -> dict[str, object]:
-    tree = ast.parse((SCENARIOS / f"{name}.py").read_text(encoding="utf-8"))
-    return {
-        statement.targets[0].id: ast.literal_eval(statement.value)
-        for statement in tree.body
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and statement.targets[0].id in {"VARIANTS", "VARIANT_OPTION", "NEEDS"}
+def test_the_scenarios_there_are() -> None:
+    assert {found.name: found.variants for found in ALL} == {
+        "add": ("1x1", "1x256", "grid", "prefetch"),
+        "add2": ("both", "first", "second", "none"),
+        "cdist": ("mm", "direct"),
+        "copies": ("pageable", "pinned", "managed", "prefetch", "faults"),
+        "ddp": ("even", "straggler"),
+        "events": ("sync", "nosync", "event", "profiler"),
+        "gelu": ("torch", "manual", "cuda", "triton", "compile"),
+        "graphs": ("eager", "graph", "nodes"),
+        "nvtx": ("host", "kernels"),
+        "overlap": ("one_stream", "four_streams"),
+        "p2p": ("direct", "staged", "host"),
+        "square": ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow"),
+        "storm": ("empty", "busy"),
+        "vector_add": ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both"),
     }
 
 
-def test_the_constants_are_literals() -> None:
-    assert literals("add") == {
-        "VARIANTS": ("1x1", "1x256", "grid", "prefetch"),
-        "VARIANT_OPTION": "--variant",
-        "NEEDS": ("nvcc", "gpu"),
-    }
-    assert literals("add2") == {
-        "VARIANTS": ("both", "first", "second", "none"),
-        "VARIANT_OPTION": "--sync",
-        "NEEDS": ("torch", "ninja", "nvcc", "gpu"),
-    }
+def test_the_ones_that_several_clocks_can_time() -> None:
+    assert [found.name for found in ALL if found.can_cross_check] == ["events", "square", "vector_add"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_the_docstring_begins_with_a_summary(name: str) -> None:
-    docstring = ast.get_docstring(ast.parse((SCENARIOS / f"{name}.py").read_text(encoding="utf-8")))
-    assert docstring is not None
-    summary, blank, *_body = docstring.splitlines()
+@every
+def test_what_a_script_says_of_itself_is_known(found: scenario.Scenario) -> None:
+    given = found.constants
+    needs = {*given["NEEDS"], *(need for more in given.get("VARIANT_NEEDS", {}).values() for need in more)}
+    assert needs <= set(scenario.NEEDS)
+    for of_variants in ("ALONE", "NSYS", "VARIANT_NEEDS"):
+        assert set(given.get(of_variants, ())) <= set(found.variants), of_variants
+    for options in given.get("NSYS", {}).values():
+        Options(**options)
+    assert found.look_for.endswith(".")
+
+
+@every
+def test_the_docstring_is_a_summary_and_an_explanation(found: scenario.Scenario) -> None:
+    summary, blank, *body = found.explanation.splitlines()
     assert summary.endswith(".")
     assert blank == ""
+    assert any(line.startswith("What to look for in nsyswrap's output") for line in body)
+    assert max(map(len, body)) <= 80
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_help_needs_no_torch(name: str) -> None:
-    result = run_without_torch(name, "--help")
+@every
+def test_help_needs_no_torch(found: scenario.Scenario) -> None:
+    result = run_without_torch(found.path.stem, "--help")
     assert result.returncode == 0, result.stderr
-    assert "What to look for in nsyswrap's output" in result.stdout
-    assert f"{literals(name)['VARIANT_OPTION']} {{" in result.stdout
+    option, _ = found.variant_argv("")
+    assert f"{option} {{{','.join(found.variants)}}}" in " ".join(result.stdout.split())
+    assert ("--build " in result.stdout) == found.builds
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_an_unknown_variant_is_a_usage_error(name: str) -> None:
-    result = run_without_torch(name, str(literals(name)["VARIANT_OPTION"]), "fastest")
+@every
+def test_an_unknown_variant_is_a_usage_error(found: scenario.Scenario) -> None:
+    result = run_without_torch(found.path.stem, *found.variant_argv("fastest"))
     assert result.returncode == 2
     assert "invalid choice: 'fastest'" in result.stderr
+
+
+@pytest.mark.parametrize("found", [found for found in ALL if "torch" in found.constants["NEEDS"]])
+def test_without_torch_it_says_what_to_install(found: scenario.Scenario) -> None:
+    result = run_without_torch(found.path.stem)
+    assert result.returncode == 69
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"{found.name}: PyTorch cannot be imported")
+    assert "pip install 'nsyswrap[scenarios]'" in result.stderr
+
+
+def test_no_script_hides_a_package() -> None:
+    """The folder of a script is the first place where it looks for imports."""
+    packages = {"nvtx", "torch", "triton", "numpy"}
+    assert packages.isdisjoint(path.stem for path in SCENARIOS.glob("*.py"))
 
 
 # The script add.py
@@ -81,51 +113,44 @@ class Executed(Exception):
     """Stands for the process that os.execv would have replaced."""
 
 
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def execv(program: str, command: list[str]) -> NoReturn:
+        raise Executed(str(program), command)
+
+    monkeypatch.setattr(os, "execv", execv)
+
+
+def options(**given: object) -> argparse.Namespace:
+    defaults = {"variant": "grid", "n": 8, "arch": None, "build": False, "built": None}
+    return argparse.Namespace(**{**defaults, **given})
+
+
+@pytest.mark.usefixtures("executed")
 def test_add_becomes_the_program(add: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def compile_cuda(source: Path, *, arch: str | None) -> Path:
         assert source.name == "add.cu"
         return Path(f"/cache/add-{arch}")
 
-    def execv(program: Path, command: list[str]) -> NoReturn:
-        raise Executed(str(program), command)
-
     monkeypatch.setattr(add, "compile_cuda", compile_cuda)
-    monkeypatch.setattr(os, "execv", execv)
-    with pytest.raises(Executed) as by_default:
-        add.main([])
-    assert by_default.value.args == ("/cache/add-None", ["/cache/add-None", "grid"])
-    with pytest.raises(Executed) as chosen:
-        add.main(["--variant", "1x256", "--n", "1000", "--arch", "sm_90"])
-    assert chosen.value.args == ("/cache/add-sm_90", ["/cache/add-sm_90", "1x256", "--n", "1000"])
+    with pytest.raises(Executed) as became:
+        main("add", options(variant="1x256", arch="sm_90"), add.measure, add.build)
+    assert became.value.args == ("/cache/add-sm_90", ["/cache/add-sm_90", "1x256", "--n", "8"])
 
 
+@pytest.mark.usefixtures("executed")
 def test_add_runs_what_was_built_and_compiles_nothing(
     add: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def execv(program: Path, command: list[str]) -> NoReturn:
-        raise Executed(str(program), command)
-
     monkeypatch.delattr(add, "compile_cuda")
-    monkeypatch.setattr(os, "execv", execv)
-    with pytest.raises(Executed) as built:
-        add.main(["--variant", "1x1", "--built", "/cache/add"])
-    assert built.value.args == ("/cache/add", ["/cache/add", "1x1"])
+    with pytest.raises(Executed) as became:
+        main("add", options(built="/cache/add"), add.measure, add.build)
+    assert became.value.args == ("/cache/add", ["/cache/add", "grid", "--n", "8"])
 
 
-def test_add_build_prints_the_path_and_runs_nothing(
-    add: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(add, "compile_cuda", lambda _source, **_options: Path("/cache/add"))
-    assert add.main(["--build"]) == 0
-    assert capsys.readouterr() == ("/cache/add\n", "")
-
-
-def test_add_without_a_compiler_says_so_in_one_line(
-    add: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def compile_cuda(_source: Path, **_options: object) -> NoReturn:
-        raise Unavailable("nvcc was not found", "install the CUDA toolkit")
-
-    monkeypatch.setattr(add, "compile_cuda", compile_cuda)
-    assert add.main([]) == 69
-    assert capsys.readouterr() == ("", "add: nvcc was not found; install the CUDA toolkit\n")
+def test_scripts_call_what_builds_build() -> None:
+    """The runner passes --build to a script that has a function of that name: no other name will do."""
+    for found in ALL:
+        tree = ast.parse(found.path.read_text(encoding="utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert ("build" in names) == found.builds

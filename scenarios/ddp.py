@@ -1,0 +1,299 @@
+"""Train on two or more GPUs with DistributedDataParallel, one rank slower than the rest.
+
+RANKS processes of one machine, a GPU each, train the same small network: two
+linear layers, every rank on data of its own. In backward their gradients are
+averaged by an all-reduce of NCCL, and each rank takes the same SGD step.
+
+  even       all ranks do the same
+  straggler  the last rank does two large matrix products before every step
+
+What to look for in nsyswrap's output:
+
+* Kernel Med in the closing table, a row for each rank. In straggler it is
+  about as long for rank 0 as for the last rank, although rank 0 computes no
+  more than in even. The rest is its NCCL kernel: it starts when rank 0 has
+  come to the all-reduce, and cannot end before the last rank has too. Waiting
+  inside a kernel counts as kernel time, and the GPU looks busy.
+* That kernel (ncclDevKernel_AllReduce...) is short on the straggler itself:
+  who waits least is the one that all wait for. cuda_gpu_kern_sum adds all
+  ranks up; `capture.events("kernel")` has device_id beside each kernel.
+* Program is about the same for all ranks: no step ends before the all-reduce
+  does. So the time of a step does not tell who is slow.
+* Launches: two more on the last rank in straggler, otherwise equal. So there
+  it is more work that takes longer, not the same work on a slower GPU.
+* A range for each step, `straggler/rank 1`, in the process of that rank.
+  Backward is kept on the thread that calls it
+  (torch.autograd.set_multithreading_enabled): by default autograd launches
+  from threads of its own, outside of these ranges.
+* The range `check` has the first step and what comes once: NCCL's
+  communicator, the broadcast of the parameters.
+
+The network has no loss, the gradient of its output is given: that keeps a step
+to the kernels that matter. After the first step each rank compares its
+parameters with the CPU's for the data of all ranks (float64, to within 1e-5);
+between the ranks they must be equal bit by bit, then and at the end.
+
+The ranks are processes of their own, which nsys follows. They meet by way of a
+file, use no fixed port, and end with this process or when one of them fails.
+Their meeting and each collective may take a minute at most. The last line on
+stdout is the result as JSON, times in microseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import SUPPRESS
+from contextlib import ExitStack, nullcontext
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nsyswrap.errors import ScenarioFailed, Unavailable
+from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.torch_extension import import_torch
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
+
+    from nsyswrap.experiment import Timing
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("even", "straggler")
+NEEDS = ("torch", "gpus")
+LOOK_FOR = (
+    "in straggler Kernel Med of rank 0 grows with that of the last rank, which alone computes more: "
+    "the NCCL kernel of a fast rank waits for the slow one, and waiting counts as kernel time."
+)
+COUNTS = {
+    "ranks": (2, 2, "processes, a GPU each"),
+    "width": (1, 256, "inputs, outputs and samples of each layer"),
+    "warmup": (0, 3, "untimed steps"),
+    "iterations": (1, 10, "timed steps"),
+}
+SEED = 13
+
+LEARNING_RATE = 0.01
+EXTRA_PRODUCTS = 2  # of the straggler before every step
+EXTRA_WIDTH = 16  # side of their matrices, in widths of the network
+DEADLINE = timedelta(seconds=60)  # of the rendezvous, and of one collective
+
+
+class Place(NamedTuple):
+    """Where a rank computes."""
+
+    device: str
+    synchronise: Callable[[], None]
+    """Waits until the device is idle."""
+    span: Callable[[str], AbstractContextManager[object]]
+    """Keeps an NVTX range of this name open for the length of a `with` block."""
+
+
+def make_network(torch: ModuleType, width: int) -> Module:
+    """Return the network as every rank starts with it, on the CPU."""
+    torch.manual_seed(SEED)
+    layers = [torch.nn.Linear(width, width, bias=False) for _ in range(2)]
+    network: Module = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1])
+    return network
+
+
+def make_data(torch: ModuleType, rank: int, width: int) -> tuple[Tensor, Tensor]:
+    """Return a rank's input and the gradient of its output, on the CPU: float32, shape (width, width)."""
+    generator = torch.Generator().manual_seed(SEED + 1 + rank)
+    samples, gradient = (torch.rand(width, width, generator=generator) for _ in range(2))
+    return samples, gradient / width
+
+
+def expected_parameters(torch: ModuleType, ranks: int, width: int) -> list[Tensor]:
+    """Return the parameters after one step: one process, the data of all ranks, float64."""
+    network = make_network(torch, width).double()
+    for rank in range(ranks):
+        samples, gradient = (tensor.double() for tensor in make_data(torch, rank, width))
+        network(samples).backward(gradient / ranks)
+    torch.optim.SGD(network.parameters(), lr=LEARNING_RATE).step()
+    return [parameter.detach() for parameter in network.parameters()]
+
+
+def lag(torch: ModuleType, matrix: Tensor) -> None:
+    """Do what makes the straggler late."""
+    for _ in range(EXTRA_PRODUCTS):
+        torch.mm(matrix, matrix)
+
+
+def make_step(
+    torch: ModuleType, place: Place, network: Module, options: argparse.Namespace
+) -> Callable[[], None]:
+    """Return one training step of this rank."""
+    samples, gradient = (tensor.to(place.device) for tensor in make_data(torch, options.rank, options.width))
+    optimiser = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
+    late = options.variant == "straggler" and options.rank == options.ranks - 1
+    side = EXTRA_WIDTH * options.width if late else 0
+    matrix = torch.rand(side, side).to(place.device)
+
+    def step() -> None:
+        if late:
+            lag(torch, matrix)
+        optimiser.zero_grad()
+        # Else the kernels of backward are launched by another thread: not in the range of the step.
+        with torch.autograd.set_multithreading_enabled(False):
+            network(samples).backward(gradient)
+        optimiser.step()
+
+    return step
+
+
+def digest(parameters: Sequence[Tensor]) -> str:
+    """Return what is equal for parameters that are equal bit by bit."""
+    content = b"".join(parameter.detach().cpu().numpy().tobytes() for parameter in parameters)
+    return hashlib.sha256(content).hexdigest()
+
+
+def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespace, span: str) -> Timing:
+    """Warm up, then take one sample for each step."""
+    with place.span(f"warm-up {span}"):
+        for _ in range(options.warmup):
+            step()
+    place.synchronise()
+    samples = []
+    for _ in range(options.iterations):
+        with place.span(span):
+            start = time.perf_counter()
+            step()
+            place.synchronise()
+            samples.append(time.perf_counter() - start)
+    variant, _, operator = span.partition("/")
+    launches = options.warmup + options.iterations
+    return summarise(variant, operator, samples, span=span, launches=launches)
+
+
+def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[str, Any]:
+    """Train as one rank of a group that is there: check the first step, time the rest."""
+    span = f"{options.variant}/rank {options.rank}"
+    with place.span("check"):
+        network = torch.nn.parallel.DistributedDataParallel(
+            make_network(torch, options.width).to(place.device), gradient_as_bucket_view=True
+        )
+        parameters = list(network.parameters())
+        step = make_step(torch, place, network, options)
+        step()
+        first = digest(parameters)
+        expected = expected_parameters(torch, options.ranks, options.width)
+        for parameter, value in zip(parameters, expected, strict=True):
+            torch.testing.assert_close(parameter.detach().cpu().double(), value, rtol=0, atol=1e-5)
+    timing = time_steps(step, place, options, span)
+    return {"parameters": [first, digest(parameters)], "timing": timing}
+
+
+def join_group(options: argparse.Namespace) -> dict[str, Any]:
+    """Take this rank's device, meet the others, train, and return the result."""
+    if options.backend == "gloo":
+        torch = importlib.import_module("torch")
+        place, measured_on = Place("cpu", lambda: None, nullcontext), {}
+    else:
+        torch = import_torch()
+        torch.cuda.set_device(options.rank)
+        place = Place(f"cuda:{options.rank}", torch.cuda.synchronize, torch.cuda.nvtx.range)
+        measured_on = platform(torch)
+    store = torch.distributed.FileStore(str(options.folder / "store"), options.ranks)
+    store.set_timeout(DEADLINE)
+    torch.distributed.init_process_group(
+        options.backend, store=store, rank=options.rank, world_size=options.ranks, timeout=DEADLINE
+    )
+    result = {**train(torch, place, options), "platform": measured_on}
+    torch.distributed.destroy_process_group()
+    return result
+
+
+def end_with_parent() -> None:
+    """Wait for the end of stdin, which this process' parent holds open, and end at once."""
+    os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants when it ends
+    os._exit(1)
+
+
+def run_rank(options: argparse.Namespace) -> None:
+    """Be one rank; leave the result in a file, or in one line what went wrong."""
+    Thread(target=end_with_parent, daemon=True).start()
+    result = options.folder / f"rank-{options.rank}.json"
+    try:
+        result.write_text(json.dumps(join_group(options)))
+    except Exception as error:  # noqa: BLE001 - whatever it is: the parent tells it
+        result.with_suffix(".error").write_text(" ".join(str(error).split()) or type(error).__name__)
+        # Not by way of the destructors: NCCL's may wait for the other ranks.
+        os._exit(1)
+
+
+def start_rank(options: argparse.Namespace, variant: str, rank: int, folder: Path) -> subprocess.Popen[bytes]:
+    """Start one rank: its stdin ends with this process, and what NCCL prints is no part of the result."""
+    own = {"variant": variant, "backend": options.backend, "rank": rank, "folder": folder}
+    values = {**counted(options, COUNTS), **own}
+    argv = [sys.executable, __file__, *(f"--{name}={value}" for name, value in values.items())]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=sys.stderr)
+
+
+def await_ranks(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    """Return when all have ended; when one has failed, end the others and raise ScenarioFailed."""
+    codes: list[int | None] = [None]
+    while None in codes and not any(codes):
+        time.sleep(0.05)
+        codes = [rank.poll() for rank in ranks]
+    failures = [f"rank {rank} {_cause(folder, rank, code)}" for rank, code in enumerate(codes) if code]
+    if failures:
+        for rank in ranks:
+            rank.kill()
+        raise ScenarioFailed("; ".join(failures))
+
+
+def _cause(folder: Path, rank: int, code: int) -> str:
+    said = folder / f"rank-{rank}.error"
+    if said.exists():
+        return f"failed: {said.read_text()}"
+    return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def run_variant(options: argparse.Namespace, variant: str) -> list[dict[str, Any]]:
+    """Run all ranks of one variant; return their results, once they agree."""
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-ddp-") as name, ExitStack() as started:
+        folder, count = Path(name), options.ranks
+        ranks = [started.enter_context(start_rank(options, variant, rank, folder)) for rank in range(count)]
+        await_ranks(ranks, folder)
+        results = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(count)]
+    for rank, result in enumerate(results):
+        if result["parameters"] != results[0]["parameters"]:
+            raise AssertionError(f"rank {rank} ended up with other parameters than rank 0")
+    return results
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run every variant asked for, and put the ranks' timings together."""
+    if options.backend == "nccl" and options.ranks > (gpus := import_torch().cuda.device_count()):
+        raise Unavailable(f"{options.ranks} ranks need a GPU each, and PyTorch finds {gpus}")
+    results = [result for variant in chosen(options, VARIANTS) for result in run_variant(options, variant)]
+    timings = {"timings": [result["timing"] for result in results]}
+    return {**counted(options, COUNTS), **results[0]["platform"], **timings}
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS, builds=False)
+    # Of the processes that this one starts; and gloo for tests, which have no GPU: ranks on the CPU.
+    parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl", help=SUPPRESS)
+    parser.add_argument("--rank", type=int, help=SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.rank is None:
+        sys.exit(main("ddp", arguments, measure))
+    (arguments.variant,) = arguments.variants
+    run_rank(arguments)

@@ -1,0 +1,117 @@
+"""Time one operation with each of the clocks that people use.
+
+The operation is `a * b`, elementwise over N floats on the GPU: one kernel,
+which at the default N runs several times as long as its launch takes. Each
+clock has the same samples of it taken:
+
+  sync      time.perf_counter around the operation and a synchronise: the
+            launch, the kernel, and the wait for it. Right for what a caller has
+            to wait, from an idle GPU; too long for the kernel alone
+  nosync    time.perf_counter around the operation, no synchronise: the launch.
+            Right for what the host spends; says nothing about the kernel
+  event     a torch.cuda.Event before and one after, all read at the end: what
+            passed in the stream between the two. Right for work that is queued
+            back to back, as in a training loop
+  profiler  torch.profiler: the durations of the kernels themselves, in place of
+            the samples. Right for the kernel; says nothing about the launch
+
+What to look for in nsyswrap's output:
+
+* Kernel Med is the same under every clock: what differs is Program beside it,
+  the median of what the clock saw. In sync that is more than the kernel, in
+  event a little more, and in nosync the launch (API Med) and what Python adds
+  to it.
+* The samples of event, in the line of JSON. The first start event is recorded
+  on an idle stream: it is over before the kernel is launched, and so the
+  sample has the launch in it. Then the host runs ahead of the GPU, each start
+  event waits behind the kernel before it, and the backlog hides the launches.
+  With a kernel shorter than its launch (--n 1024) there is never a backlog,
+  and every sample has a launch in it, however precise it looks.
+* CUDA API calls: cudaEventRecord (or cudaEventRecordWithFlags) twice an
+  iteration in event, and there alone; cudaDeviceSynchronize once an iteration
+  in sync, and otherwise only before and after all the samples.
+* A range for each sample, `event/a * b` and so on, the warm-up in one of its
+  own. In nosync and event the kernel may well run after its range has ended.
+
+Event.elapsed_time resolves about half a microsecond. A kernel of a few
+microseconds needs many launches between two events, or another clock.
+
+torch.profiler and nsys both use CUPTI, and do not go together in one process:
+`nsyswrap scenarios run` runs profiler without nsys. Run under nsys all the
+same, profiler is timed with a synchronise instead, and called sync in the
+result.
+
+The product is compared with the CPU's, exactly, before anything is measured.
+The last line on stdout is the result as JSON, times in microseconds. Tracing
+makes every launch slower: the samples of a run without nsys are the ones to
+quote.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.clocks import time_operation, usable
+from nsyswrap.experiment import chosen, counted, main, make_parser, platform
+from nsyswrap.torch_extension import import_torch
+
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType
+
+    from nsyswrap.clocks import Operation
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("sync", "nosync", "event", "profiler")
+VARIANT_OPTION = "--clock"
+NEEDS = ("torch", "gpu")
+ALONE = ("profiler",)
+CROSS_CHECK = True
+LOOK_FOR = (
+    "Kernel Med is the same throughout; Program is more than that in sync (launch and wait) and in event "
+    "(what else lies between the two records), about that in profiler, and in nosync the launch alone."
+)
+COUNTS = {
+    "n": (1, 1 << 24, "elements of each vector"),
+    "warmup": (0, 5, "untimed iterations before each block"),
+    "iterations": (1, 20, "timed iterations of each block"),
+}
+SEED = 5
+OPERATOR = "a * b"
+
+
+def make_product(torch: ModuleType, n: int) -> Operation:
+    """Return the operation, once its result is known to be right; raises AssertionError."""
+    generator = torch.Generator().manual_seed(SEED)
+    a_cpu, b_cpu = (torch.rand(n, generator=generator) for _ in range(2))
+    a, b = a_cpu.cuda(), b_cpu.cuda()
+    with torch.cuda.nvtx.range("check"):
+        # Exactly: one IEEE multiplication rounds alike on every device.
+        torch.testing.assert_close((a * b).cpu(), a_cpu * b_cpu, rtol=0, atol=0)
+    return lambda: a * b
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Check, then time the operation with every clock asked for."""
+    torch = import_torch()
+    clocks = [usable(clock) for clock in chosen(options, VARIANTS)]
+    product = make_product(torch, options.n)
+    timings = [
+        time_operation(
+            torch,
+            product,
+            variant=clock,
+            operator=OPERATOR,
+            warmup=options.warmup,
+            iterations=options.iterations,
+            clock=clock,
+        )
+        for clock in clocks
+    ]
+    return {**counted(options, COUNTS), **platform(torch), "timings": timings}
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, option=VARIANT_OPTION, counts=COUNTS, builds=False)
+    sys.exit(main("events", parser.parse_args(), measure))

@@ -1,0 +1,212 @@
+"""Compute the tanh approximation of GELU in five ways, by one kernel or by eight.
+
+y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) for N float32 numbers:
+
+  torch    torch.nn.functional.gelu(x, approximate="tanh")
+  manual   the formula as PyTorch operations, each with a result of its own
+  cuda     an extension of one file (kernels/gelu/gelu.cu)
+  triton   a Triton kernel, 1024 elements to a program
+  compile  manual under torch.compile, which fuses it into one Triton kernel
+
+Each launch is timed on the host, together with the synchronise after it.
+
+What to look for in nsyswrap's output:
+
+* The number of launches: manual's operations are a kernel each, eight in all,
+  and seven of their results are read once and thrown away. All others launch a
+  single kernel.
+* Kernel time. The arithmetic is cheap; what takes time is memory. One kernel
+  reads and writes each element once, 8 bytes an element; manual does so eight
+  times over, and two of its kernels read two vectors. Compare the sum of its
+  kernels with the one kernel of the others. Those of torch, triton and compile,
+  where a thread takes several elements, come close to the bandwidth of the
+  memory if the vector is larger than the L2 cache (64 MiB by default);
+  `gelu_kernel`, one element a thread, stays behind them on a fast memory.
+* The names. `gelu_kernel` is the extension's, `gelu_triton_kernel` the one
+  written in Triton here, and torch.compile names its own after what it fused:
+  `triton_poi_fused_` and the operations.
+* Launch overhead: what the program measured, less the kernels. Triton's
+  launcher begins in Python, and a function from torch.compile first checks that
+  what it was compiled for still holds (type, shape, ...): such a call may take
+  the host longer than an operator of PyTorch's own.
+
+Every result is compared with the same formula in float64 on the CPU, to within
+1e-6 plus 1e-5 of its value: for x far below 0 the sum 1 + tanh(...) loses its
+digits, and y is close to 0 there.
+
+Nothing is compiled in the measured run: --build builds the extension and, where
+Triton is installed, runs triton and compile once, which leaves their kernels in
+caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, nsyswrap's own unless set).
+Both compile for what they know of N, so build with the --n to be measured. The
+first call of compile still traces the function, inside the range `check`. The
+last line on stdout is the result as JSON, times in microseconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.clocks import time_operation
+from nsyswrap.errors import Unavailable
+from nsyswrap.experiment import chosen, counted, main, make_parser, platform
+from nsyswrap.folder import cache_dir
+from nsyswrap.scenario import kernels_dir
+from nsyswrap.torch_extension import build as build_extension
+from nsyswrap.torch_extension import import_torch, load
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from torch import Tensor
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("torch", "manual", "cuda", "triton", "compile")
+NEEDS = ("torch", "ninja", "nvcc", "gpu")
+VARIANT_NEEDS = {"triton": ("triton",), "compile": ("triton",)}
+LOOK_FOR = (
+    "manual launches eight kernels and moves the vector through memory as often; the other four launch one, "
+    "and differ in what that costs the CPU; cuda, with one element a thread, takes longer on the GPU, too."
+)
+COUNTS = {
+    "n": (1, 1 << 24, "elements of the vector"),
+    "warmup": (0, 5, "untimed calls before each variant"),
+    "iterations": (1, 20, "timed calls of each variant"),
+}
+SEED = 5
+
+SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+BLOCK = 1024
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+
+tl: Any = None  # triton.language, from make_triton on: a kernel looks for it in the globals of its file
+
+
+def manual(x: Tensor) -> Tensor:
+    """Return GELU by eight operations of PyTorch."""
+    return 0.5 * x * (1 + (SQRT_2_OVER_PI * (x + 0.044715 * x**3)).tanh())
+
+
+# No annotations but Triton's own: it compiles them too.
+def gelu_triton_kernel(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, N803
+    """Write GELU of n elements at x to y, in one program for each block."""
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = first + tl.arange(0, BLOCK)
+    inside = offsets < n
+    value = tl.load(x + offsets, mask=inside)
+    inner = 0.7978845608028654 * (value + 0.044715 * value * value * value)
+    # 0.5 (1 + tanh(t)) = 1 / (1 + exp(-2 t)), which an infinite exp does not harm.
+    tl.store(y + offsets, value / (1 + tl.exp(-2 * inner)), mask=inside)
+
+
+def make_triton(torch: ModuleType) -> Callable[[Tensor], Tensor]:
+    """Return GELU by the Triton kernel; its first call compiles that, unless the cache holds it."""
+    need_triton()
+    triton = importlib.import_module("triton")
+    globals()["tl"] = importlib.import_module("triton.language")
+    kernel = triton.jit(gelu_triton_kernel)
+
+    def gelu(x: Tensor) -> Tensor:
+        y: Tensor = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), BLOCK),)](x, y, x.numel(), BLOCK=BLOCK)
+        return y
+
+    return gelu
+
+
+def make_compiled(torch: ModuleType) -> Callable[[Tensor], Tensor]:
+    """Return manual under torch.compile; its first call compiles it, unless the cache holds it."""
+    need_triton()
+    compiled: Callable[[Tensor], Tensor] = torch.compile(manual, fullgraph=True)
+    return compiled
+
+
+def need_triton() -> None:
+    """Raise Unavailable without Triton, which torch.compile needs as well."""
+    if not importlib.util.find_spec("triton"):
+        raise Unavailable("Triton is not installed", "pip install triton, or name other variants")
+
+
+def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Tensor], Tensor]:
+    """Return what a variant runs."""
+    if variant == "torch":
+        return partial(torch.nn.functional.gelu, approximate="tanh")
+    if variant == "cuda":
+        gelu: Callable[[Tensor], Tensor] = load("gelu", library).gelu
+        return gelu
+    if variant == "triton":
+        return make_triton(torch)
+    return make_compiled(torch) if variant == "compile" else manual
+
+
+def use_caches() -> None:
+    """Let Triton and torch.compile keep their kernels where the next process finds them.
+
+    Before either is imported; what the user has set stays.
+    """
+    os.environ.setdefault("TRITON_CACHE_DIR", str(cache_dir("gelu", "triton")))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir("gelu", "inductor")))
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
+    # One: the process itself. Others would be started even to compile nothing, and nsys would follow them.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+
+def check(torch: ModuleType, functions: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
+    """Raise AssertionError unless every function is right within the tolerance."""
+    expected = torch.nn.functional.gelu(x.cpu().double(), approximate="tanh")
+    # All kept until the end: no result may lie where another was right before.
+    results = [function(x) for function in functions.values()]
+    for result in results:
+        torch.testing.assert_close(result.cpu().double(), expected, **TOLERANCE)
+
+
+def build(options: argparse.Namespace) -> str:
+    """Build the extension, fill the caches of the compilers, and return the extension's library."""
+    use_caches()
+    torch = import_torch()
+    library = str(build_extension(torch, kernels_dir() / "gelu").__file__)
+    if importlib.util.find_spec("triton"):
+        x = torch.zeros(options.n).cuda()
+        for variant in VARIANT_NEEDS:
+            make_function(torch, variant, library)(x)
+        torch.cuda.synchronize()
+    return library
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Check the variants asked for, then time them."""
+    use_caches()
+    torch = import_torch()
+    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    generator = torch.Generator().manual_seed(SEED)
+    # Four times the usual spread: both tails, where GELU is 0 and where it is x, are in it.
+    x = (4 * torch.randn(options.n, generator=generator, dtype=torch.float32)).cuda()
+    functions = {
+        variant: make_function(torch, variant, options.built) for variant in chosen(options, VARIANTS)
+    }
+    with torch.cuda.nvtx.range("check"):
+        check(torch, functions, x)
+    timings = [
+        time_operation(
+            torch,
+            partial(function, x),
+            variant=variant,
+            operator="gelu",
+            warmup=options.warmup,
+            iterations=options.iterations,
+        )
+        for variant, function in functions.items()
+    ]
+    return {**counted(options, COUNTS), **platform(torch), "timings": timings}
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS)
+    sys.exit(main("gelu", parser.parse_args(), measure, build))

@@ -1,0 +1,231 @@
+"""Mark what a program does with everything that NVTX has, and find it again.
+
+The Python package nvtx marks an epoch of STEPS steps, two threads at work on
+it:
+
+  ranges       push/pop, three deep: `epoch`, `step 0` and so on, and in each
+               step `forward` and `backward`
+  domains      `train` and `io` beside the default one. A domain has its own
+               names, its own categories, and its own stack of ranges
+  threads      a reader fetches the batches in ranges of its own (`read`)
+  start/end    `batch 0` and so on: all begun by the thread that asks for them,
+               each ended by the reader. They overlap, as push/pop cannot; and
+               `run`, around it all
+  marks        `step done`, `end of epoch`: a moment, not a range
+  categories   `maths`, `disk`: a kind of work, in any range of a domain
+  one name in two domains, `wait`; and one beyond ASCII, `évaluation ✓`
+
+  host     only busy loops and sleeps in the ranges: it needs no GPU, and
+           nothing but nvtx
+  kernels  the same ranges with PyTorch in them: a copy to the GPU in `read`,
+           one kernel in `forward`, one in `backward`
+
+What to look for in nsyswrap's output:
+
+* nvtx_phases has the push/pop ranges of kernels by name, with what was
+  launched in each. A launch counts in every range around it, on the thread
+  that made it: `epoch` has those of its steps, and none of the reader's.
+* Its names have no domain: the two `wait`s are one row. nsys' own nvtx_sum
+  writes them as domain:name, `train:wait` and `io:wait`.
+* A kernel belongs to the range that launched it, not to the one that was open
+  while it ran: `forward` ends when its kernel is queued. That is also all that
+  the result's samples of `forward` and `backward` time in kernels.
+* NVTX_EVENTS in the export has what is not in nvtx_phases: marks (eventType
+  34), start/end ranges (60; push/pop are 59) with the thread that ended one
+  (endGlobalTid), the names of domains (75) and of categories (33). From Python
+  it is `capture.events("nvtx")`.
+* "expected" in the last line on stdout, which is JSON: how many ranges and
+  marks were made, in all and by kind, domain and name. Every one of them is in
+  a capture of the whole run.
+
+nsys up to 2024.2 records nothing of the package nvtx 0.2.12 and newer: use
+`nvtx<0.2.12` with those. With NVTX_DISABLE set the package marks nothing, and
+nothing at all is recorded of a program that nsys does not trace with nvtx.
+
+A range costs little without nsys, and more under it, most at its first use:
+ranges are for work of many microseconds, not for every call.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nsyswrap.errors import Unavailable
+from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.torch_extension import import_torch
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from nsyswrap.experiment import Timing
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("host", "kernels")
+NEEDS = ("nvtx",)
+VARIANT_NEEDS = {"kernels": ("torch", "gpu")}
+LOOK_FOR = (
+    "in kernels forward and backward have one launch each, and Program is the time of that launch: the "
+    "kernel may well run after its range has ended; host has the same ranges, and no GPU at all."
+)
+COUNTS = {"steps": (1, 3, "steps of the epoch")}
+SEED = 11
+
+_ELEMENTS = 1 << 20
+_BUSY_LOOPS = 20_000
+_DISK_S = 0.002
+
+
+class Marker:
+    """Makes NVTX events, and notes what it made: (kind, domain, name)."""
+
+    def __init__(self, nvtx: ModuleType) -> None:
+        self._nvtx = nvtx
+        self._made: list[tuple[str, str, str]] = []  # by both threads: append is atomic
+
+    @contextmanager
+    def span(self, name: str, domain: str | None = None, category: str | None = None) -> Iterator[None]:
+        """Keep a push/pop range open."""
+        self._made.append(("push_pop", domain or "", name))
+        with self._nvtx.annotate(name, domain=domain, category=category):
+            yield
+
+    def begin(self, name: str, domain: str | None = None) -> object:
+        """Begin a start/end range, and return what ends it."""
+        self._made.append(("start_end", domain or "", name))
+        return self._nvtx.start_range(name, domain=domain)
+
+    def end(self, begun: object) -> None:
+        """End a start/end range, on whichever thread."""
+        self._nvtx.end_range(begun)
+
+    def mark(self, name: str, domain: str | None = None) -> None:
+        """Mark this moment."""
+        self._made.append(("marks", domain or "", name))
+        self._nvtx.mark(name, domain=domain)
+
+    def expected(self) -> dict[str, Any]:
+        """Return how many events were made: in all, and by kind, domain ("" is the default) and name."""
+        kinds = Counter(kind for kind, _, _ in self._made)
+        names = [
+            {"kind": kind, "domain": domain, "name": name, "count": count}
+            for (kind, domain, name), count in Counter(self._made).items()
+        ]
+        return {**kinds, "names": names}
+
+
+class Work(NamedTuple):
+    """What is done inside the ranges; each takes what the one before it returned."""
+
+    read: Callable[[], Any]
+    forward: Callable[[Any], Any]
+    backward: Callable[[Any], Any]
+    evaluate: Callable[[Any], Any]
+
+
+def host_work() -> Work:
+    """Return work for the host alone."""
+
+    def loop(*_: object) -> int:
+        return sum(range(_BUSY_LOOPS))
+
+    return Work(loop, loop, loop, loop)
+
+
+def kernels_work(torch: ModuleType, marker: Marker) -> Work:
+    """Return work for the GPU, once its results are known to be right."""
+    generator = torch.Generator().manual_seed(SEED)
+    batch, weight = (torch.rand(_ELEMENTS, generator=generator) for _ in range(2))
+    weight_gpu = weight.cuda()
+    work = Work(batch.cuda, lambda x: x * weight_gpu, lambda x: x + weight_gpu, lambda x: x.cpu())
+    with marker.span("check"):
+        found = work.evaluate(work.backward(work.forward(work.read())))
+        # Exactly: one IEEE operation at a time rounds alike on every device.
+        torch.testing.assert_close(found, batch * weight + weight, rtol=0, atol=0)
+    return work
+
+
+def fetch(marker: Marker, work: Work, batch: object) -> Any:  # noqa: ANN401 - what the work reads
+    """Read a batch, on the reader's thread, and end the range that was begun when it was asked for."""
+    with marker.span("read", domain="io", category="disk"):
+        with marker.span("wait", domain="io"):
+            time.sleep(_DISK_S)
+        found = work.read()
+    marker.end(batch)
+    return found
+
+
+def train(marker: Marker, reader: ThreadPoolExecutor, work: Work, steps: int) -> dict[str, list[float]]:
+    """Run the epoch; return the seconds that each `forward` and `backward` took."""
+    samples: dict[str, list[float]] = {"forward": [], "backward": []}
+    batches = [marker.begin(f"batch {step}", domain="io") for step in range(steps)]
+    pending = [reader.submit(fetch, marker, work, batch) for batch in batches]
+    for step, batch in enumerate(pending):
+        with marker.span(f"step {step}"):
+            with marker.span("wait", domain="train"):
+                found = batch.result()
+            for operator, operation in (("forward", work.forward), ("backward", work.backward)):
+                with marker.span(operator, category="maths"):
+                    start = time.perf_counter()
+                    found = operation(found)
+                    samples[operator].append(time.perf_counter() - start)
+        marker.mark("step done", domain="train")
+    with marker.span("évaluation ✓", domain="train"):
+        work.evaluate(found)
+    return samples
+
+
+def run(variant: str, marker: Marker, work: Work, steps: int) -> list[Timing]:
+    """Run one variant, and return what it took."""
+    whole = marker.begin("run")
+    with ThreadPoolExecutor(max_workers=1) as reader, marker.span("epoch"):
+        samples = train(marker, reader, work, steps)
+    marker.mark("end of epoch")
+    marker.end(whole)
+    return [
+        summarise(variant, operator, seconds, span=operator, launches=steps)
+        for operator, seconds in samples.items()
+    ]
+
+
+def import_nvtx() -> ModuleType:
+    """Return the package nvtx; raises Unavailable."""
+    try:
+        return importlib.import_module("nvtx")
+    except ImportError as error:
+        raise Unavailable(
+            f"the package nvtx cannot be imported ({error})", "install it with pip install 'nvtx<0.2.12'"
+        ) from error
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the variants; say what was made, and what it took."""
+    marker = Marker(import_nvtx())
+    works, measured_on = {}, {}
+    for variant in chosen(options, VARIANTS):
+        if variant == "host":
+            works[variant] = host_work()
+        else:
+            torch = import_torch()
+            works[variant], measured_on = kernels_work(torch, marker), platform(torch)
+    timings = [
+        timing for variant, work in works.items() for timing in run(variant, marker, work, options.steps)
+    ]
+    return {
+        **counted(options, COUNTS),
+        **measured_on,
+        "timings": timings,
+        "expected": marker.expected(),
+    }
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS, builds=False)
+    sys.exit(main("nvtx", parser.parse_args(), measure))

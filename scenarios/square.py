@@ -1,0 +1,210 @@
+"""Square a matrix in four ways: torch.square(a), a * a, a ** 2, a kernel inline.
+
+One operation at a time squares a float32 matrix of ROWS x COLUMNS, and is timed
+on the host, together with the synchronise after it:
+
+  square         torch.square(a)
+  mul            a * a
+  pow            a ** 2
+  inline         a kernel given to PyTorch as text (load_inline), on a 2-D grid
+                 of blocks of 16 x 16 threads, one element a thread
+  autograd_mul   a * a under torch.autograd.profiler
+  autograd_pow   a ** 2 under torch.autograd.profiler
+
+Each allocates its result, from PyTorch's cache once warm, and launches a single
+kernel. --clock applies to the first four. The last two run alone, without nsys:
+with use_device="cuda" and use_kineto=True that profiler takes the kernels from
+CUPTI, as nsys does. Under nsys all the same, they leave it off.
+
+What to look for in nsyswrap's output:
+
+* The names of the kernels. `torch.square(a)` calls pow(a, 2) itself, so square
+  and pow launch the same kernel: PyTorch's for powers, which has a case of its
+  own for the exponent 2 and multiplies there. No power is computed, and the
+  numbers stay float32 although 2 is an integer. `a * a` launches the kernel for
+  the product of any two tensors. `square_kernel` is the one of inline.
+* Their durations. All have 8 bytes an element to move, and none computes enough
+  to matter: expect them to come close to the memory's bandwidth, if the matrix
+  is larger than the L2 cache (128 MiB by default). Where one is slower, ask how
+  it reaches memory: a thread of PyTorch's kernels loads several elements at
+  once, one of `square_kernel` a single one.
+* The launches, as the CPU sees them: `a ** 2` takes a detour in Python, and
+  PyTorch then works out the type of the result; torch.square is one operator
+  more on top of that. This costs the CPU time before the kernel starts, and the
+  GPU none. `--clock nosync` shows it without the kernel.
+* `profiler` in the results of autograd_mul and autograd_pow: `kernels` it saw,
+  one a launch, and `cpu_ops`, PyTorch's operators with those that they call.
+  `a * a` is one, `aten::mul`; `a ** 2` is `aten::pow` and what that calls.
+
+Left to its default, use_kineto=False, the autograd profiler sees no kernels: it
+times each operator between two CUDA events, and the time in which the GPU waits
+for the launch counts as the operator's.
+
+All four results must equal the CPU's exactly: one IEEE multiplication rounds
+alike everywhere. The last line on stdout is the result as JSON, times in
+microseconds. --build builds the inline kernel and does nothing else; --built
+loads what that printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.clocks import add_clock_option, time_operation, time_profiled, usable
+from nsyswrap.errors import UsageError
+from nsyswrap.experiment import chosen, counted, main, make_parser, platform
+from nsyswrap.torch_extension import build_inline, import_torch, load
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+
+    from torch import Tensor
+
+    from nsyswrap.clocks import Operation
+    from nsyswrap.experiment import Timing
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow")
+NEEDS = ("torch", "ninja", "nvcc", "gpu")
+ALONE = ("autograd_mul", "autograd_pow")
+CROSS_CHECK = True
+LOOK_FOR = (
+    "square and pow launch one and the same kernel, mul another, and these take about as long on the GPU: "
+    "a ** 2 computes no power; inline, one element a thread, takes longer."
+)
+COUNTS = {
+    "rows": (1, 8192, "rows of the matrix"),
+    "columns": (1, 4096, "columns of the matrix"),
+    "warmup": (0, 5, "untimed launches before each variant"),
+    "iterations": (1, 20, "timed launches of each variant"),
+}
+SEED = 4
+
+OPERATORS = {
+    "square": "torch.square(a)",
+    "mul": "a * a",
+    "pow": "a ** 2",
+    "inline": "inline kernel",
+}
+MOST_ROWS = 65535 * 16  # the limit of a grid's y dimension, in blocks of 16
+
+EXTENSION = "square_inline"
+CPP = "torch::Tensor square_matrix(const torch::Tensor &a);"
+CUDA = """
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstdint>
+
+constexpr unsigned side = 16;  // of a block
+
+__global__ void square_kernel(const float *a, float *result, std::int64_t rows,
+                              std::int64_t columns) {
+  // Along x lie neighbours in memory: the threads of a warp load whole lines.
+  const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(side) + threadIdx.x;
+  const std::int64_t row = blockIdx.y * static_cast<std::int64_t>(side) + threadIdx.y;
+  if (row >= rows || column >= columns) return;
+  const std::int64_t i = row * columns + column;
+  result[i] = a[i] * a[i];
+}
+
+torch::Tensor square_matrix(const torch::Tensor &a) {
+  TORCH_CHECK(a.is_cuda(), "a must be on a CUDA device, is on ", a.device());
+  TORCH_CHECK(a.scalar_type() == torch::kFloat32, "a must be float32, is ", a.scalar_type());
+  TORCH_CHECK(a.dim() == 2, "a must be a matrix, has ", a.dim(), " dimensions");
+  TORCH_CHECK(a.is_contiguous(), "a must be contiguous");
+  const c10::cuda::CUDAGuard guard(a.device());
+  const auto result = torch::empty(a.sizes(), a.options());
+  if (a.numel() == 0) return result;  // a grid of no blocks is a launch error
+  const dim3 block(side, side);
+  const dim3 grid(static_cast<unsigned>((a.size(1) + side - 1) / side),
+                  static_cast<unsigned>((a.size(0) + side - 1) / side));
+  square_kernel<<<grid, block, 0, c10::cuda::getCurrentCUDAStream()>>>(
+      a.data_ptr<float>(), result.data_ptr<float>(), a.size(0), a.size(1));
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return result;
+}
+"""
+
+
+def make_operations(
+    torch: ModuleType, extension: ModuleType, a: Tensor, variants: Sequence[str]
+) -> dict[str, Operation]:
+    """Return what each of the variants runs."""
+    ways: dict[str, Operation] = {
+        "square": lambda: torch.square(a),
+        "mul": lambda: a * a,
+        "pow": lambda: a**2,
+        "inline": lambda: extension.square_matrix(a),
+    }
+    return {variant: ways[way_of(variant)] for variant in variants}
+
+
+def way_of(variant: str) -> str:
+    """Return which of the four ways a variant times."""
+    return variant.removeprefix("autograd_")
+
+
+def check(torch: ModuleType, operations: Iterable[Operation], expected: Tensor) -> None:
+    """Raise AssertionError unless every operation gives exactly `expected`."""
+    # All kept until the end: no result may lie where another was right before.
+    results = [operation() for operation in operations]
+    for result in results:
+        torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
+
+
+def time_variant(
+    torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
+) -> Timing:
+    """Time one variant, with the profiler or with the clock that it takes."""
+    operator = OPERATORS[way_of(variant)]
+    if variant not in ALONE:
+        return time_operation(
+            torch,
+            operation,
+            variant=variant,
+            operator=operator,
+            warmup=options.warmup,
+            iterations=options.iterations,
+            clock=usable(options.clock),
+        )
+    return time_profiled(
+        torch,
+        operation,
+        lambda: torch.autograd.profiler.profile(use_device="cuda", use_kineto=True),
+        variant=variant,
+        operator=operator,
+        warmup=options.warmup,
+        launches=options.iterations,
+    )
+
+
+def build(_: argparse.Namespace) -> str:
+    """Build the extension and return its library."""
+    return str(build_inline(import_torch(), EXTENSION, CPP, CUDA, ["square_matrix"]).__file__)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Check the variants asked for against the CPU, then time them."""
+    if options.rows > MOST_ROWS:
+        raise UsageError(f"--rows must be at most {MOST_ROWS}: the grid of inline has no more in y")
+    torch = import_torch()
+    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    generator = torch.Generator().manual_seed(SEED)
+    a_cpu = torch.randn(options.rows, options.columns, generator=generator, dtype=torch.float32)
+    extension = load(EXTENSION, options.built)
+    operations = make_operations(torch, extension, a_cpu.cuda(), chosen(options, VARIANTS))
+    with torch.cuda.nvtx.range("check"):
+        check(torch, operations.values(), a_cpu * a_cpu)
+    timings = [time_variant(torch, operations[variant], variant, options) for variant in operations]
+    return {**counted(options, COUNTS), **platform(torch), "timings": timings}
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS)
+    add_clock_option(parser)
+    sys.exit(main("square", parser.parse_args(), measure, build))
