@@ -1,85 +1,134 @@
-"""Record the captures that ship with nsyswrap, and what nsys says of them. Needs a GPU, nvcc, torch and nsys.
+"""Record what the scenarios do on a GPU, and what nsys says of it. Needs a GPU, nvcc, torch, nvtx and nsys.
 
-python tests/record.py [CHECKOUT] runs the scenarios, and writes redacted run folders to nsyswrap/recorded/
-and the CSVs of `nsys stats` to tests/data/golden/. Paths of the recording machine are reduced to names.
+python tests/record.py [SCENARIO]... runs the scenarios (all that this machine can run) and
+writes redacted run folders, and beside them every CSV of `nsys stats` and `nsys analyze`; then the tables of
+docs/scenarios.md. Paths of the recording machine are reduced to names. --page makes the page alone, from what
+was recorded: that needs no GPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import lzma
+import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from nsyswrap import nsys_install, redact, schema
-from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
-from nsyswrap.reports import NAMES, find
+import recorded
+import scenario_page
 
-SCENARIOS = ("add", "add2")
-PARITY = tuple(name for name in NAMES if find(name).layer == "parity")
-REPORTS = (*PARITY, "cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum:mangled")
+from nsyswrap import nsys_install, redact, schema
+from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
+from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
+from nsyswrap.scenario import Scenario, find, scenarios
+
+SHIPPED = ("add", "add2")
+# Small files. The storm is one that still fills the launch queue.
+ARGUMENTS = {
+    "ddp": ("--warmup", "1", "--iterations", "4"),
+    "copies": ("--warmup", "1", "--iterations", "3"),
+    "graphs": ("--warmup", "2", "--iterations", "8"),
+    "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
+}
+# Reports with the options that change what they print; the rest of nsys' reports are taken as they are.
+MORE_REPORTS = ("cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum:mangled", "cuda_gpu_kern_sum:nvtx-name")
+MORE_RULES = ("gpu_gaps:gap=1",)
 
 
 def main() -> None:
-    """Record everything into the checkout named, or into this one."""
-    checkout = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent)
-    with tempfile.TemporaryDirectory() as work:
-        for scenario in SCENARIOS:
-            subprocess.run(
-                [sys.executable, "-m", "nsyswrap", "scenarios", "run", scenario, "-o", f"{work}/{scenario}"],
-                check=True,
-            )
-            for folder in sorted(Path(work, scenario).iterdir()):
-                where = Path(scenario, folder.name)
-                record(folder, checkout / "nsyswrap" / "recorded" / where)
-                golden(
-                    checkout / "nsyswrap" / "recorded" / where, checkout / "tests" / "data" / "golden" / where
-                )
+    """Record the scenarios named, or all, into this checkout."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO")
+    parser.add_argument("--page", action="store_true", help="make docs/scenarios.md alone")
+    options = parser.parse_args()
+    if not options.page:
+        with tempfile.TemporaryDirectory() as work:
+            for scenario in map(find, options.scenarios) if options.scenarios else scenarios():
+                if scenario.lacks:
+                    print(f"{scenario.name} is not recorded: {'; '.join(scenario.lacks)}")
+                else:
+                    record(scenario, Path(work))
+    scenario_page.write()
 
 
-def record(folder: Path, target: Path) -> None:
-    """Write the redacted export of a run folder, and what its program printed."""
-    target.mkdir(parents=True, exist_ok=True)
-    (target / EXPORT).unlink(missing_ok=True)
-    redact.redact(folder / EXPORT, target / EXPORT)
-    name_paths(target / EXPORT)
-    shutil.copy(folder / PROGRAM_OUTPUT, target / PROGRAM_OUTPUT)
+def record(scenario: Scenario, work: Path) -> None:
+    """Run every variant, and the cross-check where there is one; keep what they left."""
+    arguments = ARGUMENTS.get(scenario.name, ())
+    variants = runnable(scenario)
+    shipped = scenario.name in SHIPPED
+    home = recorded.SHIPPED if shipped else recorded.KEPT
+    for variant, folder in run_variants(scenario, variants, work / scenario.name, arguments).items():
+        name = Path(scenario.name, variant)
+        keep(folder, home / name, packed=not shipped)
+        if (folder / EXPORT).exists():
+            golden(folder / EXPORT, str(name))
+    if scenario.can_cross_check:
+        folder = work / f"{scenario.name}-cross-check"
+        run_cross_check(scenario, folder, arguments, force=False)
+        for run in folder.iterdir():
+            keep(run, recorded.CROSS_CHECKS / scenario.name / run.name, packed=True)
+
+
+def keep(folder: Path, target: Path, *, packed: bool) -> None:
+    """Redact the export of a run folder in place, and keep it with what the program printed."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    shutil.copy(folder / PROGRAM_OUTPUT, target)
+    if not (folder / EXPORT).exists():
+        return
+    clean = folder / "redacted.sqlite"
+    redact.redact(folder / EXPORT, clean)
+    name_paths(clean)
+    clean.replace(folder / EXPORT)
+    if packed:
+        (target / recorded.PACKED).write_bytes(lzma.compress((folder / EXPORT).read_bytes(), preset=9))
+    else:
+        shutil.copy(folder / EXPORT, target)
 
 
 def name_paths(export: Path) -> None:
-    """Reduce absolute paths in the recorded command line to their last part."""
+    """Reduce absolute paths in the recorded command line, and those of modules, to their last part."""
     db = sqlite3.connect(export)
     table = schema.CAPTURE_METADATA
     rows = db.execute(
-        f"SELECT name, value FROM {table} WHERE name = ? OR name LIKE ?",  # noqa: S608
+        f"SELECT rowid, value FROM {table} WHERE name = ? OR name LIKE ?",  # noqa: S608
         (schema.COMMAND, f"{schema.ARGUMENT_PREFIX}%"),
     ).fetchall()
-    for name, value in rows:
-        if value.startswith("/"):
-            db.execute(f"UPDATE {table} SET value = ? WHERE name = ?", (Path(value).name, name))  # noqa: S608
+    strings = db.execute(f"SELECT id, value FROM {schema.STRINGS} WHERE value LIKE '/%'").fetchall()  # noqa: S608
+    for where, key, found in ((table, "rowid", rows), (schema.STRINGS, "id", strings)):
+        for row, value in found:
+            if value.startswith("/"):
+                db.execute(f"UPDATE {where} SET value = ? WHERE {key} = ?", (Path(value).name, row))  # noqa: S608
     db.commit()
     db.execute("VACUUM")
     db.close()
 
 
-def golden(folder: Path, target: Path) -> None:
-    """Keep what `nsys stats --format csv` prints for the recorded export, one file a report."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in REPORTS:
-        done = subprocess.run(
-            [nsys_install.find()[0].path, "stats", "-q", "--format=csv", f"--report={name}", folder / EXPORT],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        if "," in done.stdout:  # a report without data prints a sentence
-            content = done.stdout.strip("\n") + "\n"
-            (target / f"{name.replace(':', '_')}.csv").write_text(content, encoding="utf-8")
-    version = nsys_install.find()[0].version
-    (target.parent.parent / "nsys.json").write_text(json.dumps({"nsys": version}) + "\n", encoding="utf-8")
+def golden(export: Path, name: str) -> None:
+    """Keep every CSV that `nsys stats` and `nsys analyze` write for a recorded export."""
+    found = nsys_install.find()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        for command, options, more in (
+            ("stats", "--help-reports", MORE_REPORTS),
+            ("analyze", "--help-rules", MORE_RULES),
+        ):
+            # Newer ones list them and return 1.
+            said = subprocess.run([found.path, command, options], capture_output=True, text=True, check=False)
+            names = [*re.findall(r"(?m)^  (\w+)(?=\[| --)", said.stdout), *more]
+            subprocess.run(
+                [found.path, command, "-q", "-f", "csv", "-o", f"{folder}/x", "-r", ",".join(names), export],
+                capture_output=True,
+                check=True,
+            )
+        written = {path.stem.removeprefix("x_"): path.read_bytes() for path in Path(folder).iterdir()}
+    # A report without data leaves an empty file.
+    recorded.write_goldens(name, {report: content for report, content in written.items() if content})
+    version = json.dumps({"nsys": found.version}) + "\n"
+    (recorded.GOLDEN / "nsys.json").write_text(version, encoding="utf-8")
 
 
 if __name__ == "__main__":

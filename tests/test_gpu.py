@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from csv import DictReader
 from pathlib import Path
 
 import pytest
 
 from nsyswrap import device, nsys_install, open_capture
+from nsyswrap.cross_check import AGREES_PERCENT
 from nsyswrap.formats import csv
 from nsyswrap.reports import NAMES, find
+from nsyswrap.scenario import find as find_scenario
+from nsyswrap.scenario import scenarios
 
 ROOT = Path(__file__).parent.parent
 PARITY = [name for name in NAMES if find(name).layer == "parity"]
@@ -96,17 +100,49 @@ def test_nothing_on_the_gpu_is_said_plainly(tmp_path: Path) -> None:
     assert "made no CUDA call" in done.stderr
 
 
-@pytest.mark.parametrize(("scenario", "table"), [("add", "gpu_by_variant"), ("add2", "timing_by_variant")])
-def test_a_scenario_checks_itself_and_closes_with_its_table(
-    tmp_path: Path, scenario: str, table: str
-) -> None:
-    done = nsyswrap("scenarios", "run", scenario, "-o", tmp_path / "runs", "--csv", tmp_path / "csv")
+@pytest.fixture(scope="module")
+def all_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every scenario this machine can run, run."""
+    folder = tmp_path_factory.mktemp("all") / "runs"
+    done = nsyswrap("scenarios", "run", "all", "-o", folder)
     assert done.returncode == 0, done.stderr
-    variants = sorted(folder.name for folder in (tmp_path / "runs").iterdir())
-    rows = (tmp_path / "csv" / f"{table}.csv").read_text().splitlines()[1:]
-    assert sorted({row.split(",")[0] for row in rows}) == variants
-    for variant in variants:
-        assert same_as_nsys(tmp_path / "runs" / variant / "report.sqlite") == len(PARITY)
+    return folder
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(DictReader(lines))
+
+
+def test_every_scenario_checks_itself_and_is_recorded(all_runs: Path) -> None:
+    rows = rows_of(all_runs / "scenario_runs.csv")
+    there = [(found.name, variant) for found in scenarios() for variant in found.variants]
+    assert [(row["scenario"], row["variant"]) for row in rows] == there
+    for row in rows:
+        found, variant = find_scenario(row["scenario"]), row["variant"]
+        assert (row["outcome"] == "done") == (not found.lacks_for(variant)), row
+        if row["outcome"] == "done" and variant not in found.alone:
+            assert same_as_nsys(all_runs / found.name / variant / "report.sqlite") >= 2 or variant == "host"
+
+
+def test_every_launch_of_the_storm_ran(all_runs: Path) -> None:
+    [empty, busy] = [row for row in rows_of(all_runs / "scenario_runs.csv") if row["scenario"] == "storm"]
+    assert int(empty["kernels"]) == int(busy["kernels"]) >= 20_000
+
+
+@pytest.mark.parametrize("scenario", ["events", "square", "vector_add"])
+def test_four_clocks_agree_on_long_kernels_or_the_table_says_why(tmp_path: Path, scenario: str) -> None:
+    arguments = ("--cross-check", "-o", tmp_path / "runs", "--csv", tmp_path / "csv")
+    done = nsyswrap("scenarios", "run", scenario, *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "csv" / "cross_check.csv")
+    assert {row["clock"] for row in rows} == {"nsys", "perf_counter", "cuda.Event", "torch.profiler"}
+    for operator in {row["operator"] for row in rows}:
+        assert len({row["launches"] for row in rows if row["operator"] == operator}) == 1
+    for row in rows:
+        assert (abs(float(row["beyond_percent"])) > AGREES_PERCENT) == bool(row["note"]), row
+        if row["clock"] == "torch.profiler":  # the one clock that measures what nsys measures
+            assert not row["note"], row
 
 
 def test_an_unsynchronised_clock_misses_the_kernel(tmp_path: Path) -> None:
@@ -114,10 +150,8 @@ def test_an_unsynchronised_clock_misses_the_kernel(tmp_path: Path) -> None:
     arguments = ("--variant", "both", "--variant", "none", "-o", tmp_path / "runs", "--csv", tmp_path / "csv")
     done = nsyswrap("scenarios", "run", "add2", *arguments, "--", "--n", str(1 << 26))
     assert done.returncode == 0, done.stderr
-    header, *lines = (tmp_path / "csv" / "timing_by_variant.csv").read_text().splitlines()
-    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
-    for row in rows:
-        waits = float(row["python_med_ns"]) > float(row["kernel_med_ns"])
+    for row in rows_of(tmp_path / "csv" / "timing_by_variant.csv"):
+        waits = float(row["program_med_ns"]) > float(row["kernel_med_ns"])
         assert waits == (row["variant"] == "both")
 
 
