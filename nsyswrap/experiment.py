@@ -117,8 +117,8 @@ def main(
 ) -> int:
     """Build if asked to or needed, measure, print the result as one line of JSON; return the exit code.
 
-    ``build`` returns what ``measure`` finds in ``options.built``. What is missing, and a wrong result
-    (AssertionError), is one message on stderr.
+    ``build`` returns what ``measure`` finds in ``options.built``. What is missing, a wrong result
+    (AssertionError) and an error of PyTorch's (RuntimeError) are one message on stderr.
     """
     try:
         if build and not options.built:
@@ -132,6 +132,9 @@ def main(
         return error.exit_code
     except AssertionError as error:
         print(f"{name}: the result is wrong: {error}", file=sys.stderr)
+        return 1
+    except RuntimeError as error:  # PyTorch's, as when the memory does not suffice
+        print(f"{name}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
         return 1
     print(json.dumps(result))
     return 0

@@ -25,22 +25,21 @@ What to look for in nsyswrap's output:
   Backward is kept on the thread that calls it
   (torch.autograd.set_multithreading_enabled): by default autograd launches
   from threads of its own, outside of these ranges.
-* The range `check` has the first step and what comes once: NCCL's
-  communicator, the broadcast of the parameters.
+* The range `check` has the first step, and what comes once for all of them.
 
 The network has no loss, the gradient of its output is given: that keeps a step
 to the kernels that matter. After the first step each rank compares its
 parameters with the CPU's for the data of all ranks (float64, to within 1e-5);
 between the ranks they must be equal bit by bit, then and at the end.
 
-The ranks are processes of their own, which nsys follows. They meet by way of a
-file, use no fixed port, and end with this process or when one of them fails.
-Their meeting and each collective may take a minute at most. The last line on
-stdout is the result as JSON, times in microseconds.
+The ranks are processes of their own, which nsys follows. They meet in a file,
+and end with this process or when one of them fails. The last line on stdout is
+the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import json
@@ -214,6 +213,8 @@ def join_group(options: argparse.Namespace) -> dict[str, Any]:
         options.backend, store=store, rank=options.rank, world_size=options.ranks, timeout=DEADLINE
     )
     result = {**train(torch, place, options), "platform": measured_on}
+    # The network, in a cycle of references, holds the group: threads of it would outlive the interpreter.
+    gc.collect()
     torch.distributed.destroy_process_group()
     return result
 

@@ -114,6 +114,16 @@ def test_a_wrong_result_is_no_measurement(
     assert capsys.readouterr() == ("", "x: the result is wrong: 2 + 2 gave 5\n")
 
 
+def test_an_error_of_pytorchs_is_its_first_line(
+    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(_: argparse.Namespace) -> dict[str, Any]:
+        raise RuntimeError("CUDA out of memory.\nException raised from ...")
+
+    assert main("x", parser.parse_args(["--built", "/lib"]), measure) == 1
+    assert capsys.readouterr() == ("", "x: CUDA out of memory.\n")
+
+
 def test_summary_of_samples() -> None:
     samples = [3e-6, 1e-6, 2e-6, 10e-6]
     assert summarise("both", "torch", samples, span="both/torch", launches=5) == {

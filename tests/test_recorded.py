@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture import Capture
 
 FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
+NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}
 PARITY = [name for name in NAMES if find(name).layer == "parity"]
 
 
@@ -108,4 +109,14 @@ def test_two_gpus(scratch: Path) -> None:
     assert set(opened("ddp/straggler", scratch).columns("kernel", "device_id")["device_id"].tolist()) == {
         0,
         1,
+    }
+
+
+@pytest.mark.parametrize("variant", ["host", "kernels"])
+def test_every_nvtx_event_that_was_made_is_there(variant: str, scratch: Path) -> None:
+    name = f"nvtx/{variant}"
+    expected = scenario.measured(run_folder(name, scratch))["expected"]
+    kinds = opened(name, scratch).columns("nvtx", "event_type")["event_type"].tolist()
+    assert {kind: kinds.count(number) for kind, number in NVTX_TYPES.items()} == {
+        kind: expected[kind] for kind in NVTX_TYPES
     }
