@@ -195,3 +195,24 @@ def test_all_takes_no_choice(more: Sequence[str], command: Callable[..., Done]) 
     done = command("all", *more)
     assert done.code == 2
     assert "`all` runs every variant as it is" in done.err
+
+
+@pytest.mark.usefixtures("scripts")
+def test_all_writes_over_nothing(tmp_path: Path, command: Callable[..., Done]) -> None:
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "mine").touch()
+    done = command("all", "-o", tmp_path / "all")
+    assert done.code == 73
+    assert "exists and is not empty" in done.err
+    assert [path.name for path in (tmp_path / "all").iterdir()] == ["mine"]
+
+
+def test_what_was_run_before_an_interruption_is_in_the_index(
+    tmp_path: Path, scripts: Path, command: Callable[..., Done]
+) -> None:
+    text = FAILS.replace('3 if "early"', '130 if "late"')
+    (scripts / "interrupts.py").write_text(text, encoding="utf-8")
+    done = command("all", "-o", tmp_path / "all")
+    assert done.code == 130
+    last = table_of_runs(tmp_path / "all")[-1]
+    assert (last["scenario"], last["variant"], last["outcome"]) == ("interrupts", "early", "done")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.cli.show import Look, note, show_reports, write
-from nsyswrap.errors import NsyswrapError, ScenarioFailed, Unavailable
+from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from nsyswrap.capture import Capture
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.scenario import Scenario
 
 INDEX = "index.md"
+DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # how an outcome begins
 _INTERRUPTED = (130, 143)  # exit codes of a run that the user ended
 
 
@@ -100,18 +101,24 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     from nsyswrap.scenario import scenarios  # noqa: PLC0415
 
     nsys_install.find()  # without one nothing runs
+    if not force and folder.exists() and any(folder.iterdir()):
+        raise OutputError(f"{folder} exists and is not empty", "give another --output, or --force")
     outcomes: list[Outcome] = []
     sections: list[str] = []
-    for scenario in scenarios():
-        ended = _run_each(scenario, folder / scenario.name, force=force)
-        outcomes += ended
-        done = {one.variant: one.folder for one in ended if one.folder and one.outcome == "done"}
-        if done:
-            tables = show_reports(closing_tables(done), "text", Look())
-            sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
-            click.echo(sections[-1])
-    _write_index(folder, outcomes, sections)
-    failed = [f"{one.scenario} {one.variant}" for one in outcomes if one.outcome.startswith("failed")]
+    try:
+        for scenario in scenarios():
+            done: dict[str, Path] = {}
+            for one in _run_each(scenario, folder / scenario.name, force=force):
+                outcomes.append(one)
+                if one.folder and one.outcome == DONE:
+                    done[one.variant] = one.folder
+            if done:
+                tables = show_reports(closing_tables(done), "text", Look())
+                sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
+                click.echo(sections[-1])
+    finally:  # also of what was done before an interruption
+        _write_index(folder, outcomes, sections)
+    failed = [f"{one.scenario} {one.variant}" for one in outcomes if one.outcome.startswith(FAILED)]
     if failed:
         raise ScenarioFailed(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}")
 
@@ -168,25 +175,23 @@ def _run_variant(
     _run(scenario.name, variant, spec, alone=variant in scenario.alone)
 
 
-def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> list[Outcome]:
+def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outcome]:
     """Run every variant of one scenario, each for itself: what it lacks or how it failed is its outcome."""
-    outcomes = []
     built: tuple[str, ...] | None = None
     note_skipped(scenario)
     for variant in scenario.variants:
         if lacks := scenario.lacks_for(variant):
-            outcomes.append(Outcome(scenario.name, variant, f"skipped: {'; '.join(lacks)}"))
+            yield Outcome(scenario.name, variant, f"{SKIPPED}: {'; '.join(lacks)}")
             continue
         try:
             built = _build(scenario) if built is None else built
             _run_variant(scenario, variant, built, folder, force=force)
-            outcomes.append(Outcome(scenario.name, variant, "done", folder / variant))
+            yield Outcome(scenario.name, variant, DONE, folder / variant)
         except NsyswrapError as error:
             if error.exit_code in _INTERRUPTED:
                 raise
             note(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
-            outcomes.append(Outcome(scenario.name, variant, f"failed: {error}", folder / variant))
-    return outcomes
+            yield Outcome(scenario.name, variant, f"{FAILED}: {error}", folder / variant)
 
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
@@ -194,11 +199,10 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
     from nsyswrap.formats import csv  # noqa: PLC0415
     from nsyswrap.variants import scenario_runs  # noqa: PLC0415
 
-    table = scenario_runs(
-        [(o.scenario, o.variant, o.outcome, _capture(o.folder) if o.folder else None) for o in outcomes]
-    )
-    for name, content in csv.render([table]).items():
-        write(folder / name, content)
+    captures = [_capture(o.folder) if o.folder and o.outcome == DONE else None for o in outcomes]
+    runs = [(o.scenario, o.variant, o.outcome, found) for o, found in zip(outcomes, captures, strict=True)]
+    [(name, content)] = csv.render([scenario_runs(runs)]).items()
+    write(folder / name, content)
     rows = [
         f"| {o.scenario} | {o.variant} | {o.outcome.splitlines()[0]} |"
         f" {f'{o.scenario}/{o.variant}/' if o.folder else ''} |"
@@ -207,7 +211,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
     head = ["# Scenarios", "", "| scenario | variant | outcome | run folder |", "|---|---|---|---|"]
     blocks = [f"\n```text\n{section}```" for section in sections]
     write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n")
-    note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{next(iter(csv.render([table])))}")
+    note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{name}")
 
 
 def _capture(folder: Path) -> Capture | None:
