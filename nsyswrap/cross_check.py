@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.errors import NotInCapture
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
 from nsyswrap.units import Unit
@@ -53,14 +54,19 @@ def cross_check(
     """Return a row per operator and clock, and nsys' own.
 
     ``under_nsys`` and ``by_clock`` are what the script measured in the run of the capture and in those
-    without nsys.
+    without nsys. Raises NotInCapture where nsys recorded no kernel of an operation.
     """
     names = [column.name for column in PHASES.columns]
     phases = {str(row[0]): dict(zip(names, row, strict=True)) for row in capture.report("nvtx_phases").rows()}
     rows: list[tuple[object, ...]] = []
     for timing in under_nsys["timings"]:
         operator, launches = timing["operator"], timing["launches"]
-        kernel = phases[timing["range"]]["kernel_med_ns"]
+        kernel = phases.get(timing["range"], {}).get("kernel_med_ns")
+        if not kernel:
+            raise NotInCapture(
+                f"{REPORT.name}: {capture.source} holds no kernels inside the NVTX range {timing['range']!r}",
+                f"see how nsys fared: nsyswrap report {capture.source}",
+            )
         recorded = _recorded(phases, timing)
         note = "" if recorded == launches else f"of {launches} the program made"
         rows.append((operator, "nsys", recorded, kernel, 0.0, 0.0, note))

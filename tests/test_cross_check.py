@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_export import Row, call, kernel, nvtx, opened
+from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
 
 from nsyswrap import cross_check as module
 from nsyswrap.cross_check import CLOCKS, cross_check
+from nsyswrap.errors import NotInCapture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +80,12 @@ def test_nsys_counts_what_it_recorded(tmp_path: Path) -> None:
     rows = [row for row in recorded() if row.cells.get("correlationId") != 1]  # the warm-up's launch is lost
     [row] = cross_check(opened(tmp_path, *rows), result(60.0), {}).rows()
     assert (row[2], row[-1]) == (2, "of 3 the program made")
+
+
+@pytest.mark.parametrize("lost", ["kernel", "range"])
+def test_a_capture_without_the_kernels_is_an_error(tmp_path: Path, lost: str) -> None:
+    kept = [row for row in recorded() if lost != "kernel" or row.table != KERNEL]
+    under_nsys = result(60.0, variant="another" if lost == "range" else "sync")
+    capture = opened(tmp_path, *kept)
+    with pytest.raises(NotInCapture, match="holds no kernels inside the NVTX range"):
+        cross_check(capture, under_nsys, {})
