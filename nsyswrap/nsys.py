@@ -27,6 +27,8 @@ _TERMINATED = 143  # what nsys returns when it ended the program and that died o
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 
+# On a busy machine nsys and its agent now and then lose each other before the program is started.
+_LOST_AGENT = re.compile(r"^End of file$|Local Endpoint is not available", re.MULTILINE)
 DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
 # What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (
@@ -160,6 +162,11 @@ def fault(log: str) -> tuple[str, str]:
         if found := re.search(pattern, log):
             return meaning.format(found.group().strip()), cure
     return "", ""
+
+
+def lost_its_agent(log: str) -> bool:
+    """Whether nsys gave up before it started the program, and may well succeed the next time."""
+    return bool(_LOST_AGENT.search(log))
 
 
 def left_elsewhere(log: str) -> list[str]:

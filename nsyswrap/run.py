@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
 _READ_BYTES = 64
+_STARTS = 3  # of an nsys that has not come to start the program
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,12 @@ def execute(
     run.write(RUN, facts)
     began = time.monotonic()
     with signals_noted() as received:  # to the end: what has run to its end is written down
-        ending, started = _run(spec, found.path, received, on_progress)
+        for _ in range(_STARTS):
+            ending, started = _run(spec, found.path, received, on_progress)
+            log = _divide_log(run)
+            if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
+                break
         seconds = round(time.monotonic() - began, 3)
-        log = _divide_log(run)
         status = _judge(spec, ending, started, log)
         run.write(RUN, {**facts, "duration_s": seconds, **_device_facts()})
         run.write_status(status)
