@@ -27,13 +27,6 @@ from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.scenario import Scenario, find, scenarios
 
 SHIPPED = ("add", "add2")
-# Small files. The storm is one that still fills the launch queue.
-ARGUMENTS = {
-    "ddp": ("--warmup", "1", "--iterations", "4"),
-    "copies": ("--warmup", "1", "--iterations", "3"),
-    "graphs": ("--warmup", "2", "--iterations", "8"),
-    "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
-}
 # Reports with the options that change what they print; the rest of nsys' reports are taken as they are.
 MORE_REPORTS = ("cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum:mangled", "cuda_gpu_kern_sum:nvtx-name")
 MORE_RULES = ("gpu_gaps:gap=1",)
@@ -57,7 +50,7 @@ def main() -> None:
 
 def record(scenario: Scenario, work: Path) -> None:
     """Run every variant, and the cross-check where there is one; keep what they left."""
-    arguments = ARGUMENTS.get(scenario.name, ())
+    arguments = recorded.ARGUMENTS.get(scenario.name, ())
     variants = runnable(scenario)
     shipped = scenario.name in SHIPPED
     home = recorded.SHIPPED if shipped else recorded.KEPT

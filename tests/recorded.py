@@ -15,6 +15,13 @@ KEPT = ROOT / "tests" / "data" / "recorded"  # their exports are compressed
 CROSS_CHECKS = ROOT / "tests" / "data" / "cross_check"
 GOLDEN = ROOT / "tests" / "data" / "golden"  # scenario/variant.zip: nsys' CSVs
 PACKED = f"{EXPORT}.xz"
+# What the scenarios are recorded with, for small files. The storm is one that still fills the launch queue.
+ARGUMENTS = {
+    "ddp": ("--warmup", "1", "--iterations", "4"),
+    "copies": ("--warmup", "1", "--iterations", "3"),
+    "graphs": ("--warmup", "2", "--iterations", "8"),
+    "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
+}
 
 
 def write_goldens(name: str, contents: dict[str, bytes]) -> None:

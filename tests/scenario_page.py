@@ -63,13 +63,19 @@ def section(scenario: Scenario, scratch: Path) -> str:
         by_clock = {clock: measured(runs[clock]) for clock in CLOCKS}
         tables.append(cross_check(open_capture(runs["nsys"]), measured(runs["nsys"]), by_clock))
     shown = "\n".join(text.render(tables, width=WIDTH).values())
+    command = " ".join(["nsyswrap scenarios run", scenario.name, *_arguments(scenario)])
     parts = (
         f"## {scenario.name}",
-        scenario.summary,
+        f"{scenario.summary} Recorded with `{command}`:",
         f"```text\n{shown}```",
         f"Look for: {scenario.look_for}",
     )
     return "".join(f"\n{part}\n" for part in parts)
+
+
+def _arguments(scenario: Scenario) -> tuple[str, ...]:
+    given = recorded.ARGUMENTS.get(scenario.name, ())
+    return ("--", *given) if given else ()
 
 
 def _is_recorded(scenario: Scenario) -> bool:
