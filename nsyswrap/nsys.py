@@ -28,7 +28,9 @@ RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 
 # On a busy machine nsys and its agent now and then lose each other before the program is started.
-_LOST_AGENT = re.compile(r"^End of file$|Local Endpoint is not available", re.MULTILINE)
+_LOST_AGENT = re.compile(
+    r"^End of file$|Local Endpoint is not available|Connection to Agent lost", re.MULTILINE
+)
 DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
 # What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (

@@ -21,7 +21,11 @@ if [ "$1" = profile ]; then
 fi
 exec {nsys} "$@"
 """
-LOST = ["End of file", "[QuadDCommon::tag_message*] = Local Endpoint is not available."]
+LOST = [
+    "End of file",
+    "[QuadDCommon::tag_message*] = Local Endpoint is not available.",
+    "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.",
+]
 
 
 def giving_up(folder: Path, nsys: str, words: str, times: int) -> Path:
