@@ -17,7 +17,6 @@ from nsyswrap.errors import NsyswrapError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from types import ModuleType
 
 VARIANT_OPTION = "--variant"
@@ -140,13 +139,16 @@ def main(
     return 0
 
 
-def become(program: str | Path, *arguments: str | int) -> NoReturn:
+def become(program: str, variants: Sequence[str], counts: Mapping[str, int]) -> NoReturn:
     """Replace this process with a compiled program: under nsys the CUDA process is then this one.
+
+    Its command line is ``PROGRAM VARIANT... --NAME COUNT...``.
 
     Raises Unavailable where that cannot be executed.
     """
+    flags = [part for name, count in counts.items() for part in (f"--{name}", str(count))]
     try:
-        os.execv(program, [str(program), *map(str, arguments)])  # noqa: S606
+        os.execv(program, [program, *variants, *flags])  # noqa: S606
     except OSError as error:
         raise Unavailable(
             f"{program} cannot be executed: {error.strerror}", "leave --built out, to build it"

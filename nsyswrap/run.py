@@ -102,14 +102,16 @@ def execute(
     run.write(RUN, facts)
     began = time.monotonic()
     with signals_noted() as received:  # to the end: what has run to its end is written down
-        for _ in range(_STARTS):
+        starts = 0
+        while starts < _STARTS:
+            starts += 1
             ending, started = _run(spec, found.path, received, on_progress)
             log = _divide_log(run)
             if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
                 break
         seconds = round(time.monotonic() - began, 3)
         status = _judge(spec, ending, started, log)
-        run.write(RUN, {**facts, "duration_s": seconds, **_device_facts()})
+        run.write(RUN, {**facts, "duration_s": seconds, "nsys_starts": starts, **_device_facts()})
         run.write_status(status)
     return status
 

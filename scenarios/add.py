@@ -44,7 +44,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from nsyswrap.experiment import become, main, make_parser
+from nsyswrap.experiment import become, counted, main, make_parser
 from nsyswrap.nvcc import compile_cuda
 from nsyswrap.scenario import kernels_dir
 
@@ -69,7 +69,7 @@ def build(options: argparse.Namespace) -> str:
 
 def measure(options: argparse.Namespace) -> NoReturn:
     """Become the program, which adds and checks in one of its ways."""
-    become(options.built, options.variant, "--n", options.n)
+    become(options.built, [options.variant], counted(options, COUNTS))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from nsyswrap.experiment import become, chosen, main, make_parser
+from nsyswrap.experiment import become, chosen, counted, main, make_parser
 from nsyswrap.nvcc import compile_cuda
 from nsyswrap.scenario import kernels_dir
 
@@ -80,8 +80,7 @@ def build(options: argparse.Namespace) -> str:
 
 def measure(options: argparse.Namespace) -> NoReturn:
     """Become the program, which moves, checks and times."""
-    counts = ("--most", options.most, "--warmup", options.warmup, "--iterations", options.iterations)
-    become(options.built, *chosen(options, VARIANTS), *counts)
+    become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from nsyswrap.experiment import become, chosen, main, make_parser
+from nsyswrap.experiment import become, chosen, counted, main, make_parser
 from nsyswrap.nvcc import compile_cuda
 from nsyswrap.scenario import kernels_dir
 
@@ -74,9 +74,7 @@ def build(options: argparse.Namespace) -> str:
 
 def measure(options: argparse.Namespace) -> NoReturn:
     """Become the program, which copies, computes, checks and times."""
-    work = ("--n", options.n, "--chunks", options.chunks)
-    counts = ("--warmup", options.warmup, "--iterations", options.iterations)
-    become(options.built, *chosen(options, VARIANTS), *work, *counts)
+    become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 
 if __name__ == "__main__":

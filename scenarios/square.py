@@ -104,7 +104,7 @@ constexpr unsigned side = 16;  // of a block
 
 __global__ void square_kernel(const float *a, float *result, std::int64_t rows,
                               std::int64_t columns) {
-  // Along x lie neighbours in memory: the threads of a warp load whole lines.
+  // Along x lie neighbours in memory: half a warp loads 64 bytes in a row.
   const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(side) + threadIdx.x;
   const std::int64_t row = blockIdx.y * static_cast<std::int64_t>(side) + threadIdx.y;
   if (row >= rows || column >= columns) return;

@@ -45,7 +45,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from nsyswrap.experiment import become, chosen, main, make_parser
+from nsyswrap.experiment import become, chosen, counted, main, make_parser
 from nsyswrap.nvcc import compile_cuda
 from nsyswrap.scenario import kernels_dir
 
@@ -74,8 +74,7 @@ def build(options: argparse.Namespace) -> str:
 
 def measure(options: argparse.Namespace) -> NoReturn:
     """Become the program, which launches, counts and times."""
-    counts = ("--launches", options.launches, "--warmup", options.warmup, "--repeat", options.repeat)
-    become(options.built, *chosen(options, VARIANTS), *counts)
+    become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+
+from nsyswrap.folder import RUN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +51,7 @@ def test_it_is_started_again(tmp_path: Path, nsys: str, cli: Cli, words: str) ->
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("ran\nread")  # once, and nobody read its stdin before
     assert starts(path) == 3
+    assert json.loads((tmp_path / "run" / RUN).read_text(encoding="utf-8"))["nsys_starts"] == 3
 
 
 def test_but_not_for_ever(tmp_path: Path, nsys: str, cli: Cli) -> None:

@@ -205,6 +205,9 @@ def test_all_writes_over_nothing(tmp_path: Path, command: Callable[..., Done]) -
     assert done.code == 73
     assert "exists and is not empty" in done.err
     assert [path.name for path in (tmp_path / "all").iterdir()] == ["mine"]
+    done = command("all", "-o", tmp_path / "all" / "mine", "--force")
+    assert (done.code, done.out) == (73, "")
+    assert "mine is not a folder" in done.err
 
 
 def test_what_was_run_before_an_interruption_is_in_the_index(

@@ -41,7 +41,8 @@ def runnable(scenario: Scenario) -> tuple[str, ...]:
     """
     found = tuple(variant for variant in scenario.variants if not scenario.lacks_for(variant))
     if not found:
-        raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(scenario.lacks)}")
+        lacks = scenario.lacks_for(scenario.variants[0])
+        raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(lacks)}")
     note_skipped(scenario)
     return found
 
@@ -101,6 +102,8 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     from nsyswrap.scenario import scenarios  # noqa: PLC0415
 
     nsys_install.find()  # without one nothing runs
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is not a folder", "give another --output")
     if not force and folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} exists and is not empty", "give another --output, or --force")
     outcomes: list[Outcome] = []
