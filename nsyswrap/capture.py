@@ -3,90 +3,180 @@
 from __future__ import annotations
 
 import importlib
-import re
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap import nsys, schema
-from nsyswrap.errors import NotACapture, NotInCapture, UsageError
-from nsyswrap.folder import EXPORT, LAUNCHER, REPORT, STATUS, RunFolder
+from nsyswrap import schema
+from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.info import read_diagnostics, read_info
+from nsyswrap.locate import export_of
 from nsyswrap.reader import NULL, Export
+from nsyswrap.selection import EVERYTHING, Selection, Window, clipped, parse_time, resolve, select
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pandas as pd
     from numpy.typing import NDArray
 
+    from nsyswrap.info import Diagnostic, Info
     from nsyswrap.report import Table
     from nsyswrap.units import Rounding
 
 KernelNames = Literal["full", "base", "mangled"]
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
+# What a selection looks at.
+_SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
 
 
 @dataclass(frozen=True)
-class Info:
-    """Where a capture comes from; an empty string or None means that the export does not say."""
+class View:
+    """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
 
-    command: tuple[str, ...]
-    exporter_version: str
-    schema_version: str
-    gpus: tuple[str, ...]
-    driver_version: str
-    cuda_version: str
-    started_utc: str
-    duration_ns: int | None
+    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name.
+    """
 
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """One message nsys left in the export; ``loss`` says that events are missing from it."""
-
-    text: str
-    loss: bool
+    names: KernelNames = "full"
+    nvtx_names: bool = False
+    rounding: Rounding = "2025"
+    selection: Selection = EVERYTHING
 
 
 class Capture:
-    """One export, read-only. ``names`` picks how kernels are called, as nsys' ``:base`` and ``:mangled``."""
+    """One export, read-only, in one view of it; ``viewed`` and ``select`` give others of the same file."""
 
-    def __init__(self, path: Path, names: KernelNames = "full", source: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, names: KernelNames = "full", source: Path | None = None, view: View | None = None
+    ) -> None:
         """Open the SQLite export at ``path``; ``source`` is what it came from, and what messages name.
 
         Raises CaptureError with what is wrong with it.
         """
         self.path = path
         self.source = source or path
-        self.names: KernelNames = names
-        self._export = Export(path)
+        self._open(Export(path), view or View(names))
+
+    def _open(self, export: Export, view: View) -> None:
+        self._export = export
+        self.view = view
+        self._selected: dict[tuple[str, str], NDArray[Any]] = {}
+        self._rows: dict[str, NDArray[Any]] = {}
+        self._views: dict[View, Capture] = {view: self}
+        self._said: list[str] = []
+
+    def viewed(self, **changes: Any) -> Capture:  # noqa: ANN401 - the fields of View
+        """Return this capture in another view: ``names``, ``nvtx_names``, ``rounding`` or ``selection``."""
+        view = replace(self.view, **changes)
+        if view not in self._views:
+            other = object.__new__(Capture)
+            other.path, other.source = self.path, self.source
+            other._open(self._export, view)
+            other._views = self._views
+            self._views[view] = other
+        return self._views[view]
+
+    def select(
+        self,
+        *,
+        time: str = "",
+        nvtx: str = "",
+        device: int | None = None,
+        process: int | None = None,
+        clip: bool | None = None,
+    ) -> Capture:
+        """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
+
+        ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
+        nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
+        """
+        if time and nvtx:
+            raise UsageError("a time window and an NVTX range do not go together", "give one of them")
+        start, end = parse_time(time) if time else (None, None)
+        devices = () if device is None else (device,)
+        processes = () if process is None else (process,)
+        return self.viewed(selection=Selection(start, end, nvtx, devices, processes, clip))
+
+    @property
+    def whole(self) -> Capture:
+        """This capture with nothing left out."""
+        return self.viewed(selection=EVERYTHING)
 
     def has(self, kind: str) -> bool:
         """Whether there is at least one event of this kind."""
         return self.count(kind) > 0
 
+    def holds(self, kind: str) -> bool:
+        """Whether the export has a table for this kind, be it empty: exports are lazy, or are not."""
+        return bool(_events(kind).tables(self._export.tables))
+
     def count(self, kind: str) -> int:
         """Return the number of events; a table that is missing and one that is empty both count 0."""
-        return self._export.count(_events(kind).table)
+        total = sum(map(self._export.count, _events(kind).tables(self._export.tables)))
+        return len(self._kept(kind)) if total and self.view.selection.narrows else total
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
         """Return fields as read-only int64 arrays (``reader.NULL``: missing), in row order.
 
-        Texts are object arrays; names are StringIds ids. Raises NotInCapture with what would collect it.
+        Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
+        Raises NotInCapture with what would collect it.
         """
+        if not self.view.selection.narrows:
+            return self._all_columns(kind, fields)
+        missing = [field for field in fields if (kind, field) not in self._selected]
+        kept = self._kept(kind)
+        for field, values in self._all_columns(kind, missing).items():
+            part = values[kept]
+            if self.view.selection.clip and self.view.selection.windowed:
+                part = clipped(field, part, self._window)
+            part.flags.writeable = False
+            self._selected[kind, field] = part
+        return {field: self._selected[kind, field] for field in fields}
+
+    def _kept(self, kind: str) -> NDArray[Any]:
+        """Return the numbers of the selected rows."""
+        if kind not in self._rows:
+            fields = [field for field in _SELECTED_BY if field in _events(kind).fields]
+            events = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
+            self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self._window))
+        return self._rows[kind]
+
+    @cached_property
+    def _window(self) -> Window:
+        return resolve(self.view.selection, self.whole)
+
+    def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
         events = _events(kind)
-        present = self._export.tables.get(events.table)
-        if present is None:
+        tables = events.tables(self._export.tables)
+        if not tables:
             raise NotInCapture(
                 f"{self.source}: no {events.title} in this capture", f"collect with {events.collect}"
             )
-        found = {field: self._column(events, field, present) for field in fields}
+        if len(tables) == 1:
+            return self._table_columns(events, tables[0], 0, fields)
+        parts = [
+            self._table_columns(events, table, number, fields)
+            for number, table in enumerate(tables)
+            if self._export.count(table)
+        ] or [self._table_columns(events, tables[0], 0, fields)]
+        return {field: np.concatenate([part[field] for part in parts]) for field in fields}
+
+    def _table_columns(
+        self, events: schema.Events, table: str, number: int, fields: Sequence[str]
+    ) -> dict[str, NDArray[Any]]:
+        rows = self._export.count(table)
+        made = {"table": np.full(rows, number), "row": np.arange(1, rows + 1)}
+        present = self._export.tables[table]
+        found = {field: self._column(events, table, field, present) for field in fields if field not in made}
+        names = {field: name for field, name in found.items() if name}
         arrays = self._export.columns(
-            events.table, [(name, events.fields[field].kind) for field, name in found.items() if name]
+            table, [(name, events.fields[field].kind) for field, name in names.items()]
         )
-        read = dict(zip((field for field, name in found.items() if name), arrays, strict=True))
-        rows = self.count(kind)
+        read = {**made, **dict(zip(names, arrays, strict=True))}
         return {field: read[field] if field in read else np.full(rows, NULL) for field in fields}
 
     def name_ids(self, kind: str) -> NDArray[Any]:
@@ -95,14 +185,21 @@ class Capture:
         Like nsys: a missing base or mangled name falls back to the demangled one.
         """
         ids = self.columns(kind, "name")["name"]
-        if kind != "kernel" or self.names == "full":
+        field = _NAME_FIELDS[self.view.names]
+        if kind != "kernel" or field == "name":
             return ids
-        chosen = self.columns(kind, _NAME_FIELDS[self.names])[_NAME_FIELDS[self.names]]
+        chosen = self.columns(kind, field)[field]
         return np.where(chosen == NULL, ids, chosen)
 
     def text(self, string_id: int) -> str | None:
         """Return the text of a StringIds id, or None where the export lacks it."""
         return self._export.strings.get(string_id)
+
+    def nvtx_texts(self) -> list[str | None]:
+        """Return the text of every NVTX event, a registered string or its own, in row order."""
+        events = self.columns("nvtx", "text", "text_id")
+        texts = zip(events["text_id"].tolist(), events["text"].tolist(), strict=True)
+        return [self.text(i) or (text if isinstance(text, str) else None) for i, text in texts]
 
     def events(self, kind: str) -> pd.DataFrame:
         """Return all events of one kind as a DataFrame in the field's terms, in row order.
@@ -114,123 +211,91 @@ class Capture:
 
         return events_frame(self, kind, _events(kind).fields)
 
-    def report(self, name: str, *, rounding: Rounding = "2025") -> Table:
-        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values."""
+    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
+        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
+
+        ``options`` are the report's own, as ``gap`` of gpu_gaps. Raises NotInCapture, UsageError.
+        """
         # Reports stand above captures: looked up by name, at call time.
-        made: Table = importlib.import_module("nsyswrap.reports").find(name).make(self, rounding)
+        found = importlib.import_module("nsyswrap.reports").find(name)
+        seen = self.viewed(rounding=rounding) if rounding else self
+        made: Table = found.make(seen, **options)
         return made
 
-    @cached_property
-    def copy_labels(self) -> dict[int, str]:
-        """Labels by copyKind, from the export, or from the built-in map where it has none."""
-        table = schema.COPY_KIND_TABLE
+    def labels(self, enum: str) -> dict[int, str]:
+        """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""
+        table, built_in = schema.ENUMS[enum]
         if not self._export.count(table):
-            return schema.COPY_KINDS
-        return {int(i): str(label) for i, label in self._export.rows(f"SELECT id, label FROM {table}")}  # noqa: S608
+            self.note(f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in")
+            return built_in
+        return {int(i): str(label) for i, label in self._export.select(table, "id", "label")}
+
+    def note(self, text: str) -> None:
+        """Say something a reader of the report being made has to know."""
+        if text not in self._said:
+            self._said.append(text)
+
+    @contextmanager
+    def noting(self) -> Iterator[list[str]]:
+        """Collect what is noted meanwhile."""
+        before, self._said = self._said, []
+        try:
+            yield self._said
+        finally:
+            self._said = before
+
+    @cached_property
+    def gpu_names(self) -> dict[int, str]:
+        """GPU name by device id."""
+        return {int(i): str(name) for i, name in self._export.select(schema.GPUS, "id", "name")}
+
+    @cached_property
+    def threads(self) -> dict[int, tuple[int | None, str | None]]:
+        """Priority and name of each thread, by global thread id."""
+        rows = self._export.select(schema.THREAD_NAMES, "globalTid", "priority", "nameId")
+        return {int(thread): (priority, self.text(name)) for thread, priority, name in reversed(rows)}
+
+    @cached_property
+    def mpi_ranks(self) -> dict[int, int]:
+        """MPI rank by global thread id."""
+        return {
+            int(thread): int(rank)
+            for thread, rank in self._export.select(schema.MPI_RANKS, "globalTid", "rank")
+        }
 
     @cached_property
     def info(self) -> Info:
         """What recorded this capture and on which GPU."""
-        export = {**self._pairs(schema.EXPORT_METADATA[1]), **self._pairs(schema.EXPORT_METADATA[0])}
-        system = self._pairs(schema.SYSTEM_ENV)
-        said = system.get("CudaDriverVersion", "")
-        cuda = int(said) if said.isdigit() else 0
-        start = self._first(schema.SESSION_START, "utcTime")
-        return Info(
-            command=self._command(),
-            exporter_version=export.get("EXPORT_PRODUCT_VERSION", ""),
-            schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
-            gpus=tuple(str(name) for _, name in sorted(self._select(schema.GPUS, "id", "name"))),
-            driver_version=_driver_version(system.get("NvDriverVersion", "")),
-            cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
-            started_utc=str(start or ""),
-            duration_ns=self._first(schema.ANALYSIS, "duration"),
-        )
+        return read_info(self._export)
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:
         """Warnings nsys left (2024.2 and newer), those about lost events first; absences are left out."""
-        if not self.has("diagnostic"):
-            return []
-        events = self.columns("diagnostic", "severity", "text")
-        texts = [
-            str(text).strip().partition("\n")[0].strip()
-            for severity, text in zip(events["severity"], events["text"], strict=True)
-            if severity >= schema.SEVERITY_WARNING
-            and not re.fullmatch(schema.ABSENCE_WARNING, str(text).strip())
-        ]
-        found = [
-            Diagnostic(text, bool(re.search(schema.LOSS_WARNING, text))) for text in dict.fromkeys(texts)
-        ]
-        return sorted(found, key=lambda diagnostic: not diagnostic.loss)
+        return read_diagnostics(self._export)
 
-    def _command(self) -> tuple[str, ...]:
-        """The program as it was started: without the launcher `nsyswrap profile` puts before it."""
-        said = self._pairs(schema.CAPTURE_METADATA)
-        prefix = schema.ARGUMENT_PREFIX
-        numbers = sorted(int(end) for name in said if (end := name.removeprefix(prefix)).isdigit())
-        argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
-        launcher = next((i for i, argument in enumerate(argv) if Path(argument).name == LAUNCHER), None)
-        return tuple(argv if launcher is None else argv[launcher + 2 :])
-
-    def _column(self, events: schema.Events, field: str, present: list[str]) -> str | None:
+    def _column(self, events: schema.Events, table: str, field: str, present: list[str]) -> str | None:
         spec = events.fields[field]
         name = next((column for column in spec.columns if column in present), None)
         if name is None and spec.required:
             raise NotInCapture(
-                f"{self.source}: {events.table} has no column {spec.columns[0]}: the file was trimmed",
+                f"{self.source}: {table} has no column {spec.columns[0]}: the file was trimmed",
                 "export the .nsys-rep again with `nsys export`",
             )
+        if name is None and spec.since:
+            self.note(f"{table} has no {spec.columns[0]} (nsys writes it from {spec.since} on): left empty")
         return name
-
-    def _pairs(self, table: str) -> dict[str, str]:
-        return {str(name): str(value) for name, value in self._select(table, "name", "value")}
-
-    def _first(self, table: str, column: str) -> Any:  # noqa: ANN401 - a cell of SQLite
-        rows = self._select(table, column)
-        return rows[0][0] if rows else None
-
-    def _select(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Rows of a small table; none where the table or a column is missing."""
-        if not set(columns) <= set(self._export.tables.get(table, ())):
-            return []
-        return self._export.rows(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - names of schema.py
 
 
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
-    """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder."""
+    """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
+
+    ``names`` picks how kernels are called: their full demangled, base or mangled name.
+    """
     path = Path(path)
-    if path.is_dir():
-        return Capture(_export_of(path), names, path)
-    if path.suffix in (".nsys-rep", ".qdrep"):
-        return Capture(nsys.cached_export(path), names, path)
-    return Capture(path, names)
+    return Capture(export_of(path), names, path)
 
 
 def _events(kind: str) -> schema.Events:
     if kind not in schema.EVENTS:
         raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(schema.EVENTS)}")
     return schema.EVENTS[kind]
-
-
-def _driver_version(said: str) -> str:
-    """Write 52510517, as exports before 2023 do, as 525.105.17; 0 stands for no driver."""
-    if not said.isdigit():
-        return said
-    return f"{said[:3]}.{said[3:-2]}.{said[-2:]}" if len(said) > 5 else ""  # noqa: PLR2004
-
-
-def _export_of(folder: Path) -> Path:
-    export = folder / EXPORT
-    if export.exists():
-        return export
-    if (folder / REPORT).exists():
-        return nsys.cached_export(folder / REPORT)
-    if (folder / STATUS).exists():
-        status = RunFolder(folder).read_status()
-        raise NotACapture(
-            f"{folder} is a run without an export (outcome: {status.outcome})", f"see {folder}/nsys.log"
-        )
-    raise NotACapture(
-        f"{folder} is no run folder: it has no {EXPORT}", "give a run folder, a .sqlite or a .nsys-rep"
-    )

@@ -40,7 +40,7 @@ def events_frame(capture: Capture, kind: str, fields: Mapping[str, schema.Field]
 
 def table_frame(table: Table) -> pd.DataFrame:
     """Return a report's table, unrounded, with the columns' machine names."""
-    return pd.DataFrame({column.name: _values(table.data[column.name]) for column in table.report.columns})
+    return pd.DataFrame({column.name: _values(table.data[column.name]) for column in table.columns})
 
 
 def _values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts

@@ -44,8 +44,9 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
     parts: list[tuple[NDArray[Any], list[str], NDArray[Any]]] = []
     if capture.has("memcpy"):
         kinds = capture.columns("memcpy", "copy_kind")["copy_kind"]
-        known = np.isin(kinds, list(capture.copy_labels))
-        labels = [f"[CUDA memcpy {capture.copy_labels[int(kind)]}]" for kind in np.unique(kinds[known])]
+        named = capture.labels("copy_kind")
+        known = np.isin(kinds, list(named))
+        labels = [f"[CUDA memcpy {named[int(kind)]}]" for kind in np.unique(kinds[known])]
         parts.append((kinds[known], labels, _measure(capture, "memcpy", value)[known]))
     if capture.has("memset"):
         measured = _measure(capture, "memset", value)

@@ -51,9 +51,8 @@ class Export:
         if STRINGS not in self.tables or not any(t.startswith(CAPTURE_MARKS) for t in self.tables):
             self.close()
             raise NotACapture(
-                f"{path} is an SQLite database, but no Nsight Systems export "
-                f"(it has no {STRINGS} with CUDA or NVTX tables)",
-                "give a .sqlite made by `nsys export` or `nsys profile --stats=true`",
+                f"{path} is an SQLite database, but no Nsight Systems export (it has no {STRINGS} with CUDA "
+                "or NVTX tables): give a .sqlite made by `nsys export` or `nsys profile --stats=true`"
             )
 
     def close(self) -> None:
@@ -79,6 +78,12 @@ class Export:
         """Return all rows of a query over a small table."""
         with self._damage_named():
             return self._db.execute(sql).fetchall()
+
+    def select(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Return rows of a small table; none where the table or a column is missing."""
+        if not set(columns) <= set(self.tables.get(table, ())):
+            return []
+        return self.rows(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - names of schema.py
 
     @property
     def strings(self) -> dict[int, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nsyswrap import schema
-from nsyswrap.errors import NotInCapture
+from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.reader import NULL
 from nsyswrap.units import Rounding, Unit, round_tenth
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nsyswrap.stats import Statistics
 
     Values = NDArray[Any] | Sequence[str | None]
-    Compute = Callable[[Capture], Mapping[str, Values]]
+    Compute = Callable[..., Mapping[str, Values]]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Column:
     """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
 
     ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last.
+    ``era``: only reports of that era have it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Column:
     unit: Unit
     help: str
     detail: int = 0
+    era: Rounding | None = None
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,32 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Option:
+    """A number that a report takes, as nsys' rules do: ``-r gpu_gaps:gap=1``."""
+
+    name: str
+    default: int
+    help: str
+    least: int | None = None
+    most: int | None = None
+
+    def check(self, report: str, value: int) -> int:
+        """Return ``value``; raises UsageError where it is out of range."""
+        if (self.least is not None and value < self.least) or (self.most is not None and value > self.most):
+            limits = [f"at least {self.least}"] if self.least is not None else []
+            limits += [f"at most {self.most}"] if self.most is not None else []
+            raise UsageError(f"{report}: {self.name}={value} is out of range", f"{' and '.join(limits)}")
+        return value
+
+
+@dataclass(frozen=True)
 class Report:
     """A named table. ``needs`` lists groups of event kinds: of each group, one has to be there.
 
-    ``compute`` returns a value per column and row, in ascending order of the rows' key; ``order`` sorts
-    them, and equal rows stay as they are. ``parity`` reports equal nsys' own, cell by cell.
+    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
+    ascending order of the rows' key; ``order`` sorts them, and equal rows stay as they are. ``parity``
+    reports equal nsys' own, cell by cell. ``empty_answers``: tables that are there without rows are an
+    answer, as nsys takes them. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` it takes.
     """
 
     name: str
@@ -63,37 +86,88 @@ class Report:
     columns: tuple[Column, ...]
     compute: Compute
     order: tuple[Order, ...] = ()
+    options: tuple[Option, ...] = ()
+    empty_answers: bool = False
+    qualifiers: tuple[str, ...] = ()
 
-    def make(self, capture: Capture, rounding: Rounding = "2025") -> Table:
+    def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
+        """Return the groups of which the capture holds no event, whatever is selected of it."""
+        there = capture.whole.holds if self.empty_answers else capture.whole.has
+        return [group for group in self.needs if not any(there(kind) for kind in group)]
+
+    def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table; raises NotInCapture with what would collect the events it lacks."""
-        for group in self.needs:
-            if not any(capture.has(kind) for kind in group):
-                kinds = [schema.EVENTS[kind] for kind in group]
-                raise NotInCapture(
-                    f"{self.name}: {capture.source} holds no {' or '.join(kind.title for kind in kinds)}",
-                    f"none happened, or none were collected ({kinds[0].collect})",
-                )
-        data = dict(self.compute(capture))
+        for group in self.lacks(capture):
+            kinds = [schema.EVENTS[kind] for kind in group]
+            raise NotInCapture(
+                f"{self.name}: {capture.source} holds no {' or '.join(kind.title for kind in kinds)}",
+                f"none happened, or none were collected ({kinds[0].collect})",
+            )
+        seen = self._clipping(capture)
+        with seen.noting() as notes:
+            if self._nothing_selected(seen):
+                data: dict[str, Values] = dict(_no_rows(self))
+                seen.note("nothing in what is selected")
+            else:
+                data = dict(self.compute(seen, **self._checked(options)))
         for order in reversed(self.order):
-            data = _reorder(data, order, rounding)
-        return Table(self, data, rounding)
+            data = _reorder(data, order, capture.view.rounding)
+        return Table(self, data, capture.view.rounding, tuple(notes), str(seen.view.selection))
+
+    def _clipping(self, capture: Capture) -> Capture:
+        """Cut rows off at the window's ends, or not: what the user says, or else the layer."""
+        selection = capture.view.selection
+        if selection.clip is not None or not selection.windowed:
+            return capture
+        return capture.viewed(selection=replace(selection, clip=self.layer == "analysis"))
+
+    def _nothing_selected(self, seen: Capture) -> bool:
+        if not seen.view.selection.narrows or self.empty_answers:
+            return False
+        return any(not any(seen.has(kind) for kind in group) for group in self.needs)
+
+    def _checked(self, given: Mapping[str, int]) -> dict[str, int]:
+        known = {option.name: option for option in self.options}
+        for name in given.keys() - known.keys():
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"{self.name} has no option {name!r}", takes)
+        return {
+            name: option.check(self.name, given.get(name, option.default)) for name, option in known.items()
+        }
 
 
 @dataclass(frozen=True)
 class Table:
-    """A computed report: unrounded values per column, in row order, and the rounding formats print with."""
+    """A computed report: unrounded values per column, in row order, and the rounding formats print with.
+
+    ``notes`` say what a reader has to know of it, ``selection`` what part of the capture it is about, and
+    ``suffix`` how it was asked for, in the way nsys names its files (``gpu_gaps_gap=1``).
+    """
 
     report: Report
     data: Mapping[str, Values]
     rounding: Rounding = "2025"
+    notes: tuple[str, ...] = ()
+    selection: str = ""
+    suffix: str = ""
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.data[self.report.columns[0].name])
+        return len(self.data[self.columns[0].name])
+
+    @property
+    def label(self) -> str:
+        """The report's name, and how it was asked for: what files are called."""
+        return self.report.name + self.suffix
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the table's era."""
+        return tuple(column for column in self.report.columns if column.era in (None, self.rounding))
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return the rows as plain values: int, float, str, or None for missing."""
-        columns = [_plain(self.data[column.name]) for column in self.report.columns]
+        columns = [_plain(self.data[column.name]) for column in self.columns]
         return list(zip(*columns, strict=True))
 
     @property
@@ -102,6 +176,12 @@ class Table:
         from nsyswrap.frames import table_frame  # noqa: PLC0415 - pandas costs more than a small report
 
         return table_frame(self)
+
+
+def _no_rows(report: Report) -> dict[str, Values]:
+    return {
+        column.name: [] if column.unit is Unit.TEXT else np.empty(0, np.int64) for column in report.columns
+    }
 
 
 def no_capture(_: Capture) -> Mapping[str, Values]:
@@ -145,6 +225,8 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> di
         for name, values in data.items()
     }
 
+
+KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 
 TIME_PERCENT = Column(
     "time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run"

@@ -1,7 +1,8 @@
 """The one place that knows nsys' tables: field terms, the columns behind them, and what the numbers mean.
 
 ``EVENTS`` maps a kind of event to its table. A field names the columns that hold it, the newest first:
-the first one that the export has is read. Ids are 64-bit and may be negative.
+the first one that the export has is read. Ids are 64-bit and may be negative. A new release of nsys is a line
+in ``ERAS``, a renamed column one more name in its field, a new table an entry in ``EVENTS``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FieldKind = Literal["int", "text", "string"]
+
+# Releases of nsys whose exports were compared with what nsys says of them, and the schema each writes.
+ERAS: tuple[tuple[str, tuple[int, int]], ...] = (
+    ("2022.1", (2, 9)),
+    ("2022.4", (3, 0)),
+    ("2023.1", (3, 1)),
+    ("2023.3", (3, 4)),
+    ("2023.4", (3, 7)),
+    ("2024.2", (3, 11)),
+    ("2024.5", (3, 13)),
+    ("2024.6", (3, 16)),
+    ("2025.1", (3, 17)),
+    ("2025.3", (3, 20)),
+    ("2025.5", (3, 24)),
+    ("2026.1", (3, 24)),
+    ("2026.2", (3, 25)),
+)
 
 STRINGS = "StringIds"
 EXPORT_METADATA = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # from 2023.3; 2022.1 to 2023.2; before: none
@@ -21,6 +39,8 @@ CAPTURE_METADATA = "META_DATA_CAPTURE"
 COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
 SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
 GPUS = "TARGET_INFO_GPU"
+THREAD_NAMES = "ThreadNames"
+MPI_RANKS = "MPI_RANKS"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS = "ANALYSIS_DETAILS"
 
@@ -36,29 +56,43 @@ PID_SHIFT = 24
 
 @dataclass(frozen=True)
 class Field:
-    """Where a field comes from: columns to try in order, and whether an int, a text or a StringIds id."""
+    """Where a field comes from: columns to try in order, and whether an int, a text or a StringIds id.
+
+    ``since``: the first nsys that writes it, where nsys' own reports refuse an export without it.
+    """
 
     columns: tuple[str, ...]
     kind: FieldKind = "int"
     required: bool = True
+    since: str = ""
 
 
 @dataclass(frozen=True)
 class Events:
-    """One kind of event: its table, its fields, and the nsys option that collects it."""
+    """One kind of event: its table, its fields, and the nsys option that collects it.
+
+    A table that ends in ``*`` stands for all whose names begin so: their rows are read as one table's, and
+    the field ``table`` numbers the tables in the order of their names.
+    """
 
     table: str
     title: str
     collect: str
     fields: Mapping[str, Field]
 
+    def tables(self, present: Iterable[str]) -> list[str]:
+        """Return the tables of an export that hold these events."""
+        if not self.table.endswith("*"):
+            return [self.table] if self.table in present else []
+        return sorted(table for table in present if table.startswith(self.table[:-1]))
+
 
 def _int(*columns: str) -> Field:
     return Field(columns)
 
 
-def _optional(*columns: str, kind: FieldKind = "int") -> Field:
-    return Field(columns, kind, required=False)
+def _optional(*columns: str, kind: FieldKind = "int", since: str = "") -> Field:
+    return Field(columns, kind, required=False, since=since)
 
 
 def _string(*columns: str) -> Field:
@@ -75,7 +109,10 @@ _GPU_OP = {
     "correlation_id": _int("correlationId"),
     "global_pid": _optional("globalPid"),
     "graph_node_id": _optional("graphNodeId"),
+    "green_context_id": _optional("greenContextId", since="2023.4"),
 }
+_CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
+_MPI_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("textId")}
 
 EVENTS: dict[str, Events] = {
     "kernel": Events(
@@ -87,12 +124,8 @@ EVENTS: dict[str, Events] = {
             "name": _string("demangledName"),
             "base_name": _string("shortName"),
             "mangled_name": _optional("mangledName", kind="string"),
-            "grid_x": _int("gridX"),
-            "grid_y": _int("gridY"),
-            "grid_z": _int("gridZ"),
-            "block_x": _int("blockX"),
-            "block_y": _int("blockY"),
-            "block_z": _int("blockZ"),
+            **{f"grid_{axis.lower()}": _int(f"grid{axis}") for axis in "XYZ"},
+            **{f"block_{axis.lower()}": _int(f"block{axis}") for axis in "XYZ"},
             "registers_per_thread": _optional("registersPerThread"),
             "static_shared_bytes": _optional("staticSharedMemory"),
             "dynamic_shared_bytes": _optional("dynamicSharedMemory"),
@@ -108,6 +141,9 @@ EVENTS: dict[str, Events] = {
             "copy_kind": _int("copyKind"),
             "src_kind": _optional("srcKind"),
             "dst_kind": _optional("dstKind"),
+            "src_device_id": _optional("srcDeviceId"),
+            "dst_device_id": _optional("dstDeviceId"),
+            "address": _optional("virtualAddress"),
         },
     ),
     "memset": Events(
@@ -121,10 +157,8 @@ EVENTS: dict[str, Events] = {
         "CUDA API calls",
         "--trace=cuda",
         {
-            **_SPAN,
-            "global_tid": _int("globalTid"),
+            **_CPU_CALL,
             "correlation_id": _int("correlationId"),
-            "name": _string("nameId"),
             "event_class": _optional("eventClass"),
             "return_value": _optional("returnValue"),
         },
@@ -163,11 +197,60 @@ EVENTS: dict[str, Events] = {
             "text_id": _optional("textId", kind="string"),
         },
     ),
-    "overhead": Events(
-        "PROFILER_OVERHEAD",
-        "profiler overhead",
-        "--trace=cuda",
-        {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")},
+    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace=cuda", _CPU_CALL),
+    "um_cpu_fault": Events(
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
+        "CPU page faults of unified memory",
+        "--cuda-um-cpu-page-faults=true",
+        {
+            "start_ns": _int("start"),
+            "global_pid": _optional("globalPid"),
+            "address": _int("address"),
+            "name": _string("CpuInstruction"),
+            "source_file": _optional("sourceFile", kind="string"),
+            "source_line": _optional("sourceLine"),
+        },
+    ),
+    "um_gpu_fault": Events(
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+        "GPU page faults of unified memory",
+        "--cuda-um-gpu-page-faults=true",
+        {
+            **_SPAN,
+            "global_pid": _optional("globalPid"),
+            "device_id": _int("deviceId"),
+            "address": _int("address"),
+            "faults": _int("numberOfPageFaults"),
+        },
+    ),
+    "osrt": Events(
+        "OSRT_API", "OS runtime calls", "--trace=osrt", {**_CPU_CALL, "event_class": _int("eventClass")}
+    ),
+    "openmp": Events("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace=openmp", _CPU_CALL),
+    "openacc": Events(
+        "CUPTI_ACTIVITY_KIND_OPENACC_*",
+        "OpenACC events",
+        "--trace=openacc",
+        {**_CPU_CALL, "source_file": _optional("srcFile", kind="string"), "source_line": _optional("lineNo")},
+    ),
+    "mpi_p2p": Events(
+        "MPI_P2P_EVENTS",
+        "MPI sends and receives",
+        "--trace=mpi",
+        {**_MPI_CALL, "bytes": _optional("size"), "tag": _optional("tag"), "peer": _optional("remoteRank")},
+    ),
+    "mpi_start_wait": Events("MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace=mpi", _MPI_CALL),
+    "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace=mpi", _MPI_CALL),
+    "mpi_collective": Events(
+        "MPI_COLLECTIVES_EVENTS",
+        "MPI collectives",
+        "--trace=mpi",
+        {
+            **_MPI_CALL,
+            "sent_bytes": _optional("size"),
+            "received_bytes": _optional("recvSize"),
+            "root": _optional("rootRank"),
+        },
     ),
     "diagnostic": Events(
         "DIAGNOSTIC_EVENT",
@@ -182,8 +265,12 @@ EVENTS: dict[str, Events] = {
     ),
 }
 
-# NVTX event types: push/pop ranges and those imported as text.
+# NVTX_EVENTS.eventType: ranges (the second of a pair: imported as text), and the creation of a domain.
 NVTX_PUSH_POP = (59, 70)
+NVTX_START_END = (60, 71)
+NVTX_DOMAIN = 75
+# OSRT_API.eventClass: a call that was traced.
+OSRT_CALL = 27
 
 # DIAGNOSTIC_EVENT.severity
 SEVERITY_WARNING = 2
@@ -194,25 +281,20 @@ ABSENCE_WARNING = (
 # Diagnostics that say that something is missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
 
-# Built-in copies of the ENUM tables, which exports before 2022.4 lack.
-COPY_KINDS: dict[int, str] = {
-    0: "Unknown",
-    1: "Host-to-Device",
-    2: "Device-to-Host",
-    3: "Host-to-Array",
-    4: "Array-to-Host",
-    5: "Array-to-Array",
-    6: "Array-to-Device",
-    7: "Device-to-Array",
-    8: "Device-to-Device",
-    9: "Host-to-Host",
-    10: "Peer-to-Peer",
-    11: "Unified Host-to-Device",
-    12: "Unified Device-to-Host",
-    13: "Unified Device-to-Device",
-}
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations: no API call started them
-COPY_KIND_TABLE = "ENUM_CUDA_MEMCPY_OPER"
+UM_TO_DEVICE, UM_TO_HOST = 11, 12
+PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
+# What numbers mean: the ENUM table, and a copy of it for exports before 2022.4, which have none.
+_COPY_KINDS = (
+    "Unknown, Host-to-Device, Device-to-Host, Host-to-Array, Array-to-Host, Array-to-Array, Array-to-Device, "
+    "Device-to-Array, Device-to-Device, Host-to-Host, Peer-to-Peer, Unified Host-to-Device, "
+    "Unified Device-to-Host, Unified Device-to-Device"
+)
+_MEM_KINDS = "Pageable, Pinned, Device, Array, Managed, Device Static, Managed Static, Unknown"
+ENUMS: dict[str, tuple[str, dict[int, str]]] = {
+    "copy_kind": ("ENUM_CUDA_MEMCPY_OPER", dict(enumerate(_COPY_KINDS.split(", ")))),
+    "mem_kind": ("ENUM_CUDA_MEM_KIND", dict(enumerate(_MEM_KINDS.split(", ")))),
+}
 
 # Columns that hold StringIds ids, in every table nsys writes.
 STRING_COLUMN = re.compile(

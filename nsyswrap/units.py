@@ -25,7 +25,10 @@ _SCALES = {
 
 
 class Unit(Enum):
-    """The unit of a column; the value is the suffix its JSON and DataFrame name carries."""
+    """The unit of a column; the value is the suffix its JSON and DataFrame name carries, NUMBER's excepted.
+
+    NUMBER has no unit: a code, a level, a priority, a rank.
+    """
 
     NS = "ns"
     BYTES = "bytes"
@@ -34,6 +37,8 @@ class Unit(Enum):
     COUNT = "count"
     RATIO = "ratio"
     ID = "id"
+    ADDRESS = "address"
+    NUMBER = "number"
     TEXT = "text"
 
 
@@ -69,6 +74,8 @@ def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit)
         return str(value)
     if unit in (Unit.BYTES, Unit.BYTES_PER_S):
         return f"{value / 1e6:.3f}"
+    if unit is Unit.ADDRESS:
+        return f"0x{value:X}"
     if isinstance(value, float):
         value = round_tenth(value, rounding)
     if unit is Unit.NS and time_unit in _TIME:
@@ -87,6 +94,8 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
         return _scaled_time(value, time_unit)
     if unit in (Unit.BYTES, Unit.BYTES_PER_S):
         return _scaled(value, "bytes") + ("/s" if unit is Unit.BYTES_PER_S else "")
+    if unit is Unit.ADDRESS:
+        return f"0x{value:X}"
     text = _PLAIN.get(unit, "{}").format(value)
     return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
 

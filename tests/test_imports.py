@@ -27,7 +27,7 @@ COLLECT = (
 ANALYSE = (
     {"schema"},
     {"reader"},
-    {"frames"},
+    {"frames", "info", "locate", "selection"},
     {"capture"},
     {"redact"},
     {"report"},

@@ -46,7 +46,7 @@ EVERYTHING = (
     nvtx("step", 0, 100),
 )
 TABLES = (KERNEL, API, MEMCPY, MEMSET, NVTX)
-ELSEWHERE = row("OSRT_API", start=0, end=1)  # makes it an nsys export
+ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
 TABLE_FORMATS = {"csv": csv, "json": json_format, "text": text}
 OTHER_MODULES = {"names", "screen"}
 SUFFIXES = {

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns") -> dict[str, str]:
     """Return ``{<report>.csv: text}``. Analysis reports keep their values unrounded."""
-    return {f"{table.report.name}.csv": _csv(table, time_unit) for table in tables}
+    return {f"{table.label}.csv": _csv(table, time_unit) for table in tables}
 
 
 def _csv(table: Table, time_unit: TimeUnit) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = table.report.columns
+    columns = table.columns
     if table.report.layer == "analysis":
         writer.writerow([column.name for column in columns])
         writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows())

@@ -23,7 +23,7 @@ def as_one(tables: Sequence[Table]) -> str:
 
 
 def _document(table: Table) -> dict[str, object]:
-    columns = table.report.columns
+    columns = table.columns
     names = [column.name for column in columns]
     return {
         "report": table.report.name,

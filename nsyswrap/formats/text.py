@@ -47,7 +47,7 @@ def table_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
 ) -> list[Text]:
     """Return one table as lines: title, header, rows, and what was left out."""
-    columns = table.report.columns
+    columns = table.columns
     rows = table.rows()[:top]
     cells = [
         [_cell(v, column, time_unit) for v in values]

@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.report import Report
+    from collections.abc import Mapping
 
-# In the order of `-r all`: nsys' own, then what nsys does not give.
-NAMES = (
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Report, Table
+
+# In the order of `-r all`: nsys' own, its expert rules, then what nsys does not give.
+NAMES: tuple[str, ...] = (
     "cuda_gpu_kern_sum",
+    "cuda_gpu_kern_gb_sum",
     "cuda_api_sum",
+    "cuda_api_gpu_sum",
     "cuda_gpu_mem_time_sum",
     "cuda_gpu_mem_size_sum",
     "cuda_gpu_sum",
     "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    "cuda_gpu_trace",
+    "cuda_api_trace",
+    "um_sum",
+    "um_total_sum",
+    "um_cpu_page_faults_sum",
+    "nvtx_sum",
+    "nvtx_pushpop_sum",
+    "nvtx_pushpop_trace",
+    "nvtx_startend_sum",
+    "nvtx_kern_sum",
+    "nvtx_gpu_proj_sum",
+    "nvtx_gpu_proj_trace",
+    "osrt_sum",
+    "openmp_sum",
+    "openacc_sum",
+    "mpi_event_sum",
+    "mpi_event_trace",
+    "cuda_memcpy_async",
+    "cuda_memcpy_sync",
+    "cuda_memset_sync",
+    "cuda_api_sync",
+    "gpu_gaps",
+    "gpu_time_util",
     "launch_overhead",
     "memcpy_bandwidth",
     "nvtx_phases",
 )
+NAMES = tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
+_QUALIFIERS: dict[str, dict[str, Any]] = {
+    "base": {"names": "base"},
+    "mangled": {"names": "mangled"},
+    "nvtx-name": {"nvtx_names": True},
+}
 
 
 def find(name: str) -> Report:
@@ -30,3 +67,42 @@ def find(name: str) -> Report:
         raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
     report: Report = importlib.import_module(f"nsyswrap.reports.{name}").REPORT
     return report
+
+
+@dataclass(frozen=True)
+class Request:
+    """A report as it was asked for: with its options, and the view its qualifiers ask for."""
+
+    report: Report
+    options: Mapping[str, int] = field(default_factory=dict)
+    view: Mapping[str, Any] = field(default_factory=dict)
+    suffix: str = ""
+
+    def make(self, capture: Capture) -> Table:
+        """Make the table of a capture; raises NotInCapture."""
+        return replace(self.report.make(capture.viewed(**self.view), **self.options), suffix=self.suffix)
+
+
+def parse(text: str) -> Request:
+    """Read ``NAME[:base|:mangled][:nvtx-name][:OPTION=N]...``, as nsys does; raises UsageError."""
+    name, *parts = text.split(":")
+    report = find(name)
+    options: dict[str, int] = {}
+    view: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if part in report.qualifiers:
+            view |= _QUALIFIERS[part]
+        elif equals and any(option.name == key for option in report.options):
+            options[key] = _integer(text, value)
+        else:
+            takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
+            raise UsageError(f"{text!r}: {name} takes no {part!r}", f"it takes {', '.join(takes) or 'none'}")
+    return Request(report, options, view, "".join(f"_{part}" for part in parts))
+
+
+def _integer(text: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(f"{text!r}: {value!r} is no whole number") from None

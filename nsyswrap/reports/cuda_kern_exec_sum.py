@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, strip_version
-from nsyswrap.report import Column, Order, Report, stat_columns, stat_values
+from nsyswrap.report import KERNEL_NAMES, Column, Order, Report, stat_columns, stat_values
 from nsyswrap.schema import ID_MASK, PID_SHIFT
 from nsyswrap.stats import group_keys, grouped, number_texts
 from nsyswrap.units import Unit
@@ -85,4 +85,5 @@ REPORT = Report(
     ),
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),
+    qualifiers=KERNEL_NAMES,
 )
