@@ -16,7 +16,7 @@ from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.info import read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import NULL, Export
-from nsyswrap.selection import EVERYTHING, Selection, Window, clipped, parse_time, resolve, select
+from nsyswrap.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,12 +94,9 @@ class Capture:
         ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
         nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
         """
-        if time and nvtx:
-            raise UsageError("a time window and an NVTX range do not go together", "give one of them")
-        start, end = parse_time(time) if time else (None, None)
         devices = () if device is None else (device,)
         processes = () if process is None else (process,)
-        return self.viewed(selection=Selection(start, end, nvtx, devices, processes, clip))
+        return self.viewed(selection=chosen(time, nvtx, devices=devices, processes=processes, clip=clip))
 
     @property
     def whole(self) -> Capture:
@@ -125,6 +122,7 @@ class Capture:
         Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
         Raises NotInCapture with what would collect it.
         """
+        self._note_missing(_events(kind), fields)
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
@@ -136,6 +134,15 @@ class Capture:
             part.flags.writeable = False
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
+
+    def _note_missing(self, events: schema.Events, fields: Sequence[str]) -> None:
+        """Say which fields an older nsys did not write, where its own reports would refuse the export."""
+        newer = [spec for field, spec in events.fields.items() if field in fields and spec.since]
+        for table in events.tables(self._export.tables) if newer else ():
+            for spec in newer:
+                if not set(spec.columns) & set(self._export.tables[table]):
+                    column = spec.columns[0]
+                    self.note(f"{table} has no {column} (nsys writes it from {spec.since} on): left empty")
 
     def _kept(self, kind: str) -> NDArray[Any]:
         """Return the numbers of the selected rows."""
@@ -256,14 +263,6 @@ class Capture:
         return {int(thread): (priority, self.text(name)) for thread, priority, name in reversed(rows)}
 
     @cached_property
-    def mpi_ranks(self) -> dict[int, int]:
-        """MPI rank by global thread id."""
-        return {
-            int(thread): int(rank)
-            for thread, rank in self._export.select(schema.MPI_RANKS, "globalTid", "rank")
-        }
-
-    @cached_property
     def info(self) -> Info:
         """What recorded this capture and on which GPU."""
         return read_info(self._export)
@@ -281,8 +280,6 @@ class Capture:
                 f"{self.source}: {table} has no column {spec.columns[0]}: the file was trimmed",
                 "export the .nsys-rep again with `nsys export`",
             )
-        if name is None and spec.since:
-            self.note(f"{table} has no {spec.columns[0]} (nsys writes it from {spec.since} on): left empty")
         return name
 
 

@@ -139,20 +139,23 @@ def main(
     return 0
 
 
-def become(program: str, variants: Sequence[str], counts: Mapping[str, int]) -> NoReturn:
+def become(
+    program: str, variants: Sequence[str], counts: Mapping[str, int], launcher: Sequence[str] = ()
+) -> NoReturn:
     """Replace this process with a compiled program: under nsys the CUDA process is then this one.
 
-    Its command line is ``PROGRAM VARIANT... --NAME COUNT...``.
+    Its command line is ``LAUNCHER... PROGRAM VARIANT... --NAME COUNT...``; a launcher, such as mpirun, is
+    looked for on PATH, and starts the program as often as it likes.
 
     Raises Unavailable where that cannot be executed.
     """
     flags = [part for name, count in counts.items() for part in (f"--{name}", str(count))]
+    argv = [*launcher, program, *variants, *flags]
     try:
-        os.execv(program, [program, *variants, *flags])  # noqa: S606
+        (os.execvp if launcher else os.execv)(argv[0], argv)
     except OSError as error:
-        raise Unavailable(
-            f"{program} cannot be executed: {error.strerror}", "leave --built out, to build it"
-        ) from None
+        hint = f"install {argv[0]}" if launcher else "leave --built out, to build it"
+        raise Unavailable(f"{argv[0]} cannot be executed: {error.strerror}", hint) from None
 
 
 def platform(torch: ModuleType) -> dict[str, str]:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap import schema
 from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 
@@ -35,6 +36,11 @@ _known_launches: WeakKeyDictionary[Capture, dict[str, Launches]] = WeakKeyDictio
 
 def launches(capture: Capture, kind: str = "kernel") -> Launches:
     """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
+    if not _has_processes(capture, kind):
+        capture.note(
+            f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
+            "calls on the correlation id alone"
+        )
     known = _known_launches.setdefault(capture, {})
     if kind not in known:
         known[kind] = _join(capture, kind)
@@ -49,7 +55,7 @@ def _join(capture: Capture, kind: str) -> Launches:
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
-    known = not (operation["global_pid"] == NULL).all()
+    known = _has_processes(capture, kind)
     left = (
         operation["global_pid"] if known else np.zeros_like(operation["correlation_id"]),
         operation["correlation_id"],
@@ -61,7 +67,14 @@ def _join(capture: Capture, kind: str) -> Launches:
     called = _known(*left)
     if kind == "memcpy":
         called &= ~np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-    return _match(*_keys(left, right), called, _known(*right))
+    keys = _keys(left, right)
+    met, calls = equal_pairs(np.where(called, keys[0], NULL), np.where(_known(*right), keys[1], NULL))
+    return Launches(met, calls, len(called) - len(np.unique(met)))
+
+
+def _has_processes(capture: Capture, kind: str) -> bool:
+    processes = capture.columns(kind, "global_pid")["global_pid"]
+    return not len(processes) or bool((processes != NULL).any())
 
 
 def _known(processes: NDArray[Any], correlations: NDArray[Any]) -> NDArray[Any]:
@@ -85,20 +98,14 @@ def _keys(
     return keys[: len(left[0])], keys[len(left[0]) :]
 
 
-def _match(
-    operation_keys: NDArray[Any],
-    api_keys: NDArray[Any],
-    operation_known: NDArray[Any],
-    api_known: NDArray[Any],
-) -> Launches:
-    rows = np.flatnonzero(api_known)
-    order = rows[np.argsort(api_keys[rows], kind="stable")]
-    ordered = api_keys[order]
-    first = np.searchsorted(ordered, operation_keys, "left")
-    matches = np.where(operation_known, np.searchsorted(ordered, operation_keys, "right") - first, 0)
-    operation = np.repeat(np.arange(len(operation_keys)), matches)
-    within = np.arange(len(operation)) - np.repeat(np.cumsum(matches) - matches, matches)
-    return Launches(operation, order[np.repeat(first, matches) + within], int((matches == 0).sum()))
+def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the positions of all equal pairs, by those on the left, then on the right; NULL equals none."""
+    order = np.argsort(right, kind="stable")
+    first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
+    matches = np.where(left == NULL, 0, last - first)
+    pair = np.repeat(np.arange(len(left)), matches)
+    within = np.arange(len(pair)) - np.repeat(np.cumsum(matches) - matches, matches)
+    return pair, order[first[pair] + within]
 
 
 @dataclass(frozen=True)

@@ -44,20 +44,21 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
 }
 
 
-def compile_cuda(source: Path, *, arch: str | None = None) -> Path:
+def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...] = ()) -> Path:
     """Return an executable of ``source`` for the GPU that is there, or for ``arch`` (``sm_90``).
 
-    Built once per content of the source and of all it includes, nvcc and architecture, in the user's cache
-    folder. Raises Unavailable without nvcc, without a GPU to ask, or for a capability this nvcc does not
-    compile for; CompileFailed with nvcc's own words.
+    Built once per content of the source and of all it includes, nvcc, architecture and ``flags`` (for nvcc,
+    beside those of every program), in the user's cache folder. Raises Unavailable without nvcc, without a GPU
+    to ask, or for a capability this nvcc does not compile for; CompileFailed with nvcc's own words.
     """
     nvcc = find_nvcc()
     version = nvcc_version(nvcc)
     arch = arch or architecture(nvcc, version)
-    key = hashlib.sha256(f"{source.resolve()} {version} {arch} {FLAGS}".encode()).hexdigest()[:24]
+    flags = (*FLAGS, *flags)
+    key = hashlib.sha256(f"{source.resolve()} {version} {arch} {flags}".encode()).hexdigest()[:24]
     target = cache_dir("builds", key) / source.stem
     if not (target.exists() and _is_current(target)):
-        _build(nvcc, source, arch, target)
+        _build([nvcc, *flags, f"-arch={arch}"], source, target)
     return target
 
 
@@ -107,10 +108,10 @@ def _release_advice(capability: str) -> str:
     return f"use CUDA {first} to {last}" if last else f"use CUDA {first} or newer"
 
 
-def _build(nvcc: str, source: Path, arch: str, target: Path) -> None:
+def _build(compiler: list[str], source: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         part, makefile = Path(work) / target.name, Path(work) / "makefile"
-        command = [nvcc, *FLAGS, f"-arch={arch}", "-MD", "-MF", str(makefile), "-o", str(part), str(source)]
+        command = [*compiler, "-MD", "-MF", str(makefile), "-o", str(part), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = (done.stderr or done.stdout).rstrip()

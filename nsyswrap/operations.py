@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.reader import NULL
 from nsyswrap.report import share, stat_values
-from nsyswrap.stats import grouped, number_texts
+from nsyswrap.schema import ID_MASK, PID_SHIFT
+from nsyswrap.stats import group_keys, grouped, number_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,7 +48,7 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
         kinds = capture.columns("memcpy", "copy_kind")["copy_kind"]
         named = capture.labels("copy_kind")
         known = np.isin(kinds, list(named))
-        labels = [f"[CUDA memcpy {named[int(kind)]}]" for kind in np.unique(kinds[known])]
+        labels = [copy_name(named[int(kind)]) for kind in np.unique(kinds[known])]
         parts.append((kinds[known], labels, _measure(capture, "memcpy", value)[known]))
     if capture.has("memset"):
         measured = _measure(capture, "memset", value)
@@ -54,12 +56,38 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
     return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
 
 
-def gpu_operations(capture: Capture) -> tuple[Grouped, list[str]]:
-    """Kernels and memory operations together, with durations, and the category of each label."""
-    memory = memory_operations(capture)
-    pooled = _pool([kernels(capture), memory]) if capture.has("kernel") else memory
-    memory_labels = set(memory.labels)
-    return pooled, ["MEMORY_OPER" if label in memory_labels else "CUDA_KERNEL" for label in pooled.labels]
+def api_calls(capture: Capture) -> Grouped:
+    """API calls by name, with their durations in ns."""
+    codes, labels = name_codes(capture, "api")
+    return Grouped(codes, labels, durations(capture, "api"))
+
+
+def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:
+    """Kernels and memory operations with their durations, each under nsys' category."""
+    parts = [("CUDA_KERNEL", kernels(capture))] if capture.has("kernel") else []
+    return [*parts, ("MEMORY_OPER", memory_operations(capture))]
+
+
+def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
+    """Put categories into one grouping by label, and return the category of each label.
+
+    A label of several categories gets that of its longest row, of equally long ones that of the first: nsys
+    names the group after that row.
+    """
+    owners: dict[str | None, list[tuple[str, Grouped]]] = {}
+    for category, part in parts:
+        for label in part.labels:
+            owners.setdefault(label, []).append((category, part))
+    rows = _pool([part for _, part in parts])
+    return rows, [_owner(owners[label], label) for label in rows.labels]
+
+
+def _owner(owners: Sequence[tuple[str, Grouped]], label: str | None) -> str:
+    def longest(owner: tuple[str, Grouped]) -> int:
+        part = owner[1]
+        return int(part.values[part.codes == part.labels.index(label)].max())
+
+    return (owners[0] if len(owners) == 1 else max(owners, key=longest))[0]
 
 
 def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
@@ -81,9 +109,71 @@ def durations(capture: Capture, kind: str) -> NDArray[Any]:
 
 
 def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per event and the name of each code, in the names' order."""
+    """Return a code per event and the name of each code, in the names' order.
+
+    API calls come without their version suffix; kernels are called as the view says: full, base or mangled,
+    with or without the NVTX range before it.
+    """
     ids = capture.name_ids(kind)
-    return number_texts(ids, [capture.text(int(i)) for i in np.unique(ids)])
+    texts = [capture.text(int(i)) for i in np.unique(ids)]
+    if kind == "api":
+        texts = [strip_version(text) for text in texts]
+    codes, names = number_texts(ids, texts)
+    if kind == "kernel" and capture.view.nvtx_names:
+        return _in_ranges(capture, codes, names)
+    return codes, names
+
+
+def _in_ranges(
+    capture: Capture, codes: NDArray[Any], names: Sequence[str | None]
+) -> tuple[NDArray[Any], list[str | None]]:
+    """Put the innermost NVTX range around its launch before each kernel's name, where both are known."""
+    from nsyswrap.nvtx import kernel_ranges  # noqa: PLC0415 - few ask for ranges
+
+    ranges, range_names = kernel_ranges(capture)
+    pairs, keys = group_keys(ranges, codes)
+    texts = [
+        f"{range_names[i]}/{names[code]}" if i >= 0 and names[code] is not None else names[code]
+        for i, code in zip(*(key.tolist() for key in keys), strict=True)
+    ]
+    return number_texts(pairs, texts)
+
+
+def event_names(capture: Capture, kind: str) -> NDArray[Any]:
+    """Return the name of every event, as an array of texts."""
+    codes, names = name_codes(capture, kind)
+    texts: NDArray[Any] = np.array(names, dtype=object)[codes]
+    return texts
+
+
+def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> NDArray[Any]:
+    """Return the text behind every id, as an array of texts; each id is asked for once."""
+    distinct, positions = np.unique(ids, return_inverse=True)
+    return np.array([text(i) for i in distinct.tolist()], dtype=object)[positions]
+
+
+def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
+    """Return a code per kernel and the ``grid`` or ``block`` of each code, as nsys writes it."""
+    sizes = capture.columns("kernel", *(f"{field}_{axis}" for axis in "xyz"))
+    codes, keys = group_keys(*sizes.values())
+    return codes, [
+        " ".join(f"{size:4}" for size in shape) for shape in zip(*(key.tolist() for key in keys), strict=True)
+    ]
+
+
+def process_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
+    """Return the process id inside each global thread or process id."""
+    return np.where(global_ids == NULL, NULL, global_ids >> PID_SHIFT & ID_MASK)
+
+
+def thread_ids(global_tids: NDArray[Any]) -> NDArray[Any]:
+    """Return the thread id inside each global thread id."""
+    return np.where(global_tids == NULL, NULL, global_tids & ID_MASK)
+
+
+def copy_name(label: str) -> str:
+    """Name copies as nsys does: ``[CUDA memcpy Host-to-Device]``."""
+    return f"[CUDA memcpy {label}]"
 
 
 def strip_version(name: str | None) -> str | None:

@@ -76,7 +76,9 @@ class Report:
     ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
     ascending order of the rows' key; ``order`` sorts them, and equal rows stay as they are. ``parity``
     reports equal nsys' own, cell by cell. ``empty_answers``: tables that are there without rows are an
-    answer, as nsys takes them. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` it takes.
+    answer, as nsys takes them. ``rows_from``: the kinds without whose events a selection leaves no row,
+    where that is not every group it needs. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name``
+    it takes.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Report:
     order: tuple[Order, ...] = ()
     options: tuple[Option, ...] = ()
     empty_answers: bool = False
+    rows_from: tuple[str, ...] = ()
     qualifiers: tuple[str, ...] = ()
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
@@ -97,6 +100,7 @@ class Report:
 
     def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table; raises NotInCapture with what would collect the events it lacks."""
+        checked = self._checked(options)
         for group in self.lacks(capture):
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
@@ -105,11 +109,10 @@ class Report:
             )
         seen = self._clipping(capture)
         with seen.noting() as notes:
-            if self._nothing_selected(seen):
-                data: dict[str, Values] = dict(_no_rows(self))
+            nothing = self._nothing_selected(seen)
+            data = dict(_no_rows(self) if nothing else self.compute(seen, **checked))
+            if seen.view.selection.narrows and not len(data[self.columns[0].name]):
                 seen.note("nothing in what is selected")
-            else:
-                data = dict(self.compute(seen, **self._checked(options)))
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
         return Table(self, data, capture.view.rounding, tuple(notes), str(seen.view.selection))
@@ -124,7 +127,8 @@ class Report:
     def _nothing_selected(self, seen: Capture) -> bool:
         if not seen.view.selection.narrows or self.empty_answers:
             return False
-        return any(not any(seen.has(kind) for kind in group) for group in self.needs)
+        groups = (self.rows_from,) if self.rows_from else self.needs
+        return any(not any(seen.has(kind) for kind in group) for group in groups)
 
     def _checked(self, given: Mapping[str, int]) -> dict[str, int]:
         known = {option.name: option for option in self.options}
@@ -219,7 +223,9 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> di
     key = np.asarray(data[order.column])
     if order.rounded:
         key = np.array([round_tenth(value, rounding) for value in key.tolist()])
-    rows = np.argsort(-key if order.descending else key, kind="stable")
+    if order.descending:
+        key = ~key if key.dtype.kind == "i" else -key  # ~: what is missing comes last, as in SQL
+    rows = np.argsort(key, kind="stable")
     return {
         name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
         for name, values in data.items()

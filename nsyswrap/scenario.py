@@ -223,6 +223,11 @@ def _lacks_nvcc() -> str:
     return ""
 
 
+def _lacks_mpi() -> str:
+    absent = [program for program in ("mpicxx", "mpirun") if not shutil.which(program)]
+    return f"{' and '.join(absent)} not found on PATH (install an MPI, such as Open MPI)" if absent else ""
+
+
 @cache
 def _devices() -> device.Devices:
     return device.query()
@@ -239,6 +244,7 @@ NEEDS: dict[str, Callable[[], str]] = {
     "nvtx": lambda: _lacks_module("nvtx"),
     "ninja": _lacks_ninja,
     "nvcc": _lacks_nvcc,
+    "mpi": _lacks_mpi,
     "gpu": lambda: _devices().error,
     "gpus": _lacks_gpus,
 }

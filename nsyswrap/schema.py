@@ -40,7 +40,6 @@ COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
 SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
 GPUS = "TARGET_INFO_GPU"
 THREAD_NAMES = "ThreadNames"
-MPI_RANKS = "MPI_RANKS"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS = "ANALYSIS_DETAILS"
 
@@ -95,6 +94,10 @@ def _optional(*columns: str, kind: FieldKind = "int", since: str = "") -> Field:
     return Field(columns, kind, required=False, since=since)
 
 
+def _optionals(**columns: str) -> dict[str, Field]:
+    return {field: _optional(column) for field, column in columns.items()}
+
+
 def _string(*columns: str) -> Field:
     return Field(columns, "string")
 
@@ -112,6 +115,7 @@ _GPU_OP = {
     "green_context_id": _optional("greenContextId", since="2023.4"),
 }
 _CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
+_FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("textId")}
 
 EVENTS: dict[str, Events] = {
@@ -143,7 +147,7 @@ EVENTS: dict[str, Events] = {
             "dst_kind": _optional("dstKind"),
             "src_device_id": _optional("srcDeviceId"),
             "dst_device_id": _optional("dstDeviceId"),
-            "address": _optional("virtualAddress"),
+            "address": _optional("virtualAddress", since="2022.1"),
         },
     ),
     "memset": Events(
@@ -201,27 +205,20 @@ EVENTS: dict[str, Events] = {
     "um_cpu_fault": Events(
         "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
         "CPU page faults of unified memory",
-        "--cuda-um-cpu-page-faults=true",
+        "--trace=cuda --cuda-um-cpu-page-faults=true",
         {
             "start_ns": _int("start"),
-            "global_pid": _optional("globalPid"),
-            "address": _int("address"),
+            **_FAULT,
             "name": _string("CpuInstruction"),
-            "source_file": _optional("sourceFile", kind="string"),
-            "source_line": _optional("sourceLine"),
+            "source_file": _optional("sourceFile", kind="string", since="2025"),
+            "source_line": _optional("sourceLine", since="2025"),
         },
     ),
     "um_gpu_fault": Events(
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
         "GPU page faults of unified memory",
-        "--cuda-um-gpu-page-faults=true",
-        {
-            **_SPAN,
-            "global_pid": _optional("globalPid"),
-            "device_id": _int("deviceId"),
-            "address": _int("address"),
-            "faults": _int("numberOfPageFaults"),
-        },
+        "--trace=cuda --cuda-um-gpu-page-faults=true",
+        {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _int("numberOfPageFaults")},
     ),
     "osrt": Events(
         "OSRT_API", "OS runtime calls", "--trace=osrt", {**_CPU_CALL, "event_class": _int("eventClass")}
@@ -237,7 +234,7 @@ EVENTS: dict[str, Events] = {
         "MPI_P2P_EVENTS",
         "MPI sends and receives",
         "--trace=mpi",
-        {**_MPI_CALL, "bytes": _optional("size"), "tag": _optional("tag"), "peer": _optional("remoteRank")},
+        {**_MPI_CALL, **_optionals(bytes="size", tag="tag", peer_rank="remoteRank")},
     ),
     "mpi_start_wait": Events("MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace=mpi", _MPI_CALL),
     "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace=mpi", _MPI_CALL),
@@ -245,12 +242,10 @@ EVENTS: dict[str, Events] = {
         "MPI_COLLECTIVES_EVENTS",
         "MPI collectives",
         "--trace=mpi",
-        {
-            **_MPI_CALL,
-            "sent_bytes": _optional("size"),
-            "received_bytes": _optional("recvSize"),
-            "root": _optional("rootRank"),
-        },
+        {**_MPI_CALL, **_optionals(sent_bytes="size", received_bytes="recvSize", root_rank="rootRank")},
+    ),
+    "mpi_rank": Events(
+        "MPI_RANKS", "MPI ranks", "--trace=mpi", {"global_tid": _int("globalTid"), "rank": _int("rank")}
     ),
     "diagnostic": Events(
         "DIAGNOSTIC_EVENT",
@@ -269,11 +264,9 @@ EVENTS: dict[str, Events] = {
 NVTX_PUSH_POP = (59, 70)
 NVTX_START_END = (60, 71)
 NVTX_DOMAIN = 75
-# OSRT_API.eventClass: a call that was traced.
-OSRT_CALL = 27
+OSRT_CALL = 27  # OSRT_API.eventClass: a call that was traced
 
-# DIAGNOSTIC_EVENT.severity
-SEVERITY_WARNING = 2
+SEVERITY_WARNING = 2  # DIAGNOSTIC_EVENT.severity
 # Warnings that only say that a process had no events of a kind: every child without CUDA has them.
 ABSENCE_WARNING = (
     r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"

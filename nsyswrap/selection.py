@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 LEAST, MOST = -(2**63), 2**63 - 1  # ns: what a time left out means
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
-_PART = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([a-z]*)")
+_PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Selection:
         """Say what is selected, for a person; empty where that is all."""
         parts = [f"NVTX range {self.nvtx}"] if self.nvtx else []
         if self.windowed and not self.nvtx:
-            ends = ["" if ns is None else f"{ns:,} ns" for ns in (self.start_ns, self.end_ns)]
-            parts.append(f"time {'/'.join(ends)}")
+            parts.append(f"time {_seconds(self.start_ns)}/{_seconds(self.end_ns)}")
         parts += [f"device {', '.join(map(str, self.devices))}"] if self.devices else []
         parts += [f"process {', '.join(map(str, self.processes))}"] if self.processes else []
         if self.windowed:
@@ -63,16 +64,39 @@ class Selection:
         return "; ".join(parts)
 
 
+def _seconds(ns: int | None) -> str:
+    """Write a time as --time takes it, exactly."""
+    return "" if ns is None else f"{(Decimal(ns) / 10**9).normalize():f}s"
+
+
 EVERYTHING = Selection()
 
 
+def chosen(
+    time: str = "",
+    nvtx: str = "",
+    *,
+    devices: tuple[int, ...] = (),
+    processes: tuple[int, ...] = (),
+    clip: bool | None = None,
+) -> Selection:
+    """Return the selection a user asks for; raises UsageError for a time that is none, or with a range."""
+    if time and nvtx:
+        raise UsageError("a time window and an NVTX range do not go together", "give one of them")
+    start, end = parse_time(time) if time else (None, None)
+    return Selection(start, end, nvtx, devices, processes, clip)
+
+
 class Window(NamedTuple):
-    """The times chosen, in ns, and the thread or process an NVTX range belongs to (0: any)."""
+    """The times chosen, in ns, and the global id of the thread and process an NVTX range belongs to.
+
+    ``process`` is a globalTid without its thread's bits; None is any.
+    """
 
     start_ns: int = LEAST
     end_ns: int = MOST
-    thread: int = 0
-    process: int = 0
+    thread: int | None = None
+    process: int | None = None
 
 
 def parse_time(text: str) -> tuple[int | None, int | None]:
@@ -87,18 +111,20 @@ def parse_time(text: str) -> tuple[int | None, int | None]:
 
 
 def _nanoseconds(text: str) -> int:
-    total, position = 0, 0
+    total: float = 0
+    position = 0
     while position < len(text):
-        found = _PART.match(text.lower(), position)
+        found = _PART.match(text, position)
         if not found or found[2] not in _UNITS:
             units = " ".join(unit for unit in _UNITS if unit)
             raise UsageError(f"{text!r} is no time", f"numbers with a unit each ({units}), as in 1s2.5ms")
         number = int(found[1]) if found[1].lstrip("+-").isdigit() else float(found[1])
-        total += int(number * _UNITS[found[2]])
+        part = number * _UNITS[found[2]]
+        total += part if math.isinf(part) else int(part)
         position = found.end()
     if not LEAST <= total <= MOST:
         raise UsageError(f"{text!r} is more than 64 bits of nanoseconds hold")
-    return total
+    return int(total)
 
 
 def resolve(selection: Selection, capture: Capture) -> Window:
@@ -109,11 +135,13 @@ def resolve(selection: Selection, capture: Capture) -> Window:
             MOST if selection.end_ns is None else selection.end_ns,
         )
     name, number = _numbered(selection.nvtx)
-    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "domain_id")
-    names = _with_domains(events, capture)
-    rows = [row for row in np.argsort(events["start_ns"], kind="stable").tolist() if names.get(row) == name]
+    events = capture.columns(
+        "nvtx", "start_ns", "end_ns", "event_type", "global_tid", "domain_id", "text", "text_id"
+    )
+    labels = _with_domains(events, capture)
+    rows = [row for row, label in labels if label == name]
     if number >= len(rows):
-        there = ", ".join(dict.fromkeys(names.values())) or "none"
+        there = ", ".join(dict.fromkeys(label for _, label in labels)) or "none"
         raise NotInCapture(
             f"{capture.source}: {len(rows)} NVTX ranges are named {name!r}: there is no {selection.nvtx!r}",
             f"numbers begin at 0; names: {there if len(there) < 500 else there[:500] + ' …'}",  # noqa: PLR2004
@@ -121,29 +149,56 @@ def resolve(selection: Selection, capture: Capture) -> Window:
     start, end, thread = (int(events[f][rows[number]]) for f in ("start_ns", "end_ns", "global_tid"))
     # As nsys does: a range of a process' first thread selects the process, any other its thread.
     whole = thread >> PID_SHIFT & ID_MASK == thread & ID_MASK
-    return Window(start, MOST if end == NULL else end, 0 if whole else thread, thread >> PID_SHIFT)
+    return Window(start, MOST if end == NULL else end, None if whole else thread, thread >> PID_SHIFT)
 
 
 def _numbered(text: str) -> tuple[str, int]:
     """Take the number off NAME/N; a name may hold slashes."""
     name, slash, number = text.rpartition("/")
-    return (name, int(number)) if slash and number.isdigit() else (text, 0)
+    try:
+        index = int(number) if slash else -1
+    except ValueError:
+        index = -1
+    return (name, index) if index >= 0 else (text, 0)
 
 
-def _with_domains(events: Mapping[str, NDArray[Any]], capture: Capture) -> dict[int, str]:
-    """Return ``name[@domain]`` of every range, by row."""
-    texts = capture.nvtx_texts()
-    process = events["global_tid"] >> PID_SHIFT
-    keys = list(zip(process.tolist(), events["domain_id"].tolist(), strict=True))
-    domains = {
-        keys[row]: texts[row] for row in np.flatnonzero(events["event_type"] == NVTX_DOMAIN)[::-1].tolist()
-    }
-    ranges = np.flatnonzero(np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))).tolist()
-    return {
-        row: f"{texts[row]}@{domains[keys[row]]}" if domains.get(keys[row]) else str(texts[row])
-        for row in ranges
-        if texts[row] is not None
-    }
+def _with_domains(events: Mapping[str, NDArray[Any]], capture: Capture) -> list[tuple[int, str]]:
+    """Return row and ``name[@domain]`` of every range, by start.
+
+    As in nsys, a range stands here once for each time its process has created its domain.
+    """
+    suffixes = _domain_suffixes(events)
+    keys = _domain_keys(events)
+    ranges = np.flatnonzero(np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END)))
+    ordered = ranges[np.argsort(events["start_ns"][ranges], kind="stable")].tolist()
+    texts = {row: _own_text(events, row, capture) for row in ordered}
+    return [
+        (row, f"{text}{suffix}")
+        for row in ordered
+        if (text := texts[row]) is not None
+        for suffix in suffixes.get(keys[row], [""])
+    ]
+
+
+def _own_text(events: Mapping[str, NDArray[Any]], row: int, capture: Capture) -> str | None:
+    text = events["text"][row]
+    return text if isinstance(text, str) else capture.text(int(events["text_id"][row]))
+
+
+def _domain_keys(events: Mapping[str, NDArray[Any]]) -> list[tuple[int, int]]:
+    """Return process and domain id of every event."""
+    process = (events["global_tid"] >> PID_SHIFT).tolist()
+    return list(zip(process, events["domain_id"].tolist(), strict=True))
+
+
+def _domain_suffixes(events: Mapping[str, NDArray[Any]]) -> dict[tuple[int, int], list[str]]:
+    """Return ``@domain`` for every time a domain was created, by its key."""
+    keys = _domain_keys(events)
+    suffixes: dict[tuple[int, int], list[str]] = {}
+    for row in np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != NULL)).tolist():
+        text = events["text"][row]
+        suffixes.setdefault(keys[row], []).append(f"@{text}" if isinstance(text, str) else "")
+    return suffixes
 
 
 def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Window) -> NDArray[Any]:
@@ -161,9 +216,9 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
         kept &= np.isin(thread >> PID_SHIFT & ID_MASK, selection.processes)
     if selection.windowed and ("end_ns" in events or (selection.clip and "start_ns" in events)):
         kept &= _cut(events, window) if selection.clip else _overlapping(events, window)
-        if thread is not None and window.process:
-            kept &= thread >> PID_SHIFT == window.process
-        if "global_tid" in events and window.thread:
+        if thread is not None and window.process is not None and (thread != NULL).any():
+            kept &= thread >> PID_SHIFT == window.process  # trimmed exports may not say whose an event is
+        if "global_tid" in events and window.thread is not None:
             kept &= events["global_tid"] == window.thread
     if selection.clip and "event_type" in events:
         kept |= events["event_type"] == NVTX_DOMAIN  # ranges are named after them, whenever they were created
@@ -173,11 +228,10 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
 def _overlapping(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
     """Apply nsys' rule; a range that never ended is in the window it started in alone."""
     start, end, first, last = events["start_ns"], events["end_ns"], window.start_ns, window.end_ns
-    return (
-        ((start >= first) & (start < last))
-        | ((end >= first) & (end < last))
-        | ((start < first) & (end >= last))
-    )
+    begins = (start >= first) & (start < last) & (start != NULL)
+    ends = (end >= first) & (end < last) & (end != NULL)
+    spans = (start < first) & (end >= last) & (start != NULL) & (end != NULL)
+    return begins | ends | spans  # type: ignore[no-any-return]
 
 
 def _cut(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:

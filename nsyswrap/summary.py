@@ -14,7 +14,6 @@ from nsyswrap.join import launches
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
-    from nsyswrap.units import Rounding
 
 # Report, rows shown.
 SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 6), ("launch_overhead", None), ("cuda_api_sum", 5))
@@ -31,12 +30,12 @@ class Summary:
     tables: list[tuple[Table, int | None]]
 
 
-def summarise(capture: Capture, rounding: Rounding = "2025") -> Summary:
+def summarise(capture: Capture) -> Summary:
     """Make the summary of a capture; tables it cannot answer are left out, and the trust line says why."""
     tables: list[tuple[Table, int | None]] = []
     for name, top in SECTIONS:
         try:
-            tables.append((capture.report(name, rounding=rounding), top))
+            tables.append((capture.report(name), top))
         except NotInCapture:
             continue
     return Summary(_command(capture), _origin(capture), trust(capture), tables)

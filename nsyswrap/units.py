@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Number = int | float
 Rounding = Literal["2025", "legacy"]
@@ -64,6 +67,14 @@ def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
         Unit.BYTES_PER_S: " (MB/s)",
         Unit.PERCENT: " (%)",
     }.get(unit, "")
+
+
+def csv_cells(values: Sequence[object], unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> list[str]:
+    """Write a column as ``csv_cell`` does, but each integer and text once: in traces they repeat."""
+    if float in set(map(type, values)):  # -0.0 equals 0.0, and is written otherwise
+        return [csv_cell(value, unit, rounding, time_unit) for value in values]
+    written = {value: csv_cell(value, unit, rounding, time_unit) for value in set(values)}
+    return [written[value] for value in values]
 
 
 def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -33,26 +34,37 @@ def era_of(nsys: str) -> Rounding:
     return "2025" if int(said.split("version ")[1][:4]) >= 2025 else "legacy"
 
 
-def said_by(
-    nsys: str, export: Path, reports: Sequence[str], unit: TimeUnit = "ns", options: Sequence[str] = ()
+def said_by(  # noqa: PLR0913 - all that nsys can be asked for
+    nsys: str,
+    export: Path,
+    reports: Sequence[str],
+    unit: TimeUnit = "ns",
+    *,
+    time: str = "",
+    nvtx: str = "",
 ) -> dict[str, str]:
     """Return what `nsys stats` and `nsys analyze` write, by report as it was asked for; empty: skipped.
 
-    ``options`` are --filter-time and --filter-nvtx of stats; rules take ``:start=N:end=N:nvtx=...`` instead.
+    ``time`` and ``nvtx`` are what --filter-time and --filter-nvtx take.
     """
     out = export.parent / f"nsys-{unit}-{len(list(export.parent.iterdir()))}"
-    out.mkdir()
-    for command, asked, more in (
-        ("stats", [name for name in reports if name.split(":")[0] not in RULES], options),
-        ("analyze", [name for name in reports if name.split(":")[0] in RULES], ()),
-    ):
+    for report in reports:  # a filter is a part of the file's name, slashes too
+        (out / f"x_{report.partition(':')[0]}_nvtx={nvtx}").parent.mkdir(parents=True, exist_ok=True)
+    filters = [f"--filter-{key}={text}" for key, text in (("time", time), ("nvtx", nvtx)) if text]
+    said = ["-q", "--format=csv", f"--output={out / 'x'}", f"--timeunit={UNITS[unit]}", *filters]
+    for command in ("stats", "analyze"):
+        asked = [name for name in reports if (name.split(":")[0] in RULES) == (command == "analyze")]
+        wanted = [argument for report in asked for argument in ("-r", report)]
         if asked:
-            said = ["-q", "--format=csv", f"--output={out / 'x'}", f"--timeunit={UNITS[unit]}", *more]
-            wanted = [argument for report in asked for argument in ("--report", report)]
             subprocess.run(
                 [nsys, command, *said, *wanted, export], check=True, capture_output=True, timeout=120
             )
-    written = {file.stem.removeprefix("x_"): file.read_text(encoding="utf-8") for file in out.iterdir()}
+    filtered = rf"_start=-?\d+_end=-?\d+|_nvtx={re.escape(nvtx)}" if filters else "$"
+    files = {str(file.relative_to(out)): file for file in out.rglob("*.csv")}
+    written = {
+        re.sub(filtered, "", name.removeprefix("x_").removesuffix(".csv")): file.read_text(encoding="utf-8")
+        for name, file in files.items()
+    }
     return {name: written[name.replace(":", "_")] for name in reports}
 
 

@@ -1,118 +1,163 @@
-"""The parity reports equal what the nsys on this machine says, also of captures nobody recorded."""
+"""The CUDA reports equal what the nsys on this machine says, also of captures nobody recorded."""
 
 from __future__ import annotations
 
 import random
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import API, COPY_KINDS, Row, call, kernel, memcpy, memset, opened, row, write
+from nsys_says import UNITS, era_of, made_by_us, said_by
+from tiny_export import API, Row, call, enums, global_id, kernel, memcpy, memset, nvtx, opened, row, write
 
-from nsyswrap import open_capture, schema
+from nsyswrap import open_capture
 from nsyswrap.errors import NotInCapture
-from nsyswrap.formats import csv
-from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from nsyswrap.capture import KernelNames
     from nsyswrap.units import Rounding, TimeUnit
 
 pytestmark = pytest.mark.nsys
 
-PARITY = [name for name in NAMES if find(name).layer == "parity"]
-NAMED = ("cuda_gpu_kern_sum", "cuda_gpu_sum", "cuda_kern_exec_sum")  # take :base and :mangled
-UNITS: dict[TimeUnit, str] = {"ns": "nsec", "us": "usec", "ms": "msec", "s": "sec"}
+# Those that name kernels: they take :base, :mangled and :nvtx-name. Where an export is older than green
+# contexts, nsys makes no report that it is asked for after cuda_gpu_trace.
+NAMED = (
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_sum",
+    "cuda_api_gpu_sum",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    "cuda_gpu_trace",
+)
+OTHERS = ("cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_api_trace")
+QUALIFIERS = ("", ":base", ":mangled", ":nvtx-name", ":nvtx-name:base", ":nvtx-name:mangled")
 KERNEL_NAMES: list[str | int] = [
-    "a",
-    "B",
-    "add(int, float *)",
-    "Z<(int)4>",
-    "é(x)",
-    "b, c",
-    "Ab",
-    "void f(T)",
-    7,
-    8,
+    *("a", "B", "add(int, float *)", "Z<(int)4>", "é(x)", "b, c", "Ab", "void f(T)", "cudaFree"),
+    *(7, 8),  # StringIds has no 7 and no 8
+    "[CUDA memset]",
 ]
 CALL_NAMES: list[str | int] = [
-    "cudaLaunchKernel_v7000",
-    "cudaLaunchKernel",
-    "cudaGraphLaunch_v10000",
-    "cuMemAlloc_v2",
-    9,
-    6,
+    *("cudaLaunchKernel_v7000", "cudaLaunchKernel", "cudaGraphLaunch_v10000", "cuMemAlloc_v2", "a"),
+    *("cudaFree_v3020", 9, 6),
 ]
+RANGES = ["step", "", "a/b", "é, x", None]
+PROCESSES = (5, 100, 101)
 
 
 @pytest.fixture(scope="module")
 def rounding(nsys: str) -> Rounding:
-    """The era of this nsys."""
-    said = subprocess.run([nsys, "--version"], capture_output=True, text=True, check=True).stdout
-    return "2025" if int(said.split("version ")[1][:4]) >= 2025 else "legacy"
+    return era_of(nsys)
 
 
-def said_by(nsys: str, export: Path, reports: list[str], unit: TimeUnit = "ns") -> dict[str, str]:
-    """Return what `nsys stats` writes; a report it skips is an empty file."""
-    out = export.parent / f"nsys-{unit}"
-    out.mkdir()
-    asked = [argument for report in reports for argument in ("--report", report)]
-    options = ["-q", "--format=csv", f"--output={out / 'x'}", f"--timeunit={UNITS[unit]}"]
-    subprocess.run(
-        [nsys, "stats", *options, *asked, str(export)], check=True, capture_output=True, timeout=120
-    )
-    written = {file.stem.removeprefix("x_"): file.read_text(encoding="utf-8") for file in out.iterdir()}
-    return {name: next(text for stem, text in written.items() if stem.startswith(name)) for name in PARITY}
+class Dice(random.Random):
+    """What random events are made of: few numbers, so that many are equal."""
+
+    def times(self) -> tuple[int, int]:
+        start = self.randrange(1000)
+        return start, start + self.choice((0, self.randrange(6), self.randrange(40_000), 10**9, 3 * 10**9))
+
+    def some(self, most: int) -> range:
+        """No event at all in a fifth of the tables."""
+        return range(self.choice((0, *(self.randrange(1, most) for _ in range(4)))))
+
+    def place(self) -> dict[str, object]:
+        """Where an operation ran, and what it belongs to."""
+        correlation, process = self.choice([None, *range(8)]), self.choice(PROCESSES)
+        ids = {"correlationId": correlation, "globalPid": self.choice([None, *[global_id(process)] * 9])}
+        return {
+            **ids,
+            "deviceId": self.randrange(3),
+            "contextId": self.randrange(3),
+            "streamId": self.choice([0, 7, 13]),
+            "greenContextId": self.choice([None, 0, 2]),
+        }
 
 
-def made_by_us(export: Path, name: str, names: KernelNames, rounding: Rounding, unit: TimeUnit) -> str:
-    try:
-        table = open_capture(export, names=names).report(name, rounding=rounding)
-    except NotInCapture:
-        return ""
-    [content] = csv.render([table], time_unit=unit).values()
-    return content if len(table) else ""
+def kernels(dice: Dice) -> list[Row]:
+    def one() -> Row:
+        sizes = {f"{what}{axis}": dice.choice([1, 2, 99_999]) for what in ("grid", "block") for axis in "XYZ"}
+        used = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
+        names = {"shortName": dice.choice(KERNEL_NAMES), "mangledName": dice.choice([None, *KERNEL_NAMES])}
+        more = {**sizes, **{column: dice.choice([0, 16, 49_152]) for column in used}, **names}
+        return kernel(dice.choice(KERNEL_NAMES), *dice.times(), **more, **dice.place())
+
+    made = [one() for _ in dice.some(30)]
+    for first in made[:1]:  # an export in which no kernel has its process is taken for a trimmed one
+        first.cells["globalPid"] = global_id(5)
+    return made
 
 
-def anything(dice: random.Random) -> list[Row]:
+def memory_operations(dice: Dice) -> list[Row]:
+    kinds = [None, *range(9)]
+    copies = [
+        memcpy(dice.randrange(15), *dice.times(), dice.randrange(10**9), srcKind=dice.choice(kinds))
+        for _ in dice.some(30)
+    ]
+    sets = [memset(*dice.times(), dice.randrange(10**5), memKind=dice.choice(kinds)) for _ in dice.some(6)]
+    return [Row(one.table, {**one.cells, "dstKind": 2, "value": 0, **dice.place()}) for one in copies + sets]
+
+
+def calls(dice: Dice) -> list[Row]:
+    def one() -> Row:
+        correlation, process = dice.choice([None, *range(8)]), dice.choice(PROCESSES)
+        threads = [None, *[global_id(process, dice.choice([5, 100]))] * 9]
+        more = {"globalTid": dice.choice(threads), "returnValue": dice.choice([0, 0, 600])}
+        return call(dice.choice(CALL_NAMES), *dice.times(), correlation, **more)
+
+    return [one() for _ in dice.some(30)]
+
+
+def ranges(dice: Dice) -> list[Row]:
+    """Ranges of which no two start together: nsys' choice between those depends on its index."""
+    starts = dice.sample(range(900), 30)
+    return [
+        nvtx(
+            dice.choice(RANGES),
+            start,
+            dice.choice([None, start + dice.randrange(1, 2 * 10**9)]),
+            globalTid=global_id(dice.choice(PROCESSES), dice.choice([5, 100])),
+            eventType=dice.choice([59, 60]),
+            endGlobalTid=None,
+        )
+        for start in starts
+    ]
+
+
+def surroundings(dice: Dice) -> list[Row]:
+    """GPUs and threads, of which some are missing, and what numbers mean, of which most is said."""
+    threads = [global_id(process, thread) for process in PROCESSES for thread in (5, 100)]
+    said = [one for one in enums() if one.cells["id"] != 9]
+    return [
+        row("TARGET_INFO_GPU", id=0, name="NVIDIA H200, 1"),
+        row("TARGET_INFO_GPU", id=2, name="B"),
+        *(
+            row("ThreadNames", nameId=dice.choice(["python", "é", 7]), priority=20, globalTid=thread)
+            for thread in dice.sample(threads, 4)
+        ),
+        row("ThreadNames", nameId="nobody", priority=None, globalTid=None),
+        *said,
+    ]
+
+
+def anything(dice: Dice) -> list[Row]:
     """Rows in which ids repeat, names are missing, and times are equal or none."""
-
-    def span() -> tuple[int, int]:
-        start = dice.randrange(1000)
-        return start, start + dice.choice((0, dice.randrange(6), dice.randrange(40_000)))
-
-    def ids() -> tuple[int | None, int]:
-        return dice.choice([None, *range(8)]), dice.choice([5, 100, 101])
-
-    rows = []
-    for _ in range(dice.randrange(1, 30)):
-        correlation, pid = ids()
-        short, mangled = dice.choice(KERNEL_NAMES), dice.choice([None, *KERNEL_NAMES])
-        plain = kernel(dice.choice(KERNEL_NAMES), *span(), correlation, pid=pid, deviceId=dice.randrange(2))
-        rows.append(Row(plain.table, {**plain.cells, "shortName": short, "mangledName": mangled}))
-    for _ in range(dice.randrange(30)):
-        correlation, pid = ids()
-        rows.append(call(dice.choice(CALL_NAMES), *span(), correlation, pid=pid, tid=dice.choice([5, 100])))
-    rows += [memcpy(dice.randrange(15), *span(), dice.randrange(10**9)) for _ in range(dice.randrange(30))]
-    rows += [memset(*span(), dice.randrange(10**5)) for _ in range(dice.randrange(6))]
-    labels = [row(COPY_KINDS, id=i, name="", label=label) for i, label in schema.COPY_KINDS.items() if i != 9]
-    return [*rows, *labels]
+    parts: list[Callable[[Dice], list[Row]]] = [kernels, memory_operations, calls, ranges, surroundings]
+    return [one for part in parts for one in part(dice)]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(36))
 def test_any_capture_in_any_unit_with_any_names(
     seed: int, tmp_path: Path, nsys: str, rounding: Rounding
 ) -> None:
-    dice = random.Random(seed)  # noqa: S311 - no secret
+    dice = Dice(seed)
     export = write(tmp_path / "x.sqlite", *anything(dice))
-    names: KernelNames = dice.choice(("full", "base", "mangled"))
-    unit: TimeUnit = dice.choice(("ns", "us", "ms", "s"))
-    suffix = "" if names == "full" else f":{names}"
-    asked = [name + (suffix if name in NAMED else "") for name in PARITY]
+    unit: TimeUnit = dice.choice(list(UNITS))
+    qualifier = QUALIFIERS[seed % len(QUALIFIERS)]
+    asked = [*OTHERS, *(name + qualifier for name in NAMED)]
     for name, text in said_by(nsys, export, asked, unit).items():
-        assert made_by_us(export, name, names, rounding, unit) == text
+        assert made_by_us(open_capture(export), name, rounding, unit) == text, name
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -123,15 +168,16 @@ def test_time_units_to_the_last_digit(unit: TimeUnit, tmp_path: Path, nsys: str,
     for number in range(300):
         duration = dice.randrange(10**5) * 2 * half + half
         kernels += [kernel(f"k{number:03}", 0, duration), kernel(f"k{number:03}", 0, duration + 1)]
-    export = write(tmp_path / "x.sqlite", *kernels)
-    text = said_by(nsys, export, PARITY, unit)["cuda_gpu_kern_sum"]
-    assert made_by_us(export, "cuda_gpu_kern_sum", "full", rounding, unit) == text
+    capture = opened(tmp_path, *kernels)
+    text = said_by(nsys, capture.path, ["cuda_gpu_kern_sum"], unit)["cuda_gpu_kern_sum"]
+    assert made_by_us(capture, "cuda_gpu_kern_sum", rounding, unit) == text
     label = {"ns": "(ns)", "us": "(us)", "ms": "(ms)", "s": "(sec)"}[unit]
     assert text.startswith(f"Time (%),Total Time {label},Instances,")
 
 
-def test_the_launch_of_no_kernel(tmp_path: Path, nsys: str) -> None:
+@pytest.mark.parametrize("report", ["cuda_kern_exec_sum", "cuda_kern_exec_trace"])
+def test_the_launch_of_no_kernel(report: str, tmp_path: Path, nsys: str) -> None:
     capture = opened(tmp_path, kernel("k", 5, 9, 1), empty=[API])
-    assert said_by(nsys, capture.path, PARITY)["cuda_kern_exec_sum"] == ""
+    assert said_by(nsys, capture.path, [report])[report] == ""
     with pytest.raises(NotInCapture):
-        capture.report("cuda_kern_exec_sum")
+        capture.report(report)

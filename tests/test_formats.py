@@ -1,21 +1,25 @@
-"""CSV, JSON and text of reports: the text never wider than asked, whatever the names are."""
+"""Reports as text: never wider than asked, whatever the names are; and how the command prints them."""
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
-from tiny_export import call, kernel, memcpy, nvtx, opened, write
+from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
-from nsyswrap.formats import csv, text
-from nsyswrap.formats import json as json_format
-from nsyswrap.reports import NAMES
+from nsyswrap.formats import screen, text
+from nsyswrap.formats.text import table_lines
+from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.reports import NAMES, parse
+from nsyswrap.summary import summarise
+from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +49,8 @@ def ugly(folder: Path) -> Capture:
     for i, name in enumerate(UGLY):
         end = 10**9 + 10**i
         rows += [kernel(name, 100, end, i), call(f"{name}Synchronize", 0, 50 + i, i), nvtx(name, 0, 60 + i)]
-    return opened(folder, *rows, *(memcpy(kind, 0, 10 ** (kind + 4), 10**kind) for kind in range(1, 11)))
+    copies = [memcpy(kind, 0, 10 ** (kind + 4), 10**kind) for kind in range(1, 11)]
+    return opened(folder, *everything(), *rows, *copies)
 
 
 def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = False) -> list[str]:
@@ -55,14 +60,14 @@ def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = Fa
 
 @pytest.mark.parametrize("report", NAMES)
 def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp_path: Path) -> None:
-    capture = ugly(tmp_path)
-    rows = len(capture.report(report))
+    table = ugly(tmp_path).report(report)
     for width in range(40, 201):
-        lines = text_of(capture, report, width)
+        [content] = text.render([table], width=width).values()
+        lines = content.splitlines()
         assert max(map(cell_len, lines)) <= width, width
         body = lines[2:]
         notes = next((i for i, line in enumerate(body) if line.startswith("… ")), len(body))
-        assert notes == rows, width
+        assert notes == len(table), width
 
 
 def test_every_name_is_told_apart_at_100_columns(tmp_path: Path) -> None:
@@ -107,42 +112,56 @@ def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert content.splitlines()[-1] == "… 1,498 more rows (-r cuda_gpu_kern_sum)"
 
 
-def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:
-    capture = opened(tmp_path, memcpy(1, 0, 3, 10), memcpy(1, 0, 4, 10), memcpy(2, 0, 0, 5))
-    [content] = csv.render([capture.report("memcpy_bandwidth")]).values()
-    assert content.splitlines() == [
-        "operation,count,total_bytes,total_ns,med_bytes,med_ns,bandwidth_bytes_per_s",
-        "[CUDA memcpy Host-to-Device],2,20,7,10.0,3.5,2857142857.142857",
-        "[CUDA memcpy Device-to-Host],1,5,0,5.0,0.0,",
+def test_what_is_selected_stands_under_the_table(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5), memcpy(1, 0, 5, 8)).select(time="0/3", device=0)
+    table = replace(capture.report("cuda_gpu_mem_time_sum"), notes=("what the command line says on stderr",))
+    [content] = text.render([table], width=80).values()
+    assert content.splitlines()[-1:] == [
+        "selected: time 0s/0.000000003s; device 0; whole rows (--clip no)",
     ]
 
 
-def test_json(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path, kernel("é\x1b", 100, 103, 1), kernel("é\x1b", 100, 101, 1), call("l", 90, 200, 1)
-    )
-    [(file, content)] = json_format.render([capture.report("cuda_kern_exec_sum")]).items()
-    document = json.loads(content)
-    assert file == "cuda_kern_exec_sum.json"
-    assert list(document) == ["report", "title", "columns", "rows"]
-    assert document["columns"][0] == {"name": "process_id", "unit": "id", "help": "process that launched"}
-    [row] = document["rows"]
-    assert list(row) == [column["name"] for column in document["columns"]]
-    assert row["queue_avg_ns"] is row["queue_min_ns"] is None
-    assert row["queue_count"] == 0
-    assert row["kernel_std_ns"] == 2**0.5  # not 1.4
-    assert row["kernel_name"] == "é\x1b"
-    assert "\x1b" not in content
+def test_what_is_selected_stands_above_the_tables_of_the_screen(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 10, 50, 1), call("f", 0, 9, 1)).select(time="5/20", process=100)
+    lines = screen.render(summarise(capture)).splitlines()
+    assert lines[1] == "selected: time 0.000000005s/0.00000002s; process 100"
+    assert [line for line in lines[2:] if line.startswith("selected")] == [
+        "selected: whole rows (--clip no)",  # cuda_gpu_sum
+        "selected: rows cut at its ends (--clip yes)",  # launch_overhead
+        "selected: whole rows (--clip no)",  # cuda_api_sum
+    ]
 
 
-def test_json_has_no_number_that_json_does_not_know(tmp_path: Path) -> None:
-    capture = opened(tmp_path, kernel("k", 0, 0, 1), memcpy(1, 0, 0, 5), call("l", 5, 5, 1), nvtx("r", 5, 5))
+def test_a_screen_of_everything_speaks_of_no_window(tmp_path: Path) -> None:
+    assert "selected" not in screen.render(summarise(opened(tmp_path, kernel("k", 10, 50, 1))))
 
-    def refuse(constant: str) -> None:
-        pytest.fail(f"{constant} in JSON")
 
-    for content in json_format.render([capture.report(name) for name in NAMES]).values():
-        json.loads(content, parse_constant=refuse)
+def test_files_and_titles_say_how_a_report_was_asked_for(tmp_path: Path) -> None:
+    table = parse("cuda_gpu_kern_sum:base").make(opened(tmp_path, kernel("k", 0, 5), kernel("l", 0, 5)))
+    [(file, content)] = text.render([table], top=1).items()
+    assert file == "cuda_gpu_kern_sum_base.txt"
+    assert content.splitlines()[0].endswith("  cuda_gpu_kern_sum_base")
+    assert content.splitlines()[-1] == "… 1 more row (-r cuda_gpu_kern_sum:base)"
+
+
+def test_a_missing_text_is_a_gap_where_it_names_nothing(tmp_path: Path) -> None:
+    lines = text_of(opened(tmp_path, kernel(7, 0, 5)), "cuda_gpu_trace", 400)
+    assert lines[2].count("(no name)") == 1
+    assert lines[2].endswith("(no name)")
+
+
+def test_a_long_trace_is_written_in_time_that_grows_with_it() -> None:
+    columns = (Column("start_ns", "Start", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
+    report = Report("trace", "Trace", "parity", (), columns, no_capture)
+
+    def seconds(rows: int) -> float:
+        table = table_of(report, [(i, f"{'same' * 50}{i}") for i in range(rows)])
+        begun = time.process_time()
+        assert len(table_lines(table, 100)) == rows + 2
+        return time.process_time() - begun
+
+    short = min(seconds(1000) for _ in range(3))
+    assert seconds(20_000) < 100 * short  # 20 times the rows: 400 times the comparisons
 
 
 def test_several_reports_in_one_go(tmp_path: Path, cli: Cli) -> None:
@@ -155,10 +174,12 @@ def test_several_reports_in_one_go(tmp_path: Path, cli: Cli) -> None:
 def test_csv_files_into_a_folder(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k, l", 0, 5))
     done = cli("report", path, "--csv", tmp_path / "new" / "csv")
-    files = sorted(file.name for file in (tmp_path / "new" / "csv").iterdir())
+    folder = tmp_path / "new" / "csv"
+    files = {file.name for file in folder.iterdir()}
     assert (done.returncode, done.stdout) == (0, "")
-    assert files == ["cuda_gpu_kern_sum.csv", "cuda_gpu_sum.csv"]
-    assert (tmp_path / "new" / "csv" / files[0]).read_bytes().endswith(b'5.0,5,5,0.0,"k, l"\n')
+    assert files >= {"cuda_gpu_kern_sum.csv", "cuda_gpu_sum.csv"}
+    assert not {name for name in files if "api_sum" in name or "nvtx" in name}  # of which there is nothing
+    assert (folder / "cuda_gpu_kern_sum.csv").read_bytes().endswith(b'5.0,5,5,0.0,"k, l"\n')
 
 
 def test_a_pipe_that_has_seen_enough(tmp_path: Path, environment: dict[str, str]) -> None:

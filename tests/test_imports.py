@@ -31,9 +31,10 @@ ANALYSE = (
     {"capture"},
     {"redact"},
     {"report"},
-    {"stats", "join", "operations"},
+    {"stats", "join", "operations", "nesting", "nvtx", "projection"},
+    {"intervals", "device_work", "rules"},
     {"reports", "silence"},
-    {"summary", "variants", "cross_check", "formats"},
+    {"summary", "variants", "cross_check", "formats", "together"},
 )
 TOP = {"api", "cli", "__main__"}  # where both sides meet
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}

@@ -7,47 +7,26 @@ import inspect
 import json
 import pkgutil
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
-from tiny_export import (
-    API,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
-    NVTX,
-    call,
-    kernel,
-    memcpy,
-    memset,
-    nvtx,
-    opened,
-    row,
-)
+from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import formats, reports, schema
 from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.formats import csv, text
 from nsyswrap.formats import json as json_format
-from nsyswrap.report import Table
-from nsyswrap.units import Unit
+from nsyswrap.report import Option, Table
+from nsyswrap.units import Rounding, Unit
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-EVERYTHING = (
-    kernel("k", 20, 30, 1),
-    kernel("k", 60, 80, 2),
-    call("cudaLaunchKernel", 0, 10, 1),
-    call("cudaLaunchKernel", 40, 50, 2),
-    memcpy(1, 0, 10, 1000),
-    memset(0, 5, 10),
-    nvtx("step", 0, 100),
-)
-TABLES = (KERNEL, API, MEMCPY, MEMSET, NVTX)
+    from nsyswrap.capture import Capture
+
+EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
-TABLE_FORMATS = {"csv": csv, "json": json_format, "text": text}
 OTHER_MODULES = {"names", "screen"}
 SUFFIXES = {
     Unit.NS: "_ns",
@@ -55,23 +34,39 @@ SUFFIXES = {
     Unit.BYTES_PER_S: "_bytes_per_s",
     Unit.PERCENT: "_percent",
     Unit.ID: "_id",
+    Unit.ADDRESS: "_address",
 }
-
-every_report = pytest.mark.parametrize("name", reports.NAMES)
-every_format = pytest.mark.parametrize("form", TABLE_FORMATS.values(), ids=TABLE_FORMATS)
+NOTHING = "nothing in what is selected"
+TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 
 
 def modules_of(package: ModuleType) -> set[str]:
     return {module.name for module in pkgutil.iter_modules(package.__path__)}
 
 
+TABLE_FORMATS = {
+    name: importlib.import_module(f"nsyswrap.formats.{name}")
+    for name in sorted(modules_of(formats) - OTHER_MODULES)
+}
+every_report = pytest.mark.parametrize("name", reports.NAMES)
+every_format = pytest.mark.parametrize("form", TABLE_FORMATS.values(), ids=TABLE_FORMATS)
+every_rounding = pytest.mark.parametrize("rounding", get_args(Rounding))
+every_option = pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, option) for name in reports.NAMES for option in reports.find(name).options],
+    ids=lambda value: getattr(value, "name", value),
+)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    """A capture of which every report has something to say."""
+    return opened(tmp_path, *EVERYTHING)
+
+
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
     assert modules_of(reports) == set(reports.NAMES)
     assert len(set(reports.NAMES)) == len(reports.NAMES)
-
-
-def test_every_format_is_tested_here() -> None:
-    assert modules_of(formats) == set(TABLE_FORMATS) | OTHER_MODULES
 
 
 @every_report
@@ -97,9 +92,10 @@ def test_columns_have_unique_names_that_carry_their_unit_and_say_what_they_are(n
         assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", column.name)
         assert column.header
         assert column.help.strip()
-        assert column.name.endswith(SUFFIXES.get(column.unit, ""))
+        name_ends = f"_{column.name}".endswith
+        assert name_ends(SUFFIXES.get(column.unit, ""))
         for unit, suffix in SUFFIXES.items():
-            assert column.unit is unit or not column.name.endswith(suffix), column.name
+            assert column.unit is unit or not name_ends(suffix), column.name
 
 
 @every_report
@@ -109,22 +105,31 @@ def test_the_order_is_over_columns_of_the_report(name: str) -> None:
 
 
 @every_report
-def test_the_values_are_those_of_the_columns(name: str, tmp_path: Path) -> None:
-    table = opened(tmp_path, *EVERYTHING).report(name)
+def test_it_is_computed_from_a_capture_and_its_own_options(name: str) -> None:
+    report = reports.find(name)
+    expected = ["capture", *(option.name for option in report.options)]
+    assert list(inspect.signature(report.compute).parameters) == expected
+
+
+@every_report
+def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> None:
+    table = capture.report(name)
     assert {column.name for column in table.report.columns} <= set(table.data)
     assert len({len(values) for values in table.data.values()}) == 1
     assert len(table.rows()) == len(table) > 0
-    for values in table.rows():
-        for value, column in zip(values, table.report.columns, strict=True):
-            expected = str if column.unit is Unit.TEXT else (int, float)
-            assert isinstance(value, expected), column.name  # plain Python, nothing of numpy
+    for column, values in zip(table.columns, zip(*table.rows(), strict=True), strict=True):
+        types = {type(value) for value in values} - {type(None)}
+        expected = {str} if column.unit is Unit.TEXT else {int, float}
+        assert types, f"{column.name} is empty in every row"
+        assert types <= expected, column.name  # plain Python, nothing of numpy
 
 
 @every_report
 def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> None:
+    tables = {event.table for event in EVERYTHING}
     for number, group in enumerate(reports.find(name).needs):
-        tables = {schema.EVENTS[kind].table for kind in group}
-        without = [event for event in EVERYTHING if event.table not in tables]
+        lacking = {table for kind in group for table in schema.EVENTS[kind].tables(tables)}
+        without = [event for event in EVERYTHING if event.table not in lacking]
         (tmp_path / str(number)).mkdir()
         capture = opened(tmp_path / str(number), *without, ELSEWHERE)
         with pytest.raises(NotInCapture, match=f"^{name}: .*tiny.sqlite holds no ") as caught:
@@ -135,22 +140,39 @@ def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> No
 
 @every_report
 def test_an_empty_table_is_as_good_as_a_missing_one(name: str, tmp_path: Path) -> None:
+    tables = {event.table for event in EVERYTHING}
+    kinds = [kind for group in reports.find(name).needs for kind in group]
+    empty = {table for kind in kinds for table in schema.EVENTS[kind].tables(tables)}
+    capture = opened(tmp_path, ELSEWHERE, empty=empty)
+    if reports.find(name).empty_answers:  # as nsys takes it
+        assert len(capture.report(name)) == (name in TOTALS)
+        return
     with pytest.raises(NotInCapture, match="holds no ") as caught:
-        opened(tmp_path, empty=TABLES).report(name)
+        capture.report(name)
     assert "--trace=" in caught.value.hint
 
 
 @every_report
 @every_format
-def test_it_renders(name: str, form: ModuleType, tmp_path: Path) -> None:
-    [(file, content)] = form.render([opened(tmp_path, *EVERYTHING).report(name)]).items()
+@every_rounding
+def test_it_renders(name: str, form: ModuleType, rounding: Rounding, capture: Capture) -> None:
+    [(file, content)] = form.render([capture.report(name, rounding=rounding)]).items()
     assert file.startswith(f"{name}.")
     assert len(content.splitlines()) > 1
 
 
 @every_report
-def test_no_rows_are_no_error(name: str, tmp_path: Path) -> None:
-    table = opened(tmp_path, *EVERYTHING).report(name)
+@every_rounding
+def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding, capture: Capture) -> None:
+    table = capture.report(name, rounding=rounding)
+    assert list(table.columns) == [c for c in table.report.columns if c.era in (None, rounding)]
+    header = csv.render([table])[f"{name}.csv"].partition("\n")[0]
+    assert header.count(",") == len(table.columns) - 1
+
+
+@every_report
+def test_no_rows_are_no_error(name: str, capture: Capture) -> None:
+    table = capture.report(name)
     nothing = Table(table.report, {column: values[:0] for column, values in table.data.items()})
     assert len(nothing) == 0
     assert csv.render([nothing])[f"{name}.csv"].count("\n") == 1
@@ -171,14 +193,82 @@ def test_copies_of_an_unknown_kind_make_no_rows(name: str, tmp_path: Path) -> No
 
 
 @every_report
-def test_a_report_takes_a_capture_and_nothing_else(name: str) -> None:
-    assert len(inspect.signature(reports.find(name).compute).parameters) == 1
+def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: Capture) -> None:
+    table = capture.report(name)
+    frame = table.frame
+    assert list(frame.columns) == [column.name for column in table.columns]
+    for position, column in enumerate(table.columns):
+        values = frame[column.name].astype(object).where(frame[column.name].notna(), None)
+        assert values.tolist() == [row[position] for row in table.rows()]
 
 
 @every_report
-def test_the_frame_is_unrounded_and_named_for_machines(name: str, tmp_path: Path) -> None:
-    table = opened(tmp_path, *EVERYTHING).report(name)
-    frame = table.frame
-    assert list(frame.columns) == [column.name for column in table.report.columns]
-    for position, column in enumerate(table.report.columns):
-        assert frame[column.name].tolist() == [values[position] for values in table.rows()]
+@pytest.mark.parametrize("clip", [False, True])
+def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: Capture) -> None:  # noqa: FBT001
+    part = capture.select(time="-1h/1h", device=0, process=100, clip=clip)
+    assert part.report(name).rows() == capture.report(name).rows()
+
+
+@every_report
+def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capture: Capture) -> None:
+    # Clipped: without, events that have no end are in every window, as in nsys.
+    for part in (capture.select(time="1h/2h", clip=True), capture.select(process=5)):
+        table = part.report(name)
+        assert len(table) == (name in TOTALS)
+        assert (NOTHING in table.notes) == (name not in TOTALS)
+
+
+@every_report
+def test_the_columns_do_not_depend_on_the_selection(name: str, capture: Capture) -> None:
+    table = capture.report(name)
+    for part in (
+        capture.select(time="0/40"),
+        capture.select(time="1h/", clip=True),
+        capture.select(device=3),
+    ):
+        selected = part.report(name)
+        assert selected.columns == table.columns
+        assert {column.name for column in table.columns} <= set(selected.data)
+        assert list(selected.frame.columns) == list(table.frame.columns)
+
+
+@every_option
+def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capture: Capture) -> None:
+    report = reports.find(name)
+    for limit, step in ((option.least, -1), (option.most, 1)):
+        if limit is not None:
+            assert report.make(capture, **{option.name: limit}).report is report
+            with pytest.raises(UsageError, match=f"^{name}: {option.name}={limit + step} is out of range"):
+                report.make(capture, **{option.name: limit + step})
+
+
+@every_option
+def test_an_option_is_a_whole_number(name: str, option: Option, capture: Capture) -> None:
+    asked = f"{name}:{option.name}={option.default}"
+    table = reports.parse(asked).make(capture)
+    assert (table.rows(), table.label) == (capture.report(name).rows(), asked.replace(":", "_"))
+    with pytest.raises(UsageError, match=r"'1\.5' is no whole number"):
+        reports.parse(f"{name}:{option.name}=1.5")
+
+
+@every_report
+def test_an_option_it_does_not_know_is_a_wrong_usage(name: str, capture: Capture, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{name} has no option 'colour'"):
+        capture.report(name, colour=1)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=f"{name} has no option 'colour'"):  # also where there are no events
+        opened(tmp_path / "empty", ELSEWHERE).report(name, colour=1)
+    for asked in (f"{name}:colour=1", f"{name}:colour", f"{name}:"):
+        with pytest.raises(UsageError, match=f"{name} takes no "):
+            reports.parse(asked)
+
+
+@every_report
+@pytest.mark.parametrize("qualifier", ["base", "mangled", "nvtx-name"])
+def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, capture: Capture) -> None:
+    asked = f"{name}:{qualifier}"
+    if qualifier in reports.find(name).qualifiers:
+        assert reports.parse(asked).make(capture).label == f"{name}_{qualifier}"
+    else:
+        with pytest.raises(UsageError, match=f"takes no '{qualifier}'"):
+            reports.parse(asked)

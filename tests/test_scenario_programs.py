@@ -21,6 +21,7 @@ DEFAULTS = {
     "storm": "empty busy --launches 20000 --warmup 1 --repeat 3",
     "overlap": "one_stream four_streams --n 16777216 --chunks 8 --warmup 2 --iterations 10",
     "p2p": "direct staged host --most 65536 --warmup 2 --iterations 10",
+    "rules": "wasteful careful --kib 4096 --warmup 1 --iterations 2",
 }
 each = pytest.mark.parametrize("name", DEFAULTS)
 

@@ -40,6 +40,7 @@ def test_the_scenarios_there_are() -> None:
         "events": ("sync", "nosync", "event", "profiler"),
         "gelu": ("torch", "manual", "cuda", "triton", "compile"),
         "graphs": ("eager", "graph", "nodes"),
+        "hybrid": ("threads", "gpu"),
         "nvtx": ("host", "kernels"),
         "overlap": ("one_stream", "four_streams"),
         "p2p": ("direct", "staged", "host"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap import schema
 from nsyswrap.capture import Capture, KernelNames
 
 if TYPE_CHECKING:
@@ -23,16 +24,31 @@ API = "CUPTI_ACTIVITY_KIND_RUNTIME"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX = "NVTX_EVENTS"
 DIAGNOSTIC = "DIAGNOSTIC_EVENT"
+UM_CPU_FAULT = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+UM_GPU_FAULT = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+OSRT = "OSRT_API"
+OPENMP = "OPENMP_EVENT_KIND_PARALLEL"
+OPENACC = "CUPTI_ACTIVITY_KIND_OPENACC_DATA"
+MPI_P2P = "MPI_P2P_EVENTS"
+MPI_START_WAIT = "MPI_START_WAIT_EVENTS"
+MPI_OTHER = "MPI_OTHER_EVENTS"
+MPI_COLLECTIVE = "MPI_COLLECTIVES_EVENTS"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
+MEM_KINDS = "ENUM_CUDA_MEM_KIND"
 
 PID = 100  # of every row that names no other
 _FIRST_ID = 1000  # of the texts that rows give themselves
 
 _NAMES = ("demangledName", "shortName", "mangledName", "nameId")
-_STRING_COLUMNS = (*_NAMES, "textId", "contentId", "filenameId", "module")
+_STRING_COLUMNS = (
+    *(*_NAMES, "textId", "contentId", "filenameId", "module"),
+    *("CpuInstruction", "sourceFile", "srcFile", "funcName", "varName"),
+)
 _TEXT_COLUMNS = ("value", "text", "name", "label", "utcTime", "filename")
 _EVENT = ("start", "end")
-_ON_GPU = (*_EVENT, "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+_ON_GPU = (*_EVENT, "deviceId", "contextId", "streamId", "correlationId", "globalPid", "greenContextId")
+_CALL = (*_EVENT, "globalTid", "nameId")
+_MPI_CALL = (*_EVENT, "globalTid", "textId")
 # What an empty table holds: the columns every nsys writes.
 _COLUMNS = {
     KERNEL: (*_ON_GPU, "demangledName", "shortName", "mangledName"),
@@ -41,6 +57,15 @@ _COLUMNS = {
     API: (*_EVENT, "eventClass", "globalTid", "correlationId", "nameId", "returnValue"),
     NVTX: (*_EVENT, "eventType", "text", "globalTid", "textId", "domainId"),
     DIAGNOSTIC: ("timestamp", "severity", "text", "globalPid"),
+    UM_CPU_FAULT: ("start", "globalPid", "address", "CpuInstruction"),
+    UM_GPU_FAULT: (*_EVENT, "globalPid", "deviceId", "address", "numberOfPageFaults"),
+    OSRT: (*_CALL, "eventClass"),
+    OPENMP: _CALL,
+    OPENACC: _CALL,
+    MPI_P2P: (*_MPI_CALL, "size", "tag", "remoteRank"),
+    MPI_START_WAIT: _MPI_CALL,
+    MPI_OTHER: _MPI_CALL,
+    MPI_COLLECTIVE: (*_MPI_CALL, "size", "recvSize", "rootRank"),
 }
 
 
@@ -97,20 +122,101 @@ def graph(start: int, end: int, correlation: int, **more: object) -> Row:
 
 
 def memcpy(kind: int, start: int, end: int, size: int, **more: object) -> Row:
-    return Row(MEMCPY, {**_gpu_operation(start, end, 0, PID), "bytes": size, "copyKind": kind, **more})
+    cells = {**_gpu_operation(start, end, 0, PID), "bytes": size, "copyKind": kind}
+    return Row(MEMCPY, {**cells, "srcDeviceId": None, "dstDeviceId": None, **more})
 
 
 def memset(start: int, end: int, size: int, **more: object) -> Row:
-    return Row(MEMSET, {**_gpu_operation(start, end, 0, PID), "bytes": size, "memKind": 2, **more})
+    cells = {**_gpu_operation(start, end, 0, PID), "bytes": size, "memKind": 2, "value": 0}
+    return Row(MEMSET, {**cells, **more})
 
 
 def nvtx(text: str | None, start: int, end: int | None, tid: int = PID, **more: object) -> Row:
-    cells = {"text": text, "textId": None, "eventType": 59, "globalTid": global_id(PID, tid), "domainId": 0}
-    return Row(NVTX, {"start": start, "end": end, **cells, **more})
+    cells = {"text": text, "textId": None, "eventType": 59, "domainId": 0, "endGlobalTid": None}
+    return Row(NVTX, {"start": start, "end": end, "globalTid": global_id(PID, tid), **cells, **more})
 
 
 def diagnostic(text: str, severity: int = 2) -> Row:
     return Row(DIAGNOSTIC, {"timestamp": 0, "severity": severity, "text": text, "globalPid": global_id(PID)})
+
+
+def domain(name: str | None, number: int, *, pid: int = PID, tid: int = 0, **more: object) -> Row:
+    """The creation of an NVTX domain: its ranges carry the number."""
+    cells = {"start": 0, "end": None, "eventType": 75, "text": name, "textId": None, "domainId": number}
+    return Row(NVTX, {**cells, "globalTid": global_id(pid, tid or pid), **more})
+
+
+def on_cpu(table: str, name: str | int, start: int, end: int, tid: int = PID, **more: object) -> Row:
+    """A call traced on the CPU: of the OS runtime, OpenMP, OpenACC, MPI."""
+    names = "textId" if table.startswith("MPI_") else "nameId"
+    more = {"eventClass": 27, **more} if table == OSRT else more
+    return Row(table, {"start": start, "end": end, "globalTid": global_id(PID, tid), names: name, **more})
+
+
+def um_cpu_fault(address: int, start: int, **more: object) -> Row:
+    cells = {"start": start, "globalPid": global_id(PID), "address": address, "CpuInstruction": "main"}
+    return Row(UM_CPU_FAULT, {**cells, "sourceFile": "add.cu", "sourceLine": 7, **more})
+
+
+def um_gpu_fault(address: int, start: int, end: int, faults: int = 1, **more: object) -> Row:
+    cells = {"globalPid": global_id(PID), "deviceId": 0, "address": address, "numberOfPageFaults": faults}
+    return Row(UM_GPU_FAULT, {"start": start, "end": end, **cells, **more})
+
+
+def enums() -> list[Row]:
+    """What nsys' numbers mean, as exports from 2022.4 on say."""
+    return [
+        row(table, id=i, name=label, label=label)
+        for table, labels in schema.ENUMS.values()
+        for i, label in labels.items()
+    ]
+
+
+def everything() -> list[Row]:
+    """Rows of every kind, in which each report finds something and each rule something to say."""
+    thread = global_id(PID, PID)
+    return [
+        *(*_launches(), *_copies(), *enums()),
+        *(nvtx("step", 0, 100), nvtx("part", 0, 20, domainId=1), domain("library", 1)),
+        nvtx("job", 10, 90, eventType=60),
+        *(um_cpu_fault(4096, 5), um_gpu_fault(4096, 15, 18)),
+        on_cpu(OSRT, "poll", 0, 90, tid=101),
+        on_cpu(OPENMP, "Parallel", 20, 80),
+        on_cpu(OPENACC, "Enter Data", 20, 80, eventKind=1, srcFile="add.c", lineNo=3),
+        on_cpu(MPI_P2P, "MPI_Send", 20, 30, size=8, tag=1, remoteRank=1),
+        on_cpu(MPI_START_WAIT, "MPI_Wait", 30, 40),
+        on_cpu(MPI_OTHER, "MPI_Init", 0, 10),
+        on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 40, 50, size=8, recvSize=16, rootRank=0),
+        row("MPI_RANKS", globalTid=thread, rank=0),
+        row("ThreadNames", nameId="python", priority=20, globalTid=thread),
+        row("TARGET_INFO_GPU", id=0, name="GPU"),
+        row("PROFILER_OVERHEAD", start=0, end=1, globalTid=thread, nameId="CUDA profiling"),
+        diagnostic("the clock was adjusted"),
+    ]
+
+
+def _launches() -> list[Row]:
+    """Two kernels and a graph; between the kernels the GPU idles for so long that rules say so."""
+    late = 600_000_000
+    uses = {"registersPerThread": 16, "staticSharedMemory": 0, "dynamicSharedMemory": 64, "greenContextId": 2}
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 20, 30, 1, **uses)),
+        *(call("cudaLaunchKernel", 40, 50, 2), kernel("k", late, late + 20, 2, **uses)),
+        *(call("cudaGraphLaunch", 50, 60, 6), graph(65, 70, 6)),
+        call("cudaDeviceSynchronize", 60, 90, 7),
+    ]
+
+
+def _copies() -> list[Row]:
+    """Copies and a memset as the rules do not want them, and the migrations of one address."""
+    kinds = {"srcKind": 0, "dstKind": 2, "greenContextId": 2}
+    return [
+        *(call("cudaMemcpyAsync", 2, 4, 3), memcpy(1, 5, 10, 1000, correlationId=3, **kinds)),
+        *(call("cudaMemcpy", 11, 18, 4), memcpy(1, 12, 17, 100_000, correlationId=4, **kinds)),
+        *(call("cudaMemset", 25, 29, 5), memset(26, 28, 10, memKind=4, correlationId=5, greenContextId=2)),
+        memcpy(11, 20, 25, 4096, virtualAddress=4096),
+        memcpy(12, 30, 35, 4096, virtualAddress=4096),
+    ]
 
 
 def write(
@@ -169,8 +275,17 @@ def _fill(
     rows = list(rows)
     named = [column for cells in rows for column in cells] or _COLUMNS[table]
     columns = [column for column in dict.fromkeys(named) if column not in without]
-    typed = (f'"{column}" {"TEXT" if column in _TEXT_COLUMNS else "INTEGER"}' for column in columns)
+    typed = (f'"{column}" {_type(table, column)}' for column in columns)
     db.execute(f'CREATE TABLE "{table}" ({", ".join(typed)})')
     marks = ", ".join("?" * len(columns))
     values = [tuple(cells.get(column) for column in columns) for cells in rows]
     db.executemany(f'INSERT INTO "{table}" VALUES ({marks})', values)  # noqa: S608 - names of this file
+
+
+def _type(table: str, column: str) -> str:
+    """Keys as in real exports: where there is none, SQLite goes through the rows in another order."""
+    if table.startswith("ENUM_") and column == "id":
+        return "INTEGER PRIMARY KEY"
+    return (
+        "TEXT" if column in _TEXT_COLUMNS and table != MEMSET else "INTEGER"
+    )  # a memset's value is a number

@@ -15,7 +15,7 @@ from nsyswrap.errors import NsyswrapError
 # Command -> what --help says of it: so that --help needs to import none of them.
 COMMANDS = {
     "profile": "Run a program under nsys and show what the GPU did.",
-    "report": "Show what is in a capture: one screen, or reports as text, CSV or JSON.",
+    "report": "Show what is in captures: one screen, or reports in any format.",
     "scenarios": "Small experiments that teach and prove: list them, run them.",
     "redact": "Take environment, output and names out of a capture.",
     "demo": "See what nsyswrap shows, with a GPU or without.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_reports, summary_text
+from nsyswrap.cli.show import Look, note, show_tables, summary_text
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
 SCENARIOS = {"add": "grid", "add2": "both"}  # and the variant whose screen is shown
@@ -69,5 +69,5 @@ def _show(name: str, folders: dict[str, Path]) -> None:
     click.echo(f"\n=== {name}, variant {variant}: nsyswrap report {shown}")
     click.echo(summary_text(open_capture(folder), Look(), {}), nl=False)
     click.echo(f"\n=== {name}, all variants: nsyswrap scenarios run {name}")
-    click.echo(show_reports(closing_tables(folders), "text", Look()), nl=False)
+    click.echo(show_tables(closing_tables(folders), "text", Look()), nl=False)
     click.echo(f"Look for: {scenario.find(name).look_for}")

@@ -12,12 +12,12 @@ import click
 
 from nsyswrap.cli.show import (
     Look,
-    chosen,
+    asked,
     make,
     note,
     note_silence,
     reporting_options,
-    show_reports,
+    show_tables,
     summary_text,
     write_csv,
 )
@@ -84,7 +84,7 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     """
     from nsyswrap.program import resolve  # noqa: PLC0415
 
-    chosen(options["reports"])  # a wrong name is told before the program runs
+    asked(options["reports"])  # a wrong name is told before the program runs
     env = dict(map(_variable, variables))
     found = resolve(program, module=options["module"], arch=options["arch"])
     spec = _spec(found, options, env, make_folder=not dry_run)
@@ -198,11 +198,11 @@ def _show_capture(run: Run, options: dict[str, Any]) -> None:
     look = Look(options["top"])
     capture = run.capture
     wanted = options["reports"] or options["csv_folder"]
-    tables = make(capture, options["reports"], look) if wanted else []
+    tables = make({"": capture}, asked(options["reports"])).tables if wanted else []
     facts = RunFolder(run.folder).read_run()
     if options["reports"]:
         note_silence(capture, facts)
-        click.echo(show_reports(tables, "text", look), nl=False)
+        click.echo(show_tables(tables, "text", look), nl=False)
     else:
         click.echo(summary_text(capture, look, facts), nl=False)
     if options["csv_folder"] and tables:

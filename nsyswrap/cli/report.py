@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import (
     Look,
+    asked,
     make,
     note,
     reporting_options,
-    show_reports,
+    show_tables,
     summary_text,
     write,
     write_csv,
@@ -22,102 +24,180 @@ from nsyswrap.cli.show import (
 from nsyswrap.errors import CaptureError, NotInCapture, UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture, KernelNames
-    from nsyswrap.units import Rounding, TimeUnit
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.cli.show import Made
+    from nsyswrap.report import Table
+    from nsyswrap.reports import Request
+    from nsyswrap.selection import Selection
+
+FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
 
 
 @click.command()
 @click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
 @reporting_options
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "json"]),
-    default="text",
-    help="How to print reports.",
+    "--list", "listing", is_flag=True, help="Say which reports CAPTURE can answer, and what the others lack."
 )
+@click.option("--explain", metavar="NAME", help="Say what every column of a report means.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print reports.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Print into FILE instead."
 )
+@selection_options
 @click.option(
     "--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called."
 )
+@click.option("--nvtx-names", is_flag=True, help="Put the innermost NVTX range before a kernel's name.")
 @click.option(
     "--timeunit",
     "time_unit",
     type=click.Choice(["auto", "ns", "us", "ms", "s"]),
     default="auto",
-    help="Unit of times; auto: what fits on a screen, ns in CSV. JSON is always in ns.",
+    help="Unit of times; auto: what fits on a screen, ns in CSV. JSON and Parquet are always in ns.",
 )
 @click.option(
     "--rounding",
     type=click.Choice(["2025", "legacy"]),
     default="2025",
-    help="Round as nsys 2025, or as nsys up to 2024.",
+    help="Round and name as nsys 2025, or as nsys up to 2024.",
 )
-def command(  # noqa: PLR0913 - one parameter an option
-    *,
-    captures: tuple[Path, ...],
-    reports: tuple[str, ...],
-    csv_folder: Path | None,
-    top: int | None,
-    form: str,
-    output: Path | None,
-    names: KernelNames,
-    time_unit: TimeUnit,
-    rounding: Rounding,
-) -> None:
-    """Show what is in a capture: one screen, or reports as text, CSV or JSON.
+@click.option("--csv-safe", is_flag=True, help="Guard CSV cells that a spreadsheet would run as formulas.")
+def command(**options: Any) -> None:  # noqa: ANN401 - one an option
+    """Show what is in captures: one screen, or reports in any format.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,
-    the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is.
+    the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is; of several
+    captures it makes one table a report, with the capture's label in front.
     """
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.cli import catalogue  # noqa: PLC0415
 
-    if len(captures) > 1 and (csv_folder or output):
-        raise UsageError("--csv and -o take one capture", "run `nsyswrap report` once for each")
-    look = Look(top, time_unit, rounding)
-    asked = _Asked(reports, csv_folder, form, output, replace(look, color=False) if output else look)
-    failed, several = 0, len(captures) > 1
-    for path in captures or (newest_run(),):
-        if several and form == "text":
-            click.echo(f"== {path}")
-        try:
-            _show(path, open_capture(path, names=names), asked)
-        except CaptureError as error:  # the others still have something to say
-            if not several:
-                raise
-            note(f"nsyswrap: {error}")
-            failed = error.exit_code
+    if options["explain"]:
+        click.echo(catalogue.explain(options["explain"]), nl=False)
+        return
+    if options["listing"]:
+        click.echo(catalogue.listing(options["captures"]), nl=False)
+        return
+    wanted = _wanted(options)
+    captures, failed = _opened(options["captures"], options, wanted)
+    if wanted.as_tables or wanted.csv_folder:
+        if captures:
+            _tables(captures, wanted)
+    else:
+        for path, capture in captures.items():
+            _screen(path, capture, wanted, several=len(options["captures"]) > 1)
     sys.exit(failed)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What the user wants to see of each capture."""
+class _Wanted:
+    """What the user wants to see."""
 
-    reports: tuple[str, ...]
+    requests: Sequence[Request]
+    as_tables: bool
     csv_folder: Path | None
     form: str
     output: Path | None
     look: Look
+    selection: Selection
 
 
-def _show(path: Path, capture: Capture, asked: _Asked) -> None:
-    """Print the screen or the reports of one capture, or write them where they are asked for."""
+def _wanted(options: Mapping[str, Any]) -> _Wanted:
+    as_tables = bool(options["reports"]) or options["form"] != "text"
+    if options["form"] == "parquet" and not options["output"]:
+        raise UsageError(
+            "--format parquet writes no text", "name a file, or a folder for several reports, with -o"
+        )
+    if options["output"] and len(options["captures"]) > 1 and not as_tables:
+        raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
+    look = Look(options["top"], options["time_unit"], options["csv_safe"])
+    return _Wanted(
+        asked(options["reports"]) if as_tables or options["csv_folder"] else (),
+        as_tables,
+        options["csv_folder"],
+        options["form"],
+        options["output"],
+        replace(look, color=False) if options["output"] else look,
+        selection_of(options),
+    )
+
+
+def _opened(
+    paths: Sequence[Path], options: Mapping[str, Any], wanted: _Wanted
+) -> tuple[dict[str, Capture], int]:
+    """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.info import newer_than_known  # noqa: PLC0415
+    from nsyswrap.together import labels  # noqa: PLC0415
+
+    view = {"names": options["names"], "nvtx_names": options["nvtx_names"], "rounding": options["rounding"]}
+    found: dict[str, Capture] = {}
+    failed = 0
+    chosen = paths or (newest_run(),)
+    for label, path in zip(labels(chosen), chosen, strict=True):
+        try:
+            capture = open_capture(path).viewed(**view, selection=wanted.selection)
+            capture.count("kernel")  # finds the NVTX range that was chosen
+        except CaptureError as error:  # the others still have something to say
+            if len(chosen) == 1:
+                raise
+            note(f"nsyswrap: {error}")
+            failed = error.exit_code
+            continue
+        if newer := newer_than_known(capture.info):
+            note(f"nsyswrap: {path}: {newer}")
+        found[label] = capture
+    return found, failed
+
+
+def _screen(label: str, capture: Capture, wanted: _Wanted, *, several: bool) -> None:
     from nsyswrap.folder import RunFolder  # noqa: PLC0415
 
-    as_tables = bool(asked.reports) or asked.form != "text"
-    tables = make(capture, asked.reports, asked.look) if as_tables or asked.csv_folder else []
-    if (as_tables or asked.csv_folder) and not tables:
-        raise NotInCapture(f"{path} holds nothing for the reports asked for")
-    if asked.csv_folder:
-        write_csv(asked.csv_folder, tables, asked.look)
-    if as_tables:
-        _emit(show_reports(tables, asked.form, asked.look), asked.output)
-    elif not asked.csv_folder:
-        _emit(summary_text(capture, asked.look, RunFolder(path).read_run()), asked.output)
+    if several:
+        click.echo(f"== {label}")
+    _emit(summary_text(capture, wanted.look, RunFolder(capture.source).read_run()), wanted.output)
+
+
+def _tables(captures: Mapping[str, Capture], wanted: _Wanted) -> None:
+    """Print the reports, or write them where they are asked for; raises NotInCapture where there is none."""
+    made = make(captures, wanted.requests)
+    if not made.tables and wanted.form != "json":
+        names = ", ".join(str(capture.source) for capture in captures.values())
+        raise NotInCapture(f"{names} holds nothing for the reports asked for")
+    if made.tables and wanted.form in ("csv", "tsv", "parquet") and (selected := made.tables[0].selection):
+        note(f"nsyswrap: selected: {selected}")
+    if wanted.csv_folder:
+        write_csv(wanted.csv_folder, made.tables, wanted.look)
+    if not wanted.as_tables:
+        return
+    if wanted.form == "parquet":
+        _write_parquet(captures, made.tables, wanted.output or Path())
+    elif wanted.form == "json":
+        _emit(_envelope(captures, made, wanted), wanted.output)
+    else:
+        _emit(show_tables(made.tables, wanted.form, wanted.look), wanted.output)
+
+
+def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:
+    from nsyswrap.formats import json  # noqa: PLC0415
+
+    return json.as_one(
+        made.tables, captures=list(captures.items()), selection=wanted.selection, missing=made.missing
+    )
+
+
+def _write_parquet(captures: Mapping[str, Capture], tables: Sequence[Table], output: Path) -> None:
+    """Write one table to a file, several into a folder."""
+    from nsyswrap.formats import parquet  # noqa: PLC0415
+
+    files = parquet.render(tables, captures=list(captures.items()))
+    for name, content in files.items():
+        path = output if len(files) == 1 and output.suffix else output / name
+        write(path, content)
+        note(f"wrote {path}")
 
 
 def _emit(content: str, output: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_reports, write
+from nsyswrap.cli.show import Look, note, show_tables, write
 from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
                 if one.folder and one.outcome == DONE:
                     done[one.variant] = one.folder
             if done:
-                tables = show_reports(closing_tables(done), "text", Look())
+                tables = show_tables(closing_tables(done), "text", Look())
                 sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
                 click.echo(sections[-1])
     finally:  # also of what was done before an interruption

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_reports, write_csv
+from nsyswrap.cli.show import Look, note, show_tables, write_csv
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
 
 
 def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
-    click.echo(show_reports(tables, "text", Look()), nl=False)
+    click.echo(show_tables(tables, "text", Look()), nl=False)
     click.echo(f"Look for: {look_for}")
     if csv_folder:
         write_csv(csv_folder, tables, Look())

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.errors import NotInCapture, OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.reports import Request
+    from nsyswrap.units import TimeUnit
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -30,8 +31,8 @@ _OPTIONS = (
         "--report",
         "reports",
         multiple=True,
-        metavar="NAME",
-        help="Show this report; repeatable, or `all`.",
+        metavar="NAME[:OPTION]...",
+        help="Show this report; repeatable, or `all`. Options as nsys writes them: gpu_gaps:gap=1.",
     ),
     click.option(
         "--csv", "csv_folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<report>.csv."
@@ -52,13 +53,21 @@ def _color() -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """How to print: row limit, time unit, rounding era, and what the terminal is like."""
+    """How to print: row limit, time unit, whether CSV guards formulas, and what the terminal is like."""
 
     top: int | None = None
     time_unit: TimeUnit = "auto"
-    rounding: Rounding = "2025"
+    csv_safe: bool = False
     width: int = field(default_factory=_width)
     color: bool = field(default_factory=_color)
+
+
+@dataclass(frozen=True)
+class Made:
+    """The tables of what was asked for, and what no capture could answer, with the reason."""
+
+    tables: list[Table]
+    missing: list[tuple[Request, str]]
 
 
 def reporting_options(function: Decorated) -> Decorated:
@@ -79,7 +88,8 @@ def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     from nsyswrap.summary import summarise  # noqa: PLC0415
 
     note_silence(capture, run)
-    summary = summarise(capture, look.rounding)
+    summary = summarise(capture)
+    _note_of([table for table, _ in summary.tables])
     return screen.render(summary, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit)
 
 
@@ -88,31 +98,61 @@ def note_silence(capture: Capture, run: dict[str, Any]) -> None:
     from nsyswrap.silence import no_gpu_work  # noqa: PLC0415
     from nsyswrap.summary import has_gpu_work  # noqa: PLC0415
 
-    if not has_gpu_work(capture):
+    if not has_gpu_work(capture.whole):
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
-        for cause in no_gpu_work(capture, run):
+        for cause in no_gpu_work(capture.whole, run):
             note(f"  - {cause}")
 
 
-def make(capture: Capture, names: Sequence[str], look: Look) -> list[Table]:
-    """Make the reports; one that the capture cannot answer is one line on stderr."""
-    tables: list[Table] = []
-    for name in chosen(names):
-        try:
-            tables.append(capture.report(name, rounding=look.rounding))
-        except NotInCapture as error:
-            note(f"nsyswrap: no {error}; {error.hint}")
-    return tables
+def asked(names: Sequence[str]) -> list[Request]:
+    """Return the reports asked for, each once; none and `all` mean every one. Raises UsageError."""
+    from nsyswrap.reports import NAMES, parse  # noqa: PLC0415
+
+    wanted = [name for part in names for name in part.split(",")]
+    if not wanted or "all" in wanted:
+        wanted = [*NAMES, *(name for name in wanted if name != "all")]
+    return [parse(name) for name in dict.fromkeys(wanted)]
 
 
-def show_reports(tables: Sequence[Table], form: str, look: Look) -> str:
-    """Return the tables in one format, as one text."""
-    from nsyswrap.formats import csv, json, text  # noqa: PLC0415
+def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
+    """Make the reports, each one table over all captures; what cannot be answered is a line on stderr."""
+    from nsyswrap.together import together  # noqa: PLC0415
 
-    if form == "json":
-        return json.as_one(tables)
+    made = Made([], [])
+    for request in requests:
+        parts: list[tuple[str, Table]] = []
+        for label, capture in captures.items():
+            try:
+                parts.append((label, request.make(capture)))
+            except NotInCapture as error:
+                note(f"nsyswrap: no {error}; {error.hint}")
+                made.missing.append((request, f"{error}; {error.hint}"))
+        if parts:
+            made.tables.append(parts[0][1] if len(captures) == 1 else together(parts))
+    _note_of(made.tables)
+    return made
+
+
+def _note_of(tables: Sequence[Table]) -> None:
+    """Say what a reader of the tables has to know, each thing once."""
+    about: dict[str, list[str]] = {}
+    for table in tables:
+        for text in table.notes:
+            about.setdefault(text, []).append(table.label)
+    for text, labels in about.items():
+        note(f"nsyswrap: {', '.join(labels)}: {text}")
+
+
+def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
+    """Return the tables as text, csv, tsv or markdown, in one text."""
+    from nsyswrap.formats import csv, markdown, text, tsv  # noqa: PLC0415
+
     if form == "csv":
-        files = csv.render(tables, time_unit=look.time_unit)
+        files = csv.render(tables, time_unit=look.time_unit, safe=look.csv_safe)
+    elif form == "tsv":
+        files = tsv.render(tables, time_unit=look.time_unit, safe=look.csv_safe)
+    elif form == "markdown":
+        files = markdown.render(tables, top=look.top, time_unit=look.time_unit)
     else:
         files = text.render(
             tables, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit
@@ -124,27 +164,16 @@ def write_csv(folder: Path, tables: Sequence[Table], look: Look) -> None:
     """Write one CSV a table into ``folder``, in nsys' form."""
     from nsyswrap.formats import csv  # noqa: PLC0415
 
-    for name, content in csv.render(tables, time_unit=look.time_unit).items():
+    for name, content in csv.render(tables, time_unit=look.time_unit, safe=look.csv_safe).items():
         write(folder / name, content)
     note(f"wrote {len(tables)} CSV file{'' if len(tables) == 1 else 's'} to {folder}/")
 
 
-def write(path: Path, content: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Write a file, its folder too; raises OutputError."""
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8", errors="surrogateescape", newline="")
+        path.write_bytes(raw)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
-
-
-def chosen(names: Sequence[str]) -> list[str]:
-    """Return the reports asked for, each once; none and `all` mean every one. Raises UsageError."""
-    from nsyswrap.reports import NAMES  # noqa: PLC0415
-
-    if not names or "all" in names:
-        return list(NAMES)
-    for name in names:
-        if name not in NAMES:
-            raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
-    return list(dict.fromkeys(names))

@@ -1,1 +1,1 @@
-"""The formats, one module each: ``render(tables, ...) -> {file name: content}``. They print nothing."""
+"""The formats, one module each: ``render(tables, ...) -> {file name: text or bytes}``. They print nothing."""

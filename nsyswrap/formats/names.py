@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 _ROUNDS = 4  # names that part at different places need more than one look
 _CONTEXT = 3  # characters shown before the place where two names part
+_NARROW = re.compile("[ -~µ…]*")
+
+
+def screen_width(text: str) -> int:
+    """Return the columns of a screen that a text takes; most have no character worth a look."""
+    return len(text) if _NARROW.fullmatch(text) else cell_len(text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
@@ -48,7 +55,7 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
 
 def shorten(name: str, width: int) -> str:
     """Shorten a name to ``width`` by cutting its middle: both ends tell kernels apart."""
-    if cell_len(name) <= width:
+    if screen_width(name) <= width:
         return name
     head = (width - 1) * 2 // 3
     return f"{_first(name, head)}…{_last(name, width - 1 - head)}"
@@ -56,21 +63,21 @@ def shorten(name: str, width: int) -> str:
 
 def clip(text: str, width: int) -> str:
     """Cut what goes beyond ``width``, and show that it was cut."""
-    return text if cell_len(text) <= width else f"{_first(text, width - 1)}…"
+    return text if screen_width(text) <= width else f"{_first(text, width - 1)}…"
 
 
 def _first(text: str, width: int) -> str:
     """Return the beginning that fits: East Asian characters take two columns."""
     part = text[:width]
-    while cell_len(part) > width:
-        part = part[:-1]
+    while (excess := screen_width(part) - width) > 0:
+        part = part[: -((excess + 1) // 2)]
     return part
 
 
 def _last(text: str, width: int) -> str:
     part = text[max(len(text) - width, 0) :]
-    while cell_len(part) > width:
-        part = part[1:]
+    while (excess := screen_width(part) - width) > 0:
+        part = part[(excess + 1) // 2 :]
     return part
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,8 +11,14 @@ from nsyswrap.formats.names import clip, shorten
 from nsyswrap.formats.text import printable, styled, table_lines, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.formats.text import Line
+    from nsyswrap.report import Table
     from nsyswrap.summary import Summary
     from nsyswrap.units import TimeUnit
+
+_AND = "; "  # between the parts of what is selected
 
 
 def render(
@@ -23,11 +30,24 @@ def render(
     time_unit: TimeUnit = "auto",
 ) -> str:
     """Return the screen; ``top`` replaces the number of rows each table shows."""
-    lines = [Text(shorten(printable(summary.command), width), style="bold")] if summary.command else []
+    selected = _shared([table for table, _ in summary.tables])
+    lines: list[Line] = []
+    if summary.command:
+        lines.append(Text(shorten(printable(summary.command), width), style="bold"))
     lines += wrapped(summary.origin, width, "")
+    lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
     seen, *warnings = summary.trust
     lines += wrapped(seen, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
     for table, rows in summary.tables:
-        lines += [Text(""), *table_lines(table, width, top=top or rows, time_unit=time_unit)]
+        rest = [part for part in table.selection.split(_AND) if part not in selected]
+        part = replace(table, selection=_AND.join(rest))
+        shown = table_lines(part, width, top=top or rows, time_unit=time_unit)
+        lines += ["", *shown]
     return styled(lines, color=color)
+
+
+def _shared(tables: Sequence[Table]) -> list[str]:
+    """Return what is selected for all the tables: it stands above them, and only the rest under each."""
+    selections = [table.selection.split(_AND) for table in tables]
+    return [part for part in selections[0] if all(part in parts for parts in selections)] if tables else []

@@ -7,11 +7,10 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from nsyswrap.formats.names import clip, shorten_all
+from nsyswrap.formats.names import clip, screen_width, shorten_all
 from nsyswrap.units import TimeUnit, Unit, human
 
 if TYPE_CHECKING:
@@ -19,9 +18,12 @@ if TYPE_CHECKING:
 
     from nsyswrap.report import Column, Table
 
+    Line = Text | str  # rows are plain: there can be many of them
+
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST = 8  # and this much before all of them are
+_NAMING = ("name", "operation", "range")  # how columns of names end: there a missing text is no gap
 # What moves the cursor, breaks the line or turns its direction.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -36,45 +38,69 @@ def render(
 ) -> dict[str, str]:
     """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
     return {
-        f"{table.report.name}.txt": styled(
-            table_lines(table, width, top=top, time_unit=time_unit), color=color
-        )
+        f"{table.label}.txt": styled(table_lines(table, width, top=top, time_unit=time_unit), color=color)
         for table in tables
     }
 
 
 def table_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
-) -> list[Text]:
-    """Return one table as lines: title, header, rows, and what was left out."""
+) -> list[Line]:
+    """Return one table as lines: title, header, rows, what was left out, and what to know of them."""
     columns = table.columns
-    rows = table.rows()[:top]
-    cells = [
-        [_cell(v, column, time_unit) for v in values]
-        for column, values in zip(columns, _turn(rows, columns), strict=True)
-    ]
-    shown = _fitting(columns, cells, width)
-    room = _name_room(columns, cells, shown, width)
-    laid = [_lay_out(columns[i], cells[i], room) for i in shown]
-    title = Text(table.report.title, style="bold cyan").append(f"  {table.report.name}", style="dim")
+    cells = column_cells(table, top, time_unit)
+    widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
+    shown = _fitting(columns, widths, width)
+    room = _name_room(columns, widths, shown, width)
+    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown]
+    title = Text(table.report.title, style="bold cyan").append(f"  {table.label}", style="dim")
     title.truncate(width, overflow="ellipsis")
-    header, *body = (Text(_GAP.join(row).rstrip()) for row in zip(*laid, strict=True))
-    header.stylize("underline")
-    return [title, header, *body, *_notes(table, len(rows), len(columns) - len(shown), width)]
+    head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
+    said = left_out(table, top)
+    if hidden := len(columns) - len(shown):
+        said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width (--format csv has all)")
+    return [title, Text(head, style="underline"), *body, *_notes(table, said, width)]
 
 
-def styled(lines: Sequence[Text], *, color: bool) -> str:
+def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:
+    """Return the cells of each column as a person reads them, of the first ``top`` rows."""
+    rows = table.rows()[:top]
+    turned = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+    return [
+        [_cell(value, column, time_unit) for value in values]
+        for column, values in zip(table.columns, turned, strict=True)
+    ]
+
+
+def heading(column: Column) -> str:
+    """Return a column's header, with the sign that its cells leave out."""
+    return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
+
+
+def left_out(table: Table, top: int | None) -> list[str]:
+    """Say that there are no rows, or how many are not among the first ``top``."""
+    if not len(table):
+        return ["no rows"]
+    more = len(table) - (len(table) if top is None else top)
+    name = table.report.name + table.suffix.replace("_", ":")
+    return [f"{more:,} more row{'' if more == 1 else 's'} (-r {name})"] if more > 0 else []
+
+
+def styled(lines: Iterable[Line], *, color: bool) -> str:
     """Return lines as text; without colour there is no escape sequence in it."""
     out = io.StringIO()
     console = Console(
         file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
     )
     for line in lines:
-        console.print(line, soft_wrap=True)
+        if color and isinstance(line, Text):
+            console.print(line, soft_wrap=True)
+        else:
+            out.write(f"{line}\n")
     return out.getvalue()
 
 
-def wrapped(text: str, width: int, style: str) -> list[Text]:
+def wrapped(text: str, width: int, style: str) -> list[Line]:
     """Wrap a sentence, indenting what continues."""
     lines = textwrap.wrap(printable(text), width, subsequent_indent="  ")
     return [Text(clip(line, width), style=style) for line in lines]
@@ -85,46 +111,37 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
-def _turn(rows: Sequence[tuple[object, ...]], columns: Sequence[Column]) -> list[tuple[object, ...]]:
-    return list(zip(*rows, strict=True)) if rows else [() for _ in columns]
-
-
 def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
     if column.unit is Unit.TEXT:
-        return printable(str(value)) if value is not None else "(no name)"
+        if value is None:
+            return "(no name)" if column.name.rpartition("_")[2] in _NAMING else "-"
+        return printable(str(value))
     return human(value, column.unit, time_unit)
 
 
-def _header(column: Column) -> str:
-    return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
-
-
 def _width(column: Column, cells: Sequence[str]) -> int:
-    return max([cell_len(_header(column)), *map(cell_len, cells)])
+    measure = screen_width if column.unit is Unit.TEXT else len  # no figure has a wide character
+    return max([screen_width(heading(column)), *map(measure, cells)])
 
 
-def _lay_out(column: Column, cells: Sequence[str], room: int) -> list[str]:
+def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> list[str]:
     """Return header and cells of one column, all equally wide."""
-    if column.unit is Unit.TEXT:
-        shown = [_header(column), *shorten_all(cells, room)]
-        width = max(map(cell_len, shown))
-        return [text + " " * (width - cell_len(text)) for text in shown]
-    width = _width(column, cells)
-    return [" " * (width - cell_len(text)) + text for text in [_header(column), *cells]]
+    if column.unit is not Unit.TEXT:
+        return [text.rjust(width) for text in (heading(column), *cells)]
+    shown = [heading(column), *shorten_all(cells, room)]
+    taken = [screen_width(text) for text in shown]
+    most = max(taken)
+    return [text + " " * (most - width) for text, width in zip(shown, taken, strict=True)]
 
 
-def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
     """Leave out columns by their detail until the names have room; then any figures, from the right."""
     shown = list(range(len(columns)))
 
     def needed(names: int) -> int:
-        widths = [_width(columns[i], cells[i]) for i in shown]
-        least = _least(columns, shown)
-        texts = [
-            min(w, max(names, least)) if columns[i].unit is Unit.TEXT else w
-            for i, w in zip(shown, widths, strict=True)
-        ]
-        return sum(texts) + len(_GAP) * (len(shown) - 1)
+        most = max(names, _least(columns, shown))
+        taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in shown)
+        return sum(taken) + len(_GAP) * (len(shown) - 1)
 
     for i in sorted((i for i in shown if columns[i].detail), key=lambda i: (-columns[i].detail, -i)):
         if needed(_NAME_WIDTH) <= width:
@@ -138,32 +155,26 @@ def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: i
 
 def _least(columns: Sequence[Column], shown: Sequence[int]) -> int:
     """Columns of the screen that a name takes at least: its header stays whole."""
-    return max(
-        _NAME_LEAST, *(cell_len(_header(columns[i])) for i in shown if columns[i].unit is Unit.TEXT), 0
-    )
+    headers = (screen_width(heading(columns[i])) for i in shown if columns[i].unit is Unit.TEXT)
+    return max(_NAME_LEAST, *headers, 0)
 
 
-def _name_room(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], shown: Sequence[int], width: int
-) -> int:
+def _name_room(columns: Sequence[Column], widths: Sequence[int], shown: Sequence[int], width: int) -> int:
     """Characters a name may take: what the figures leave, shared by the long text columns."""
-    texts = sorted(_width(columns[i], cells[i]) for i in shown if columns[i].unit is Unit.TEXT)
-    figures = sum(_width(columns[i], cells[i]) for i in shown if columns[i].unit is not Unit.TEXT)
+    texts = sorted(widths[i] for i in shown if columns[i].unit is Unit.TEXT)
+    figures = sum(widths[i] for i in shown if columns[i].unit is not Unit.TEXT)
     room = width - figures - len(_GAP) * (len(shown) - 1)
     while len(texts) > 1 and texts[0] <= room // len(texts):
         room -= texts.pop(0)
     return max(_least(columns, shown), room // max(len(texts), 1))
 
 
-def _notes(table: Table, shown: int, left_out: int, width: int) -> list[Text]:
-    said = []
-    if not len(table):
-        said.append("no rows")
-    if shown < len(table):
-        more = len(table) - shown
-        said.append(f"{more:,} more row{'' if more == 1 else 's'} (-r {table.report.name})")
-    if left_out:
-        said.append(
-            f"{left_out} column{'' if left_out == 1 else 's'} left out for width (--format csv has all)"
-        )
-    return wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
+def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
+    """Say under a table what was left out of it and what part of the capture it is about.
+
+    The table's notes are the command line's to say, on stderr.
+    """
+    lines = wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
+    if table.selection:
+        lines += wrapped(f"selected: {table.selection}", width, "dim")
+    return lines

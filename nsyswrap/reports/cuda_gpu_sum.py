@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.operations import gpu_operations, time_summary
+from nsyswrap.operations import gpu_operations, pooled, time_summary
 from nsyswrap.report import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per kernel name or kind of memory operation."""
-    rows, categories = gpu_operations(capture)
+    rows, categories = pooled(gpu_operations(capture))
     return {**time_summary(rows, "instances", "operation"), "category": categories}
 
 

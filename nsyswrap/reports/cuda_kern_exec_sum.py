@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.join import launches
-from nsyswrap.operations import name_codes, strip_version
+from nsyswrap.operations import name_codes, process_ids, thread_ids
 from nsyswrap.report import KERNEL_NAMES, Column, Order, Report, stat_columns, stat_values
-from nsyswrap.schema import ID_MASK, PID_SHIFT
-from nsyswrap.stats import group_keys, grouped, number_texts
+from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -32,14 +31,13 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
     api = {n: v[pairs.api] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
     kernel_codes, kernel_names = name_codes(capture, "kernel")
-    full_codes, full_names = name_codes(capture, "api")
-    api_codes, api_names = number_texts(full_codes, [strip_version(name) for name in full_names])
+    api_codes, api_names = name_codes(capture, "api")
 
     queue = kernel["start_ns"] - api["end_ns"]
     waited = queue >= 0
     codes, (process, thread, device, api_code, kernel_code) = group_keys(
-        (api["global_tid"] >> PID_SHIFT) & ID_MASK,
-        api["global_tid"] & ID_MASK,
+        process_ids(api["global_tid"]),
+        thread_ids(api["global_tid"]),
         kernel["device_id"],
         api_codes[pairs.api],
         kernel_codes[pairs.operation],

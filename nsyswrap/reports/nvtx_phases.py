@@ -8,14 +8,16 @@ Medians are over the range's instances. A launch counts in every range around it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.join import outermost_launches
+from nsyswrap.nesting import Spans
+from nsyswrap.nvtx import own_texts
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
-from nsyswrap.stats import grouped, number_texts
+from nsyswrap.stats import grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -32,10 +34,9 @@ SYNCHRONISING = "Synchronize"  # in the names of all calls that wait
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, in order of first appearance."""
-    ranges, texts = _ranges(capture)
-    codes, names = number_texts(np.arange(len(texts)), texts)
+    ranges, codes, names = _ranges(capture)
     api = capture.columns("api", "start_ns", "end_ns", "global_tid")
-    inside = _Inside(_Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
+    inside = _Inside(Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
     launched = [outermost_launches(capture, kind) for kind in ("kernel", "graph") if capture.has(kind)]
     copied = [outermost_launches(capture, kind) for kind in ("memcpy", "memset") if capture.has(kind)]
     rows = len(api["start_ns"])
@@ -73,18 +74,10 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-class _Spans(NamedTuple):
-    """Thread, start and end of calls or ranges."""
-
-    thread: NDArray[Any]
-    start: NDArray[Any]
-    end: NDArray[Any]
-
-
 class _Inside:
     """Sums per-call values over the calls a range's thread made inside the range."""
 
-    def __init__(self, calls: _Spans, ranges: _Spans) -> None:
+    def __init__(self, calls: Spans, ranges: Spans) -> None:
         # One sorted axis for (thread, time): the thread's number times a span no time reaches, plus the time.
         _, codes = np.unique(np.concatenate((calls.thread, ranges.thread)), return_inverse=True)
         times = np.concatenate((calls.start, calls.end, ranges.start, ranges.end))
@@ -102,20 +95,14 @@ class _Inside:
         return running[self._last] - running[self._first]  # type: ignore[no-any-return]
 
 
-def _ranges(capture: Capture) -> tuple[_Spans, list[str | None]]:
-    """Every closed push/pop range by start, and its name."""
-    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid", "text", "text_id")
-    rows = np.flatnonzero(
-        np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
-    )
+def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
+    """Every closed push/pop range by start, the code of its name, and the names, without domains."""
+    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
+    closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
+    rows = np.flatnonzero(closed)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
-    plain = events["text"][rows].tolist()
-    ids = events["text_id"][rows].tolist()
-    texts = [
-        capture.text(i) or (text if isinstance(text, str) else None)
-        for i, text in zip(ids, plain, strict=True)
-    ]
-    return _Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns"))), texts
+    spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
+    return spans, *own_texts(capture, rows)
 
 
 def _synchronising(capture: Capture) -> NDArray[Any]:

@@ -1,0 +1,29 @@
+"""NVTX Push/Pop range summary: CPU time in push/pop ranges, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.report import Order, Report
+from nsyswrap.reports.nvtx_sum import RANGE, TIMES, by_name
+from nsyswrap.schema import NVTX_PUSH_POP
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name."""
+    return by_name(capture, NVTX_PUSH_POP)
+
+
+REPORT = Report(
+    name="nvtx_pushpop_sum",
+    title="NVTX Push/Pop Range Summary",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(*TIMES, RANGE),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,29 @@
+"""NVTX Start/End range summary: CPU time in start/end ranges, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.report import Order, Report
+from nsyswrap.reports.nvtx_sum import RANGE, TIMES, by_name
+from nsyswrap.schema import NVTX_START_END
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name."""
+    return by_name(capture, NVTX_START_END)
+
+
+REPORT = Report(
+    name="nvtx_startend_sum",
+    title="NVTX Start/End Range Summary",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(*TIMES, RANGE),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,41 @@
+"""OS runtime summary: CPU time in calls of the C library and the threads library, by function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.operations import Grouped, durations, time_summary
+from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.schema import OSRT_CALL
+from nsyswrap.units import Unit
+
+if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name id of the calls that were traced."""
+    traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
+    ids, codes = np.unique(capture.name_ids("osrt")[traced], return_inverse=True)
+    names = [capture.text(int(i)) for i in ids]
+    return time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name")
+
+
+REPORT = Report(
+    name="osrt_sum",
+    title="OS Runtime Summary",
+    layer="parity",
+    needs=(("osrt",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "function of the C or threads library"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

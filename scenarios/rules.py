@@ -1,0 +1,81 @@
+"""Do everything that nsys' expert rules warn of, and then the same work without it.
+
+The program (kernels/rules.cu) has two blocks of words. It copies them to the
+device, multiplies them by weights with the kernel `weigh`, which also counts
+the words, copies them back, and checks every word and the count. One sample,
+`step`, is all of that, timed on the host:
+
+  wasteful  each call is one that a rule finds, see below; and between copy and
+            kernel the host sleeps for 0.6 s, which stands for whatever keeps a
+            host from giving the GPU work: a file, a log, a lock
+  careful   each block in a stream of its own, with pinned memory, asynchronous
+            copies and memsets, and one event to wait for; nobody sleeps
+
+What to look for in nsyswrap's output, with `nsyswrap report RUN -r RULE` or in
+`nsys analyze`, where the rules have the same names:
+
+* cuda_memcpy_async: cudaMemcpyAsync of the weights, from pageable memory. The
+  driver copies them to a staging buffer first, and the call waits for that.
+* cuda_memcpy_sync: cudaMemcpy of the blocks, one pageable, one pinned, in both
+  directions. The rule leaves alone what is copied to the device in up to
+  64,000 bytes: the call ends once the driver has its own copy of that.
+* cuda_memset_sync: cudaMemset of pinned memory (where the second block comes
+  back) and of managed memory (the count). Of device memory it would be
+  asynchronous, and the rule silent.
+* cuda_api_sync: cudaDeviceSynchronize and cudaStreamSynchronize. careful waits
+  in cudaEventSynchronize, which the rule does not count: it waits for no more
+  than what was recorded before the event.
+* gpu_gaps: one gap of over 500 ms a step, the sleep.
+* gpu_time_util: the stretches in which the GPU was busy less than half of the
+  time. It finds some in careful, too, between one step and the next: all of it
+  is over in a millisecond.
+* Program. In careful it is less than Copy Med: the copies of the two blocks
+  overlap. In wasteful it is the sleep and little else: that rules find a call
+  does not say what it costs.
+
+The check comes after the last step. The last line on stdout is the result as
+JSON, times in microseconds. --build compiles and does nothing else, and --built
+runs what that printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from nsyswrap.experiment import become, chosen, counted, main, make_parser
+from nsyswrap.nvcc import compile_cuda
+from nsyswrap.scenario import kernels_dir
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import NoReturn
+
+# Read by the runner as literals, without importing this file.
+VARIANTS = ("wasteful", "careful")
+NEEDS = ("nvcc", "gpu")
+LOOK_FOR = (
+    "each of nsys' rules for CUDA finds something in wasteful; in careful only gpu_time_util does, and "
+    "Program is less than Copy Med, since the copies overlap."
+)
+COUNTS = {
+    "kib": (64, 4096, "size of each of the two blocks in KiB"),
+    "warmup": (0, 1, "untimed steps"),
+    "iterations": (1, 2, "timed steps"),
+}
+
+
+def build(options: argparse.Namespace) -> str:
+    """Compile the program and return its path."""
+    return str(compile_cuda(kernels_dir() / "rules.cu", arch=options.arch))
+
+
+def measure(options: argparse.Namespace) -> NoReturn:
+    """Become the program, which copies, weighs, checks and times."""
+    become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS)
+    parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
+    sys.exit(main("rules", parser.parse_args(), measure, build))
