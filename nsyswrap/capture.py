@@ -254,13 +254,14 @@ class Capture:
     @cached_property
     def gpu_names(self) -> dict[int, str]:
         """GPU name by device id."""
-        return {int(i): str(name) for i, name in self._export.select(schema.GPUS, "id", "name")}
+        rows = self._export.select(schema.GPUS, "id", "name")
+        return {int(i): str(name) for i, name in rows if i is not None and name is not None}
 
     @cached_property
     def threads(self) -> dict[int, tuple[int | None, str | None]]:
         """Priority and name of each thread, by global thread id."""
         rows = self._export.select(schema.THREAD_NAMES, "globalTid", "priority", "nameId")
-        return {int(thread): (priority, self.text(name)) for thread, priority, name in reversed(rows)}
+        return {t: (priority, self.text(name)) for t, priority, name in reversed(rows) if t is not None}
 
     @cached_property
     def info(self) -> Info:

@@ -128,7 +128,7 @@ def _in_ranges(
     capture: Capture, codes: NDArray[Any], names: Sequence[str | None]
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Put the innermost NVTX range around its launch before each kernel's name, where both are known."""
-    from nsyswrap.nvtx import kernel_ranges  # noqa: PLC0415 - few ask for ranges
+    from nsyswrap.nvtx import kernel_ranges  # noqa: PLC0415 - it uses this module
 
     ranges, range_names = kernel_ranges(capture)
     pairs, keys = group_keys(ranges, codes)

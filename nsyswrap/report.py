@@ -40,6 +40,11 @@ class Column:
     detail: int = 0
     era: Rounding | None = None
 
+    @property
+    def moment(self) -> bool:
+        """Whether its times are points in time, and no durations."""
+        return self.name.endswith(("start_ns", "end_ns"))
+
 
 @dataclass(frozen=True)
 class Order:

@@ -65,8 +65,11 @@ class Selection:
 
 
 def _seconds(ns: int | None) -> str:
-    """Write a time as --time takes it, exactly."""
-    return "" if ns is None else f"{(Decimal(ns) / 10**9).normalize():f}s"
+    """Write a time as --time takes it, exactly: in ns where seconds as a float are not."""
+    if ns is None:
+        return ""
+    text = f"{(Decimal(ns) / 10**9).normalize():f}s"
+    return text if int(float(text[:-1]) * 10**9) == ns else f"{ns}ns"
 
 
 EVERYTHING = Selection()

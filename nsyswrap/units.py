@@ -111,6 +111,13 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
 
 
+def moment(value: object, time_unit: TimeUnit = "auto") -> str:
+    """Write a time since the capture's start to the ns: three digits would make all of a trace's alike."""
+    if isinstance(value, int) and time_unit == "auto":
+        return f"{value / 1e9:.9f} s"
+    return human(value, Unit.NS, time_unit)
+
+
 def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
     if time_unit == "auto":
         return _scaled(value, "time")

@@ -55,7 +55,7 @@ class Dice(random.Random):
     """What random events are made of: few numbers, so that many are equal."""
 
     def times(self) -> tuple[int, int]:
-        start = self.randrange(1000)
+        start = self.choice((self.randrange(20), self.randrange(1000)))
         return start, start + self.choice((0, self.randrange(6), self.randrange(40_000), 10**9, 3 * 10**9))
 
     def some(self, most: int) -> range:
@@ -75,13 +75,17 @@ class Dice(random.Random):
         }
 
 
+def changed(one: Row, **cells: object) -> Row:
+    return Row(one.table, {**one.cells, **cells})
+
+
 def kernels(dice: Dice) -> list[Row]:
     def one() -> Row:
         sizes = {f"{what}{axis}": dice.choice([1, 2, 99_999]) for what in ("grid", "block") for axis in "XYZ"}
         used = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
         names = {"shortName": dice.choice(KERNEL_NAMES), "mangledName": dice.choice([None, *KERNEL_NAMES])}
         more = {**sizes, **{column: dice.choice([0, 16, 49_152]) for column in used}, **names}
-        return kernel(dice.choice(KERNEL_NAMES), *dice.times(), **more, **dice.place())
+        return changed(kernel(dice.choice(KERNEL_NAMES), *dice.times()), **more, **dice.place())
 
     made = [one() for _ in dice.some(30)]
     for first in made[:1]:  # an export in which no kernel has its process is taken for a trimmed one
@@ -96,7 +100,7 @@ def memory_operations(dice: Dice) -> list[Row]:
         for _ in dice.some(30)
     ]
     sets = [memset(*dice.times(), dice.randrange(10**5), memKind=dice.choice(kinds)) for _ in dice.some(6)]
-    return [Row(one.table, {**one.cells, "dstKind": 2, "value": 0, **dice.place()}) for one in copies + sets]
+    return [changed(one, dstKind=2, value=0, **dice.place()) for one in copies + sets]
 
 
 def calls(dice: Dice) -> list[Row]:
@@ -104,7 +108,7 @@ def calls(dice: Dice) -> list[Row]:
         correlation, process = dice.choice([None, *range(8)]), dice.choice(PROCESSES)
         threads = [None, *[global_id(process, dice.choice([5, 100]))] * 9]
         more = {"globalTid": dice.choice(threads), "returnValue": dice.choice([0, 0, 600])}
-        return call(dice.choice(CALL_NAMES), *dice.times(), correlation, **more)
+        return changed(call(dice.choice(CALL_NAMES), *dice.times(), correlation), **more)
 
     return [one() for _ in dice.some(30)]
 
@@ -131,7 +135,7 @@ def surroundings(dice: Dice) -> list[Row]:
     said = [one for one in enums() if one.cells["id"] != 9]
     return [
         row("TARGET_INFO_GPU", id=0, name="NVIDIA H200, 1"),
-        row("TARGET_INFO_GPU", id=2, name="B"),
+        row("TARGET_INFO_GPU", id=1, name=None),
         *(
             row("ThreadNames", nameId=dice.choice(["python", "é", 7]), priority=20, globalTid=thread)
             for thread in dice.sample(threads, 4)

@@ -56,6 +56,10 @@ OPTIONS = {"gpu_gaps": ":gap=0:rows=-1", "gpu_time_util": ":threshold=90:chunks=
 PARITY = [name for name in NAMES if find(name).layer == "parity"]
 MAIN, WORKER = global_id(PID, PID), global_id(PID, 101)
 THREADS = [MAIN, WORKER, global_id(200, 200), global_id(200, 201)]
+CALLS: list[str | int] = [
+    *("cudaLaunchKernel_v7000", "cudaMemcpy", "cudaMemcpyAsync", "cudaMemset"),
+    7,  # StringIds has no 7
+]
 STEPS = ("step", "a/b", "a/1", "é, x")
 DOMAINS = ("", "@lib", "@other", "@é")
 
@@ -114,27 +118,19 @@ class Dice(random.Random):
 
 def work(dice: Dice) -> list[Row]:
     """What happens on the GPU, and the calls that start it."""
-    used = {"registersPerThread": 16, "staticSharedMemory": 0, "dynamicSharedMemory": 64}
-    calls = [
-        "cudaLaunchKernel_v7000",
-        "cudaMemcpy",
-        "cudaMemcpyAsync",
-        "cudaMemset",
-        7,
-    ]  # a name that is missing
-    rows = [kernel(dice.choice("aBé"), *dice.times(), **used, **dice.on_gpu()) for _ in range(15)]
+    used = dict.fromkeys(("registersPerThread", "staticSharedMemory", "dynamicSharedMemory"), 16)
+    rows = [kernel(dice.choice("aBé"), *dice.times(), **{**used, **dice.on_gpu()}) for _ in range(15)]
     for _ in range(10):
-        address, kinds = dice.choice([0, 4096]), {"srcKind": 0, "dstKind": 2}
-        rows.append(memcpy(dice.choice([1, 2]), *dice.times(), 100_000, **kinds, **dice.on_gpu()))
-        rows.append(
-            memcpy(dice.choice([11, 12]), *dice.times(), dice.randrange(10**6), virtualAddress=address)
-        )
+        address = {"virtualAddress": dice.choice([0, 4096])}
+        place = {"srcKind": 0, "dstKind": 2, **dice.on_gpu()}
+        rows.append(memcpy(dice.choice([1, 2]), *dice.times(), 100_000, **place))
+        rows.append(memcpy(dice.choice([11, 12]), *dice.times(), dice.randrange(10**6), **address))
         rows.append(memset(*dice.times(), 10, **{**dice.on_gpu(), "memKind": dice.choice([1, 2, 4])}))
         rows.append(um_gpu_fault(dice.choice([0, 4096]), *dice.times(), dice.randrange(9)))
         rows.append(um_cpu_fault(dice.choice([0, 4096]), dice.randrange(1000)))
     for _ in range(40):
         thread, correlation = dice.choice(THREADS), dice.randrange(1, 9)
-        rows.append(call(dice.choice(calls), *dice.times(), correlation, globalTid=thread))
+        rows.append(call(dice.choice(CALLS), *dice.times(), correlation, globalTid=thread))
         rows.append(call("cudaDeviceSynchronize", *dice.times(), None, globalTid=thread))
     return rows
 

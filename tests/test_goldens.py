@@ -61,7 +61,9 @@ def printed(golden: bytes) -> str:
 def test_nothing_is_left_out_here() -> None:
     assert len(PARITY) == 32
     assert {golden for name in CAPTURES for golden in goldens(name)} - FILES.keys() == {"mpi_msg_size_sum"}
-    assert FILES.keys() - {golden for _, golden in RECORDED_GOLDENS} == {"openacc_sum"}  # no runtime to record
+    assert FILES.keys() - {golden for _, golden in RECORDED_GOLDENS} == {
+        "openacc_sum"
+    }  # no runtime to record
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import PID, Row, call, diagnostic, global_id, kernel, memcpy, nvtx, row, write
+from tiny_export import PID, Row, call, diagnostic, everything, global_id, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import open_capture, schema
 from nsyswrap.errors import DamagedCapture, NotACapture, OutputError
@@ -90,8 +90,8 @@ SECRETS = [
 ]
 
 
-def planted(path: Path) -> Path:
-    export = write(path, *EVERYTHING, strings=STRINGS)
+def planted(path: Path, *more: Row) -> Path:
+    export = write(path, *EVERYTHING, *more, strings=STRINGS)
     assert MARK in export.read_bytes()
     return export
 
@@ -114,7 +114,7 @@ def test_no_byte_of_what_was_planted_is_in_the_copy(tmp_path: Path) -> None:
 
 
 def test_events_and_reports_are_the_same(tmp_path: Path) -> None:
-    redact(planted(tmp_path / "x.sqlite"), tmp_path / "copy.sqlite")
+    redact(planted(tmp_path / "x.sqlite", *everything()), tmp_path / "copy.sqlite")
     before = answers(tmp_path / "x.sqlite")
     assert answers(tmp_path / "copy.sqlite") == before
     assert set(NAMES) <= set(before)

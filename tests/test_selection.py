@@ -248,9 +248,12 @@ RANGES = (
     nvtx("open", 90, None, WORKER),
     nvtx("", 91, 92),
     nvtx(None, 93, 94),
+    nvtx("own", 95, 96, textId="registered"),
+    nvtx("nowhere", 97, 98, domainId=None),
     domain("lib", 1),
     domain(None, 2),
     domain("other", 1, pid=5),
+    domain("none", None),
 )
 
 
@@ -269,6 +272,8 @@ RANGES = (
         ("2", 6, 7),
         ("open", 90, MOST),
         ("/0", 91, 92),  # a range without a name
+        ("own", 95, 96),  # rather than the string registered
+        ("nowhere", 97, 98),
     ],
 )
 def test_the_range_of_a_name_a_domain_and_a_number(tmp_path: Path, asked: str, start: int, end: int) -> None:
@@ -347,18 +352,20 @@ def test_a_trimmed_export_does_not_say_whose_its_kernels_are(tmp_path: Path) -> 
 
 
 def test_missing_times_are_in_no_window(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path, kernel("k", 0, 5), row("OSRT_API", start=10, end=None, globalTid=1, nameId=1, eventClass=27)
-    )
-    assert capture.select(time="20/30", clip=False).count("osrt") == 0
-    assert capture.select(time="/5", clip=False).count("osrt") == 0
-    assert capture.select(time="/20", clip=False).count("osrt") == 1
+    calls = [
+        row(OSRT, start=s, end=e, globalTid=1, nameId=1, eventClass=27) for s, e in ((10, None), (None, 25))
+    ]
+    capture = opened(tmp_path, kernel("k", 0, 5), *calls)
+    for time, found in (("20/24", 0), ("/5", 0), ("/20", 1), ("20/30", 1)):
+        assert capture.select(time=time, clip=False).count("osrt") == found
 
 
 def test_a_selection_says_what_it_is() -> None:
     assert str(Selection()) == ""
-    assert str(chosen("1us/", clip=True)) == "time 1,000 ns/; rows cut at its ends (--clip yes)"
-    assert str(chosen("/5", clip=False)) == "time /5 ns; whole rows (--clip no)"
+    assert str(chosen("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
+    assert str(chosen("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
+    assert str(chosen("0/100s", clip=True)).startswith("time 0s/100s; ")
+    assert str(chosen("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
     assert str(chosen(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
     assert str(chosen(nvtx="a@b/1", clip=True)) == "NVTX range a@b/1; rows cut at its ends (--clip yes)"
 

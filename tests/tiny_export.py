@@ -140,7 +140,7 @@ def diagnostic(text: str, severity: int = 2) -> Row:
     return Row(DIAGNOSTIC, {"timestamp": 0, "severity": severity, "text": text, "globalPid": global_id(PID)})
 
 
-def domain(name: str | None, number: int, *, pid: int = PID, tid: int = 0, **more: object) -> Row:
+def domain(name: str | None, number: int | None, *, pid: int = PID, tid: int = 0, **more: object) -> Row:
     """The creation of an NVTX domain: its ranges carry the number."""
     cells = {"start": 0, "end": None, "eventType": 75, "text": name, "textId": None, "domainId": number}
     return Row(NVTX, {**cells, "globalTid": global_id(pid, tid or pid), **more})

@@ -86,8 +86,8 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
         if captures:
             _tables(captures, wanted)
     else:
-        for path, capture in captures.items():
-            _screen(path, capture, wanted, several=len(options["captures"]) > 1)
+        for capture in captures.values():
+            _screen(capture, wanted, several=len(options["captures"]) > 1)
     sys.exit(failed)
 
 
@@ -153,11 +153,11 @@ def _opened(
     return found, failed
 
 
-def _screen(label: str, capture: Capture, wanted: _Wanted, *, several: bool) -> None:
+def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
     from nsyswrap.folder import RunFolder  # noqa: PLC0415
 
     if several:
-        click.echo(f"== {label}")
+        click.echo(f"== {capture.source}")
     _emit(summary_text(capture, wanted.look, RunFolder(capture.source).read_run()), wanted.output)
 
 

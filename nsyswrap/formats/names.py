@@ -96,5 +96,5 @@ def _without_parameters(name: str) -> str:
     for i in range(len(name) - 1, 0, -1):
         depth += {")": 1, "(": -1}.get(name[i], 0)
         if depth == 0:
-            return name[:i]
+            return name if name[i - 1] == " " else name[:i]  # "NVIDIA H200 (0)" is no function
     return name

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nsyswrap.formats.names import clip, screen_width, shorten_all
-from nsyswrap.units import TimeUnit, Unit, human
+from nsyswrap.units import TimeUnit, Unit, human, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,7 +116,7 @@ def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
         if value is None:
             return "(no name)" if column.name.rpartition("_")[2] in _NAMING else "-"
         return printable(str(value))
-    return human(value, column.unit, time_unit)
+    return moment(value, time_unit) if column.moment else human(value, column.unit, time_unit)
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:

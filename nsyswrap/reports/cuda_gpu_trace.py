@@ -51,15 +51,16 @@ def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
 
 
 def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
-    """Return what all operations have: when and where. An id of 0 stands for none."""
+    """Return what all operations have: when and where."""
     rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
     gpus = capture.gpu_names
     if not gpus:
         capture.note("this export has no TARGET_INFO_GPU: devices are listed without their name")
-    from_one = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
+    # Migrations of unified memory have no context and no stream. Up to 2024 nsys printed their 0.
+    blank = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
     return {
         **rows,
-        **{field: np.where(rows[field] == 0, NULL, rows[field]) for field in from_one},
+        **{field: np.where(rows[field] == 0, NULL, rows[field]) for field in blank},
         "duration_ns": durations(capture, kind),
         "device": look_up(rows["device_id"], lambda device: f"{gpus.get(device, '')} ({device})"),
     }
@@ -70,7 +71,7 @@ def _kernels(capture: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _copies(capture: Capture) -> dict[str, NDArray[Any]]:
-    rows = capture.columns("memcpy", "bytes", "copy_kind", "src_kind", "dst_kind")
+    rows = capture.columns("memcpy", "copy_kind", "src_kind", "dst_kind")
     copies, memory = capture.labels("copy_kind"), capture.labels("mem_kind")
     return {
         **_moved(capture, "memcpy"),

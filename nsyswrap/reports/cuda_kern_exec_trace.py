@@ -52,7 +52,7 @@ def compute(capture: Capture) -> dict[str, Values]:
 def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows of kernels and of their calls, in the kernels' order.
 
-    Several calls of one kernel stand in the order nsys finds them in: by their end, or with NVTX names by row.
+    Several calls of one kernel stand in the order nsys finds them in: by their ends, with NVTX names by rows.
     """
     pairs = launches(capture)
     if capture.view.nvtx_names:

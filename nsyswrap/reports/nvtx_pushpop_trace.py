@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture import Capture
     from nsyswrap.nesting import Tree
+    from nsyswrap.nvtx import Ranges
     from nsyswrap.report import Values
 
 TAB = "--"  # per level, in the name tree
@@ -31,30 +32,12 @@ TAB = "--"  # per level, in the name tree
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range, by start and duration."""
     ranges = nested_ranges(capture, NVTX_PUSH_POP)
-    thread, start, end = ranges.spans
     nesting = tree(ranges.spans)
-    duration = end - start
-    child = np.flatnonzero(nesting.parent >= 0)
-    child_ns = np.zeros_like(start)
-    np.add.at(child_ns, nesting.parent[child], duration[child])
+    numbers = _numbers(ranges, nesting)
     shown = _shown(capture, nesting)
-    shown = shown[np.lexsort((nesting.top[shown], nesting.depth[shown], duration[shown], start[shown]))]
-    endless = end == NULL
-    numbers = {
-        "start_ns": start,
-        "end_ns": end,
-        "duration_ns": np.where(endless, NULL, duration),
-        "child_ns": child_ns,
-        "own_ns": np.where(endless, NULL, duration - child_ns),
-        "process_id": process_ids(thread),
-        "thread_id": thread_ids(thread),
-        "level": nesting.depth,
-        "children": np.bincount(nesting.parent[child], minlength=len(start)),
-        "range_id": ranges.row,
-        "parent_id": np.append(ranges.row, NULL)[nesting.parent],
-    }
-    names = ranges.labels(ranges.code[shown])
-    stacks = paths(nesting, ranges.row)
+    keys = (nesting.top, nesting.depth, numbers["duration_ns"], numbers["start_ns"])
+    shown = shown[np.lexsort(tuple(key[shown] for key in keys))]
+    names, stacks = ranges.labels(ranges.code[shown]), paths(nesting, ranges.row)
     levels = nesting.depth[shown].tolist()
     return {
         **{column: values[shown] for column, values in numbers.items()},
@@ -63,6 +46,27 @@ def compute(capture: Capture) -> dict[str, Values]:
         "name_tree": [
             None if name is None else TAB * level + name for name, level in zip(names, levels, strict=True)
         ],
+    }
+
+
+def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
+    thread, start, end = ranges.spans
+    duration = np.where(end == NULL, NULL, end - start)
+    child = np.flatnonzero(nesting.parent >= 0)
+    child_ns = np.zeros_like(start)
+    np.add.at(child_ns, nesting.parent[child], duration[child])
+    return {
+        "start_ns": start,
+        "end_ns": end,
+        "duration_ns": duration,
+        "child_ns": child_ns,
+        "own_ns": np.where(end == NULL, NULL, duration - child_ns),
+        "process_id": process_ids(thread),
+        "thread_id": thread_ids(thread),
+        "level": nesting.depth,
+        "children": np.bincount(nesting.parent[child], minlength=len(start)),
+        "range_id": ranges.row,
+        "parent_id": np.append(ranges.row, NULL)[nesting.parent],
     }
 
 
