@@ -11,11 +11,15 @@ import numpy as np
 from nsyswrap import schema
 from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
+
+_DENSE = 4  # places a table of positions may have for every row
+_INT32 = 2**31
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ def _join(capture: Capture, kind: str) -> Launches:
         called &= ~np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     keys = _keys(left, right)
     met, calls = equal_pairs(np.where(called, keys[0], NULL), np.where(_known(*right), keys[1], NULL))
-    return Launches(met, calls, len(called) - len(np.unique(met)))
+    without = len(called) - np.count_nonzero(np.diff(met, prepend=-1))  # operations are in order
+    return Launches(met, calls, without)
 
 
 def _has_processes(capture: Capture, kind: str) -> bool:
@@ -86,13 +91,13 @@ def _keys(
     left: tuple[NDArray[Any], NDArray[Any]], right: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """One int64 per (process, correlation id), equal on both sides where the pair is equal."""
-    processes, process = np.unique(np.concatenate((left[0], right[0])), return_inverse=True)
+    processes, process = distinct(np.concatenate((left[0], right[0])))
     correlation = np.concatenate((left[1], right[1]))
     if not len(correlation):
         return correlation, correlation
     low, high = int(correlation.min()), int(correlation.max())
     if (high - low + 1) * len(processes) > np.iinfo(np.int64).max:
-        _, correlation = np.unique(correlation, return_inverse=True)
+        _, correlation = distinct(correlation)
         low, high = 0, len(correlation)
     keys = process.astype(np.int64) * (high - low + 1) + (correlation - low)
     return keys[: len(left[0])], keys[len(left[0]) :]
@@ -100,12 +105,34 @@ def _keys(
 
 def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the positions of all equal pairs, by those on the left, then on the right; NULL equals none."""
+    found = _addressed(left, right)
+    if found is not None:
+        return found
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == NULL, 0, last - first)
     pair = np.repeat(np.arange(len(left)), matches)
     within = np.arange(len(pair)) - np.repeat(np.cumsum(matches) - matches, matches)
     return pair, order[first[pair] + within]
+
+
+def _addressed(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the pairs by a table of positions; None where keys on the right repeat or are too sparse."""
+    rows = np.flatnonzero(right != NULL)
+    keys = right[rows]
+    if not len(keys) or not len(left):
+        return None
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= _DENSE * (len(left) + len(right)):
+        return None
+    position = np.full(high - low + 2, -1, np.int32 if len(right) < _INT32 else np.int64)  # the last: none
+    position[keys - low] = rows
+    if np.count_nonzero(position >= 0) < len(rows):
+        return None
+    there = (left >= low) & (left <= high)
+    found = position[np.where(there, left - low, high - low + 1)]
+    pair = np.flatnonzero(found >= 0)
+    return pair, found[pair].astype(np.int64)
 
 
 @dataclass(frozen=True)

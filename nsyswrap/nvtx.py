@@ -12,7 +12,7 @@ from nsyswrap.nesting import Spans, closest
 from nsyswrap.operations import process_ids
 from nsyswrap.reader import NULL
 from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END
-from nsyswrap.stats import group_keys, number_texts
+from nsyswrap.stats import distinct, group_keys, number_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,8 +97,8 @@ def own_texts(
     """Return a code per NVTX event and the text of each, in their order: its registered string or its own."""
     events = capture.columns("nvtx", "text", "text_id")
     ids = events["text_id"][rows] if registered else np.full(len(rows), NULL)
-    distinct, codes = np.unique(ids, return_inverse=True)
-    texts = [capture.text(i) for i in distinct.tolist()]
+    known, codes = distinct(ids)
+    texts = [capture.text(i) for i in known.tolist()]
     plain = np.flatnonzero(np.array([text is None for text in texts], dtype=bool)[codes])
     numbers: dict[str | None, int] = {}
     for i, text in zip(plain.tolist(), events["text"][rows[plain]].tolist(), strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from nsyswrap.reader import NULL
 from nsyswrap.report import share, stat_values
 from nsyswrap.schema import ID_MASK, PID_SHIFT
-from nsyswrap.stats import group_keys, grouped, number_texts
+from nsyswrap.stats import distinct, group_keys, grouped, number_texts, text_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,10 +115,9 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
     with or without the NVTX range before it.
     """
     ids = capture.name_ids(kind)
-    texts = [capture.text(int(i)) for i in np.unique(ids)]
-    if kind == "api":
-        texts = [strip_version(text) for text in texts]
-    codes, names = number_texts(ids, texts)
+    codes, names = text_codes(
+        ids, capture.text if kind != "api" else lambda i: strip_version(capture.text(i))
+    )
     if kind == "kernel" and capture.view.nvtx_names:
         return _in_ranges(capture, codes, names)
     return codes, names
@@ -148,8 +147,8 @@ def event_names(capture: Capture, kind: str) -> NDArray[Any]:
 
 def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> NDArray[Any]:
     """Return the text behind every id, as an array of texts; each id is asked for once."""
-    distinct, positions = np.unique(ids, return_inverse=True)
-    return np.array([text(i) for i in distinct.tolist()], dtype=object)[positions]
+    known, positions = distinct(ids)
+    return np.array([text(i) for i in known.tolist()], dtype=object)[positions]
 
 
 def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
@@ -193,6 +192,4 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
         [np.empty(0, np.int64)] + [g.codes + o for g, o in zip(groups, offsets[:-1], strict=True)]
     )
     values = np.concatenate([np.empty(0, np.int64)] + [group.values for group in groups])
-    used = np.unique(ids)
-    codes, distinct = number_texts(ids, [labels[int(i)] for i in used])
-    return Grouped(codes, distinct, values)
+    return Grouped(*text_codes(ids, labels.__getitem__), values)

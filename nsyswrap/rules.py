@@ -52,10 +52,15 @@ def calls_named(capture: Capture, pattern: Pattern[str]) -> NDArray[Any]:
 
 def memory_kinds(capture: Capture, kind: str) -> list[NDArray[Any]]:
     """Return the kinds of memory that operations worked on, KINDS; says so where the export knows none."""
-    kinds = list(capture.columns(kind, *KINDS[kind]).values())
-    if all((values == NULL).all() for values in kinds):
-        capture.note(f"{EVENTS[kind].table} does not say what kind of memory it was: nothing can be found")
-    return kinds
+    kinds = capture.columns(kind, *KINDS[kind])
+    for field, values in kinds.items():
+        if (values == NULL).all():
+            column = EVENTS[kind].fields[field].columns[0]
+            capture.note(
+                f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
+                "and what only that tells is not found"
+            )
+    return list(kinds.values())
 
 
 def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str], rows: int) -> Arrays:

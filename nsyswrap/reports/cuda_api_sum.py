@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nsyswrap.operations import Grouped, durations, strip_version, time_summary
 from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
-    ids, codes = np.unique(capture.name_ids("api"), return_inverse=True)
+    ids, codes = distinct(capture.name_ids("api"))
     names = [strip_version(capture.text(int(i))) for i in ids]
     return time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name")
 

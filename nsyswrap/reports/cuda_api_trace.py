@@ -9,6 +9,7 @@ import numpy as np
 from nsyswrap.operations import durations, event_names, look_up, process_ids, thread_ids
 from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Valu
     threads = capture.threads
     if not threads:
         capture.note("this export has no ThreadNames: priorities and names of threads are left empty")
-    distinct, positions = np.unique(global_tids, return_inverse=True)
-    priorities = [threads.get(thread, (None, None))[0] for thread in distinct.tolist()]
+    known, positions = distinct(global_tids)
+    priorities = [threads.get(thread, (None, None))[0] for thread in known.tolist()]
     numbers = [NULL if priority is None else priority for priority in priorities]
     return {
         "thread_priority": np.array(numbers, np.int64)[positions],

@@ -13,7 +13,7 @@ import numpy as np
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, process_ids, thread_ids
 from nsyswrap.report import KERNEL_NAMES, Column, Order, Report, stat_columns, stat_values
-from nsyswrap.stats import group_keys, grouped
+from nsyswrap.stats import Groups, distinct, group_keys, grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -33,28 +33,26 @@ def compute(capture: Capture) -> dict[str, Values]:
     kernel_codes, kernel_names = name_codes(capture, "kernel")
     api_codes, api_names = name_codes(capture, "api")
 
+    threads, thread_codes = distinct(api["global_tid"])
+    numbers, (processes, tids) = group_keys(process_ids(threads), thread_ids(threads))
+    codes, (thread, device, api_code, kernel_code) = group_keys(
+        numbers[thread_codes], kernel["device_id"], api_codes[pairs.api], kernel_codes[pairs.operation]
+    )
     queue = kernel["start_ns"] - api["end_ns"]
     waited = queue >= 0
-    codes, (process, thread, device, api_code, kernel_code) = group_keys(
-        process_ids(api["global_tid"]),
-        thread_ids(api["global_tid"]),
-        kernel["device_id"],
-        api_codes[pairs.api],
-        kernel_codes[pairs.operation],
-    )
-    groups = len(process)
-    total = grouped(codes, np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"], groups)
-    waits = grouped(codes[waited], queue[waited], groups)
+    groups = Groups(codes, len(thread))
+    total = groups.of(np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"])
+    waits = grouped(codes[waited], queue[waited], len(thread))
     return {
-        "process_id": process,
-        "thread_id": thread,
+        "process_id": processes[thread],
+        "thread_id": tids[thread],
         "device_id": device,
         "count": total.count,
         "queue_count": waits.count,
         **stat_values(total, "total_"),
-        **stat_values(grouped(codes, api["end_ns"] - api["start_ns"], groups), "api_"),
+        **stat_values(groups.of(api["end_ns"] - api["start_ns"]), "api_"),
         **stat_values(waits, "queue_"),
-        **stat_values(grouped(codes, kernel["end_ns"] - kernel["start_ns"], groups), "kernel_"),
+        **stat_values(groups.of(kernel["end_ns"] - kernel["start_ns"]), "kernel_"),
         "api_name": [api_names[code] for code in api_code],
         "kernel_name": [kernel_names[code] for code in kernel_code],
     }

@@ -17,7 +17,7 @@ from nsyswrap.nesting import Spans
 from nsyswrap.nvtx import own_texts
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
-from nsyswrap.stats import grouped
+from nsyswrap.stats import distinct, grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _Inside:
 
     def __init__(self, calls: Spans, ranges: Spans) -> None:
         # One sorted axis for (thread, time): the thread's number times a span no time reaches, plus the time.
-        _, codes = np.unique(np.concatenate((calls.thread, ranges.thread)), return_inverse=True)
+        _, codes = distinct(np.concatenate((calls.thread, ranges.thread)))
         times = np.concatenate((calls.start, calls.end, ranges.start, ranges.end))
         low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
         offset = codes.astype(np.int64) * span - low

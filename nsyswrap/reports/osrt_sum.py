@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nsyswrap.operations import Grouped, durations, time_summary
 from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.schema import OSRT_CALL
+from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per name id of the calls that were traced."""
     traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
-    ids, codes = np.unique(capture.name_ids("osrt")[traced], return_inverse=True)
+    ids, codes = distinct(capture.name_ids("osrt")[traced])
     names = [capture.text(int(i)) for i in ids]
     return time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name")
 
