@@ -59,7 +59,8 @@ def said_by(  # noqa: PLR0913 - all that nsys can be asked for
             subprocess.run(
                 [nsys, command, *said, *wanted, export], check=True, capture_output=True, timeout=120
             )
-    filtered = rf"_start=-?\d+_end=-?\d+|_nvtx={re.escape(nvtx)}" if filters else "$"
+    named = re.escape(nvtx).replace("/", "[/-]")  # nsys 2025 writes no slash
+    filtered = rf"_start=-?\d+_end=-?\d+|_nvtx={named}" if filters else "$"
     files = {str(file.relative_to(out)): file for file in out.rglob("*.csv")}
     written = {
         re.sub(filtered, "", name.removeprefix("x_").removesuffix(".csv")): file.read_text(encoding="utf-8")

@@ -35,7 +35,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     nesting = tree(ranges.spans)
     numbers = _numbers(ranges, nesting)
     shown = _shown(capture, nesting)
-    keys = (nesting.top, nesting.depth, numbers["duration_ns"], numbers["start_ns"])
+    # Of equal ranges nsys 2025 lists the first in the table first, older ones the outermost.
+    ties = (ranges.row,) if capture.view.rounding == "2025" else (nesting.top, nesting.depth)
+    keys = (*ties, numbers["duration_ns"], numbers["start_ns"])
     shown = shown[np.lexsort(tuple(key[shown] for key in keys))]
     names, stacks = ranges.labels(ranges.code[shown]), paths(nesting, ranges.row)
     levels = nesting.depth[shown].tolist()
