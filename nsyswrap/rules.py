@@ -123,6 +123,13 @@ def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
     )
 
 
+COPY_COLUMNS = memory_columns(
+    "copy",
+    Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from"),
+    Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to"),
+)
+
+
 def device_columns(operation: str) -> tuple[Column, ...]:
     """Return the columns that say whose time it is; the context is that of one ``operation``."""
     return (

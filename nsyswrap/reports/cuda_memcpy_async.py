@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.report import Column, Report
-from nsyswrap.rules import ROWS, memory_columns, memory_kinds, started_by
+from nsyswrap.report import Report
+from nsyswrap.rules import COPY_COLUMNS, ROWS, memory_kinds, started_by
 from nsyswrap.schema import PAGEABLE
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
@@ -33,11 +32,7 @@ REPORT = Report(
     title="CUDA Async Memcpy with Pageable Memory",
     layer="parity",
     needs=(("memcpy",), ("api",)),
-    columns=memory_columns(
-        "copy",
-        Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from"),
-        Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to"),
-    ),
+    columns=COPY_COLUMNS,
     compute=compute,
     options=(ROWS,),
     rows_from=("memcpy",),

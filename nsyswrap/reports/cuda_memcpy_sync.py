@@ -11,9 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.reader import NULL
-from nsyswrap.report import Column, Report
+from nsyswrap.report import Report
 from nsyswrap.rules import ROWS, memory_columns, started_by
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
@@ -39,11 +38,7 @@ REPORT = Report(
     title="CUDA Synchronous Memcpy",
     layer="parity",
     needs=(("memcpy",), ("api",)),
-    columns=memory_columns(
-        "copy",
-        Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from"),
-        Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to"),
-    ),
+    columns=COPY_COLUMNS,
     compute=compute,
     options=(ROWS,),
     rows_from=("memcpy",),
