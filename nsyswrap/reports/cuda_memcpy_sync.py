@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.reader import NULL
 from nsyswrap.report import Report
-from nsyswrap.rules import ROWS, memory_columns, started_by
+from nsyswrap.rules import COPY_COLUMNS, ROWS, started_by
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

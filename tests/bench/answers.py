@@ -1,0 +1,46 @@
+"""Whether those who are timed say the same: a fast wrong answer is none."""
+
+from __future__ import annotations
+
+import csv
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from nsyswrap.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ROUNDED = 0.051  # how far rounding to one decimal moves a number, and a bit
+
+
+def check_same(by_nsys: Path, by_us: Path) -> None:
+    """Raise CheckFailed where our CSV of a report is not nsys' to the byte."""
+    one, other = (path.read_bytes().splitlines(keepends=True) for path in (by_nsys, by_us))
+    if not one:
+        raise CheckFailed(
+            f"{by_us.stem}: nsys says nothing", "take an export with kernels, copies and memsets"
+        )
+    for line, (said, found) in enumerate(zip_longest(one, other), 1):
+        if said != found:
+            raise CheckFailed(f"{by_us.stem}, line {line}: nsys says {said!r}, nsyswrap {found!r}")
+
+
+def check_numbers(by_nsys: Path, unrounded: Path) -> None:
+    """Raise CheckFailed where a cell below the header is another text, or no number that rounds to nsys'."""
+    one, other = (_rows(path) for path in (by_nsys, unrounded))
+    for row, (said, found) in enumerate(zip_longest(one, other, fillvalue=()), 1):
+        if not all(_same(*cells) for cells in zip_longest(said, found, fillvalue="nothing")):
+            raise CheckFailed(f"{unrounded.stem}, row {row}: nsys says {said}, pandas {found}")
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return abs(float(one) - float(other)) <= _ROUNDED
+    except ValueError:
+        return one == other
