@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture import Capture
 
+    Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
+
 _DENSE = 4  # places a table of positions may have for every row
+_SPARSE = 2**40  # a range of ids that leaves room for processes in 64 bits
 _INT32 = 2**31
 
 
@@ -59,21 +62,14 @@ def _join(capture: Capture, kind: str) -> Launches:
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
-    known = _has_processes(capture, kind)
-    left = (
-        operation["global_pid"] if known else np.zeros_like(operation["correlation_id"]),
-        operation["correlation_id"],
-    )
-    right = (
-        api["global_tid"] & PROCESS_MASK if known else np.zeros_like(api["correlation_id"]),
-        api["correlation_id"],
-    )
-    called = _known(*left)
+    left, right = operation["correlation_id"], api["correlation_id"]
+    if _has_processes(capture, kind):
+        left, right = _in_processes((left, right), (operation["global_pid"], api["global_tid"]))
     if kind == "memcpy":
-        called &= ~np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-    keys = _keys(left, right)
-    met, calls = equal_pairs(np.where(called, keys[0], NULL), np.where(_known(*right), keys[1], NULL))
-    without = len(called) - np.count_nonzero(np.diff(met, prepend=-1))  # operations are in order
+        migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
+        left = np.where(migrated, NULL, left)
+    met, calls = equal_pairs(left, right)
+    without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return Launches(met, calls, without)
 
 
@@ -82,28 +78,38 @@ def _has_processes(capture: Capture, kind: str) -> bool:
     return not len(processes) or bool((processes != NULL).any())
 
 
-def _known(processes: NDArray[Any], correlations: NDArray[Any]) -> NDArray[Any]:
-    """Mark the rows that can match: as in SQL, what is missing equals nothing."""
-    return (processes != NULL) & (correlations != NULL)  # type: ignore[no-any-return]
+def _in_processes(ids: Pair, owners: Pair) -> Pair:
+    """Turn correlation ids into keys that are equal where the process is too; NULL where either is missing.
+
+    ``ids`` are those of operations and of calls, ``owners`` the global ids their process is taken from.
+    """
+    found = [distinct(owner) for owner in owners]
+    processes = [np.where(owner == NULL, NULL, owner & PROCESS_MASK) for owner, _ in found]
+    every = np.union1d(*processes)
+    if len(every) == 1:
+        return ids
+    low, high = _range(ids)
+    if high - low > _SPARSE:  # never seen: ids are counted up
+        _, codes = distinct(np.concatenate(ids))
+        codes[np.concatenate(ids) == NULL] = NULL
+        ids = codes[: len(ids[0])], codes[len(ids[0]) :]
+        low, high = _range(ids)
+    keys = []
+    for correlation, (_, codes), own in zip(ids, found, processes, strict=True):
+        key = (np.searchsorted(every, own) * (high - low + 1) - low)[codes]
+        key += correlation
+        key[(correlation == NULL) | (own == NULL)[codes]] = NULL
+        keys.append(key)
+    return keys[0], keys[1]
 
 
-def _keys(
-    left: tuple[NDArray[Any], NDArray[Any]], right: tuple[NDArray[Any], NDArray[Any]]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """One int64 per (process, correlation id), equal on both sides where the pair is equal."""
-    processes, process = distinct(np.concatenate((left[0], right[0])))
-    correlation = np.concatenate((left[1], right[1]))
-    if not len(correlation):
-        return correlation, correlation
-    low, high = int(correlation.min()), int(correlation.max())
-    if (high - low + 1) * len(processes) > np.iinfo(np.int64).max:
-        _, correlation = distinct(correlation)
-        low, high = 0, len(correlation)
-    keys = process.astype(np.int64) * (high - low + 1) + (correlation - low)
-    return keys[: len(left[0])], keys[len(left[0]) :]
+def _range(ids: Pair) -> tuple[int, int]:
+    """Return the least and the greatest id there is."""
+    known = [part[part != NULL] for part in ids]
+    return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
 
 
-def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
     """Return the positions of all equal pairs, by those on the left, then on the right; NULL equals none."""
     found = _addressed(left, right)
     if found is not None:
@@ -116,21 +122,18 @@ def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], 
     return pair, order[first[pair] + within]
 
 
-def _addressed(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
     """Return the pairs by a table of positions; None where keys on the right repeat or are too sparse."""
-    rows = np.flatnonzero(right != NULL)
-    keys = right[rows]
-    if not len(keys) or not len(left):
+    low, high = _range((left, right))
+    if high - low >= _DENSE * (len(left) + len(right)) or len(right) >= _INT32:
         return None
-    low, high = int(keys.min()), int(keys.max())
-    if high - low >= _DENSE * (len(left) + len(right)):
+    position = np.full(high - low + 2, -1, np.int32)  # the last is that of NULL
+    known = right != NULL
+    position[np.where(known, right - low, high - low + 1)] = np.arange(len(right), dtype=np.int32)
+    position[-1] = -1
+    if np.count_nonzero(position >= 0) < np.count_nonzero(known):
         return None
-    position = np.full(high - low + 2, -1, np.int32 if len(right) < _INT32 else np.int64)  # the last: none
-    position[keys - low] = rows
-    if np.count_nonzero(position >= 0) < len(rows):
-        return None
-    there = (left >= low) & (left <= high)
-    found = position[np.where(there, left - low, high - low + 1)]
+    found = position[np.where(left == NULL, high - low + 1, left - low)]
     pair = np.flatnonzero(found >= 0)
     return pair, found[pair].astype(np.int64)
 

@@ -148,7 +148,8 @@ def event_names(capture: Capture, kind: str) -> NDArray[Any]:
 def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> NDArray[Any]:
     """Return the text behind every id, as an array of texts; each id is asked for once."""
     known, positions = distinct(ids)
-    return np.array([text(i) for i in known.tolist()], dtype=object)[positions]
+    texts: NDArray[Any] = np.array([text(i) for i in known.tolist()], dtype=object)[positions]
+    return texts
 
 
 def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:

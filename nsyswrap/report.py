@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from nsyswrap.reader import NULL
 from nsyswrap.units import Rounding, Unit, round_tenth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class Report:
     reports equal nsys' own, cell by cell. ``empty_answers``: tables that are there without rows are an
     answer, as nsys takes them. ``rows_from``: the kinds without whose events a selection leaves no row,
     where that is not every group it needs. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name``
-    it takes.
+    it takes. ``reads``: the fields of large tables it will ask for, by kind, so that one pass reads them all.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Report:
     empty_answers: bool = False
     rows_from: tuple[str, ...] = ()
     qualifiers: tuple[str, ...] = ()
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the capture holds no event, whatever is selected of it."""
@@ -113,6 +115,7 @@ class Report:
                 f"none happened, or none were collected ({kinds[0].collect})",
             )
         seen = self._clipping(capture)
+        read_ahead(seen, [self])
         with seen.noting() as notes:
             nothing = self._nothing_selected(seen)
             data = dict(_no_rows(self) if nothing else self.compute(seen, **checked))
@@ -143,6 +146,20 @@ class Report:
         return {
             name: option.check(self.name, given.get(name, option.default)) for name, option in known.items()
         }
+
+
+def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
+    """Read what several reports will ask for, each table in one pass; what is not there is passed over."""
+    wanted: dict[str, list[str]] = {}
+    for report in reports:
+        if not report.lacks(capture):
+            for kind, fields in report.reads.items():
+                wanted.setdefault(kind, []).extend(fields)
+    with capture.noting():  # the report that needs a field says what is wrong with it
+        for kind, asked in wanted.items():
+            if capture.has(kind):
+                with suppress(NotInCapture):
+                    capture.columns(kind, *dict.fromkeys(asked))
 
 
 @dataclass(frozen=True)
@@ -237,6 +254,9 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> di
     }
 
 
+# What most reports read of an event: when, and what it is called.
+SPANS = ("start_ns", "end_ns")
+NAMED = (*SPANS, "name")
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 
 TIME_PERCENT = Column(

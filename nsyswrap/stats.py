@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _RADIX = 2**16
 _SMALL = 64  # rows a group has on average, from which on a loop over groups pays
 _DENSE = 4  # numbers a table may have for every row
-_HANDFUL = 16
+_HANDFUL = 64
 
 
 @dataclass(frozen=True)

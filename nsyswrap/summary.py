@@ -10,6 +10,8 @@ import numpy as np
 
 from nsyswrap.errors import NotInCapture
 from nsyswrap.join import launches
+from nsyswrap.report import read_ahead
+from nsyswrap.reports import find
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
@@ -33,9 +35,11 @@ class Summary:
 def summarise(capture: Capture) -> Summary:
     """Make the summary of a capture; tables it cannot answer are left out, and the trust line says why."""
     tables: list[tuple[Table, int | None]] = []
-    for name, top in SECTIONS:
+    sections = [(find(name), top) for name, top in SECTIONS]
+    read_ahead(capture, [report for report, _ in sections])
+    for report, top in sections:
         try:
-            tables.append((capture.report(name), top))
+            tables.append((report.make(capture), top))
         except NotInCapture:
             continue
     return Summary(_command(capture), _origin(capture), trust(capture), tables)

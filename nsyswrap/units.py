@@ -15,6 +15,8 @@ Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
 _TENTH = Decimal("0.1")
+_EXACT_TENTHS = 1e11  # below this the product with 10 is off by far less than what counts as a near tie
+_NEAR_TIE = 1e-3
 # factor, decimals and label that nsys itself uses for --timeunit; it multiplies, which decides its ties
 _TIME: dict[str, tuple[float, int, str]] = {
     "us": (1e-3, 3, "us"),
@@ -54,6 +56,10 @@ def round_tenth(value: float, rounding: Rounding) -> float:
     ``2025``: SQLite 3.43 and newer round the exact binary value. ``legacy`` (nsys up to 2024.2): the
     shortest decimal representation. 13408.05 gives 13408.0 and 13408.1.
     """
+    tenths = abs(value) * 10
+    whole = int(tenths) if tenths < _EXACT_TENTHS else -1
+    if whole >= 0 and abs(tenths - whole - 0.5) > _NEAR_TIE:  # both eras agree: no need of decimals
+        return math.copysign((whole + (tenths - whole > 0.5)) / 10, value)  # noqa: PLR2004 - half
     exact = Decimal(value) if rounding == "2025" else Decimal(repr(value))
     return float(exact.quantize(_TENTH, ROUND_HALF_UP))
 

@@ -166,10 +166,12 @@ def test_the_push_pop_trace(tmp_path: Path) -> None:
     )
     assert capture.report("nvtx_pushpop_trace").rows() == [
         (0, 100, 100, 30, 70, ":outer", 100, 100, 0, 2, 2, None, ":2", ":outer"),
-        (20, 30, 10, 0, 10, ":other thread", 100, 101, 0, 0, 5, None, ":5", ":other thread"),
         (20, 30, 10, 0, 10, ":inner", 100, 100, 1, 0, 1, 2, ":2:1", "--:inner"),
+        (20, 30, 10, 0, 10, ":other thread", 100, 101, 0, 0, 5, None, ":5", ":other thread"),
         (40, 60, 20, 0, 20, ":inner", 100, 100, 1, 0, 4, 2, ":2:4", "--:inner"),
     ]
+    older = capture.report("nvtx_pushpop_trace", rounding="legacy")
+    assert column(older, "range_id") == [2, 5, 1, 4]  # of two equal ones the outermost first
 
 
 def test_the_push_pop_trace_says_what_it_leaves_out(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def test_the_scenarios_there_are() -> None:
         "nvtx": ("host", "kernels"),
         "overlap": ("one_stream", "four_streams"),
         "p2p": ("direct", "staged", "host"),
+        "rules": ("wasteful", "careful"),
         "square": ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow"),
         "storm": ("empty", "busy"),
         "vector_add": ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both"),

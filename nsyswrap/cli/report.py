@@ -72,13 +72,8 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is; of several
     captures it makes one table a report, with the capture's label in front.
     """
-    from nsyswrap.cli import catalogue  # noqa: PLC0415
-
-    if options["explain"]:
-        click.echo(catalogue.explain(options["explain"]), nl=False)
-        return
-    if options["listing"]:
-        click.echo(catalogue.listing(options["captures"]), nl=False)
+    if options["explain"] or options["listing"]:
+        click.echo(_told(options), nl=False)
         return
     wanted = _wanted(options)
     captures, failed = _opened(options["captures"], options, wanted)
@@ -89,6 +84,17 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
         for capture in captures.values():
             _screen(capture, wanted, several=len(options["captures"]) > 1)
     sys.exit(failed)
+
+
+def _told(options: Mapping[str, Any]) -> str:
+    """Say what a report is, or which there are."""
+    from nsyswrap.cli import catalogue  # noqa: PLC0415
+
+    return (
+        catalogue.explain(options["explain"])
+        if options["explain"]
+        else catalogue.listing(options["captures"])
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -116,9 +117,12 @@ def asked(names: Sequence[str]) -> list[Request]:
 
 def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
     """Make the reports, each one table over all captures; what cannot be answered is a line on stderr."""
+    from nsyswrap.report import read_ahead  # noqa: PLC0415
     from nsyswrap.together import together  # noqa: PLC0415
 
     made = Made([], [])
+    for capture in captures.values():
+        read_ahead(capture, [request.report for request in requests])
     for request in requests:
         parts: list[tuple[str, Table]] = []
         for label, capture in captures.items():
@@ -145,19 +149,15 @@ def _note_of(tables: Sequence[Table]) -> None:
 
 def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
     """Return the tables as text, csv, tsv or markdown, in one text."""
-    from nsyswrap.formats import csv, markdown, text, tsv  # noqa: PLC0415
-
-    if form == "csv":
-        files = csv.render(tables, time_unit=look.time_unit, safe=look.csv_safe)
-    elif form == "tsv":
-        files = tsv.render(tables, time_unit=look.time_unit, safe=look.csv_safe)
-    elif form == "markdown":
-        files = markdown.render(tables, top=look.top, time_unit=look.time_unit)
+    form_of = importlib.import_module(f"nsyswrap.formats.{form}")  # a format may cost more than a report
+    options: dict[str, Any] = {"time_unit": look.time_unit}
+    if form in ("csv", "tsv"):
+        options["safe"] = look.csv_safe
     else:
-        files = text.render(
-            tables, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit
-        )
-    return "\n".join(files.values())
+        options["top"] = look.top
+    if form == "text":
+        options |= {"width": look.width, "color": look.color}
+    return "\n".join(form_of.render(tables, **options).values())
 
 
 def write_csv(folder: Path, tables: Sequence[Table], look: Look) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.operations import api_calls, gpu_operations, pooled, time_summary
-from nsyswrap.report import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import (
+    KERNEL_NAMES,
+    NAMED,
+    SPANS,
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column,
+    Order,
+    Report,
+    stat_columns,
+)
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -36,4 +46,5 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_ns", descending=True),),
     qualifiers=KERNEL_NAMES,
+    reads={"api": NAMED, "kernel": NAMED, "memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.operations import Grouped, durations, strip_version, time_summary
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import NAMED, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 
@@ -35,4 +35,5 @@ REPORT = Report(
     ),
     compute=compute,
     order=(Order("total_ns", descending=True),),
+    reads={"api": NAMED},
 )

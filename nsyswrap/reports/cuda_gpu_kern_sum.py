@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.operations import kernels, time_summary
-from nsyswrap.report import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import KERNEL_NAMES, NAMED, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -33,4 +33,5 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),
     qualifiers=KERNEL_NAMES,
+    reads={"kernel": NAMED},
 )

@@ -39,4 +39,5 @@ REPORT = Report(
     ),
     compute=compute,
     order=(Order("total_bytes", descending=True),),
+    reads={"memcpy": ("bytes", "copy_kind"), "memset": ("bytes",)},
 )

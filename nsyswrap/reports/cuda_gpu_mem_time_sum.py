@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.operations import memory_operations, time_summary
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import SPANS, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -32,4 +32,5 @@ REPORT = Report(
     ),
     compute=compute,
     order=(Order("total_ns", descending=True),),
+    reads={"memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, process_ids, thread_ids
-from nsyswrap.report import KERNEL_NAMES, Column, Order, Report, stat_columns, stat_values
+from nsyswrap.report import KERNEL_NAMES, NAMED, Column, Order, Report, stat_columns, stat_values
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
 from nsyswrap.units import Unit
 
@@ -82,4 +82,8 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),
     qualifiers=KERNEL_NAMES,
+    reads={
+        "kernel": (*NAMED, "device_id", "correlation_id", "global_pid"),
+        "api": (*NAMED, "global_tid", "correlation_id"),
+    },
 )

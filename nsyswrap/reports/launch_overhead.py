@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.join import first_launches, outermost_launches
-from nsyswrap.report import Column, Report
+from nsyswrap.report import NAMED, SPANS, Column, Report
 from nsyswrap.stats import grouped
 from nsyswrap.units import Unit
 
@@ -66,4 +66,8 @@ REPORT = Report(
         Column("kernel_total_ns", "Kernel Total", Unit.NS, "GPU time of the kernels"),
     ),
     compute=compute,
+    reads={
+        "kernel": (*NAMED, "correlation_id", "global_pid"),
+        "api": (*SPANS, "global_tid", "correlation_id"),
+    },
 )
