@@ -24,7 +24,7 @@ from nsyswrap.reader import NULL
 from nsyswrap.report import share, stat_values
 from nsyswrap.reports import find
 from nsyswrap.selection import LEAST, MOST, chosen, parse_time
-from nsyswrap.stats import group_keys, grouped, number_texts
+from nsyswrap.stats import distinct, group_keys, grouped, number_texts
 from nsyswrap.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
 
 if TYPE_CHECKING:
@@ -42,6 +42,16 @@ GROUPS = 4  # of which some are empty
 
 def array(values: list[int]) -> NDArray[Any]:
     return np.array(values, np.int64)
+
+
+@FIXED
+@given(st.lists(KEYS, max_size=200), st.sampled_from([1, 40]))
+@example(list(range(0, 2**40, 2**33)), 1)  # more values than are looked for one by one, far apart
+def test_distinct_values(few: list[int], times: int) -> None:
+    values = array(few * times)
+    found, codes = distinct(values)
+    assert found.tolist() == sorted(set(few))
+    assert found[codes].tolist() == values.tolist()
 
 
 @FIXED
