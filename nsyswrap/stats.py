@@ -10,7 +10,7 @@ import numpy as np
 from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,6 +57,7 @@ class Groups:
         # numpy sorts 16-bit integers by radix, which takes a tenth of the time.
         narrow = codes.astype(np.uint16) if groups <= _RADIX else codes
         self._order = np.argsort(narrow, kind="stable")
+        self._large = np.count_nonzero(self._filled) * _SMALL <= len(codes)
 
     def of(self, values: NDArray[Any]) -> Statistics:
         """Return the statistics of one int64 value per row, as ``grouped`` does."""
@@ -68,8 +69,6 @@ class Groups:
         total = self._sums(ordered)
         with np.errstate(invalid="ignore", divide="ignore"):
             avg = total / count
-        deviations = ordered - np.repeat(avg[self._filled], count[self._filled])
-        deviations *= deviations
         last = len(ordered) - 1
         low, high = (ordered[np.minimum(first + middle, last)] for middle in ((count - 1) // 2, count // 2))
         return Statistics(
@@ -79,19 +78,34 @@ class Groups:
             med=np.where(self._filled, (low + high) / 2, np.nan),
             min=np.where(self._filled, ordered[np.minimum(first, last)], 0),
             max=np.where(self._filled, ordered[first + count - 1], 0),
-            std=np.sqrt(self._sums(deviations) / np.maximum(count - 1, 1)),
+            std=np.sqrt(self._squares(ordered, avg) / np.maximum(count - 1, 1)),
         )
 
     def _sorted(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values by group and, in each, ascending."""
         ordered = values[self._order]
-        ends = (self._first + self._count)[self._filled]
-        if len(ends) * _SMALL <= len(ordered):  # groups that fit the processor's cache, one after another
-            for start, end in zip(self._first[self._filled].tolist(), ends.tolist(), strict=True):
-                ordered[start:end].sort()
+        if self._large:  # groups that fit the processor's cache, one after another
+            for rows in self._slices():
+                ordered[rows].sort()
             return ordered
         codes = np.repeat(np.arange(len(self._count)), self._count)
         return ordered[np.lexsort((ordered, codes))]
+
+    def _squares(self, ordered: NDArray[Any], avg: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of the squared deviations of each group."""
+        if not self._large:
+            deviations = ordered - np.repeat(avg[self._filled], self._count[self._filled])
+            return self._sums(deviations * deviations)
+        squares = np.zeros(len(avg))
+        groups = np.flatnonzero(self._filled)
+        for group, rows in zip(groups.tolist(), self._slices(), strict=True):
+            deviations = ordered[rows] - avg[group]
+            squares[group] = np.dot(deviations, deviations)
+        return squares
+
+    def _slices(self) -> Iterator[slice]:
+        first = self._first[self._filled]
+        return map(slice, first.tolist(), (first + self._count[self._filled]).tolist())
 
     def _sums(self, ordered: NDArray[Any]) -> NDArray[Any]:
         sums = np.zeros(len(self._count), ordered.dtype)

@@ -6,18 +6,21 @@ kernel started earlier), kernel the execution, total the span from the call to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, process_ids, thread_ids
-from nsyswrap.report import KERNEL_NAMES, NAMED, Column, Order, Report, stat_columns, stat_values
+from nsyswrap.report import KERNEL_NAMES, NAMED, SPANS, Column, Order, Report, stat_columns, stat_values
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from nsyswrap.capture import Capture
+    from nsyswrap.join import Launches
     from nsyswrap.report import Values
 
 PHASES = (("total_", "T"), ("api_", "A"), ("queue_", "Q"), ("kernel_", "K"))
@@ -26,35 +29,46 @@ PHASES = (("total_", "T"), ("api_", "A"), ("queue_", "Q"), ("kernel_", "K"))
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per (process, thread, device, API function, kernel name)."""
     pairs = launches(capture)
-    kernel = {
-        n: v[pairs.operation] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()
-    }
-    api = {n: v[pairs.api] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
-    kernel_codes, kernel_names = name_codes(capture, "kernel")
-    api_codes, api_names = name_codes(capture, "api")
-
-    threads, thread_codes = distinct(api["global_tid"])
-    numbers, (processes, tids) = group_keys(process_ids(threads), thread_ids(threads))
-    codes, (thread, device, api_code, kernel_code) = group_keys(
-        numbers[thread_codes], kernel["device_id"], api_codes[pairs.api], kernel_codes[pairs.operation]
-    )
-    queue = kernel["start_ns"] - api["end_ns"]
+    codes, keys = _groups(capture, pairs)
+    groups = Groups(codes, len(keys["device_id"]))
+    api_start, api_end = (v[pairs.api] for v in capture.columns("api", *SPANS).values())
+    start, end = (v[pairs.operation] for v in capture.columns("kernel", *SPANS).values())
+    total = groups.of(np.maximum(api_end, end) - api_start)
+    api = groups.of(api_end - api_start)
+    kernel = groups.of(end - start)
+    queue = start - api_end
     waited = queue >= 0
-    groups = Groups(codes, len(thread))
-    total = groups.of(np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"])
-    waits = grouped(codes[waited], queue[waited], len(thread))
+    waits = grouped(codes[waited], queue[waited], len(total.count))
     return {
-        "process_id": processes[thread],
-        "thread_id": tids[thread],
-        "device_id": device,
+        **keys,
         "count": total.count,
         "queue_count": waits.count,
         **stat_values(total, "total_"),
-        **stat_values(groups.of(api["end_ns"] - api["start_ns"]), "api_"),
+        **stat_values(api, "api_"),
         **stat_values(waits, "queue_"),
-        **stat_values(groups.of(kernel["end_ns"] - kernel["start_ns"]), "kernel_"),
-        "api_name": [api_names[code] for code in api_code],
-        "kernel_name": [kernel_names[code] for code in kernel_code],
+        **stat_values(kernel, "kernel_"),
+    }
+
+
+def _groups(capture: Capture, pairs: Launches) -> tuple[NDArray[Any], dict[str, Values]]:
+    """Return a group code per pair, and what each group is called."""
+    device = capture.columns("kernel", "device_id")["device_id"]
+    threads, thread_codes = distinct(capture.columns("api", "global_tid")["global_tid"])
+    numbers, (processes, tids) = group_keys(process_ids(threads), thread_ids(threads))
+    kernel_codes, kernel_names = name_codes(capture, "kernel")
+    api_codes, api_names = name_codes(capture, "api")
+    codes, (thread, device_id, api, kernel) = group_keys(
+        numbers[thread_codes][pairs.api],
+        device[pairs.operation],
+        api_codes[pairs.api],
+        kernel_codes[pairs.operation],
+    )
+    return codes, {
+        "process_id": processes[thread],
+        "thread_id": tids[thread],
+        "device_id": device_id,
+        "api_name": [api_names[code] for code in api],
+        "kernel_name": [kernel_names[code] for code in kernel],
     }
 
 
