@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
+from nsyswrap.cli import show
 from nsyswrap.cli.catalogue import OUTSIDE
 from nsyswrap.reports import NAMES, find
 
@@ -186,6 +189,20 @@ def test_an_export_newer_than_any_known_one(cli: Cli, tmp_path: Path) -> None:
     done = cli("report", write(tmp_path / "x.sqlite", kernel("k", 0, 5), *lines), "-r", KERNELS)
     assert done.returncode == 0
     assert "written by nsys 2031.1.1 (schema 9.1.0), newer than any" in done.stderr
+
+
+def test_a_long_step_is_said_on_a_terminal_and_wiped_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(show, "_PATIENCE_S", 0.01)
+    with show.step("reading x.sqlite …"):
+        time.sleep(0.2)
+    assert terminal.getvalue() == "\r\x1b[Kreading x.sqlite …\r\x1b[K"
+    monkeypatch.setattr(show, "_PATIENCE_S", 60)
+    with show.step("making cuda_api_sum …"):
+        pass
+    assert "cuda_api_sum" not in terminal.getvalue()
 
 
 def test_the_list_of_what_a_capture_answers(cli: Cli, export: Path) -> None:

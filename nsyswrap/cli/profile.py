@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from nsyswrap.cli.show import (
     make,
     note,
     note_silence,
+    progress_line,
     reporting_options,
     show_tables,
     summary_text,
@@ -151,19 +151,6 @@ def _variable(assignment: str) -> tuple[str, str]:
     if not name or not equals:
         raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
     return name, value
-
-
-def progress_line() -> Any:  # noqa: ANN401 - a callback
-    """Return a callback that keeps one line on a terminal up to date; elsewhere it says nothing."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-    width = shutil.get_terminal_size().columns
-
-    def show(message: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{message[: width - 1]}")
-        sys.stderr.flush()
-
-    return show
 
 
 def warn_of_broken(nsys: Nsys) -> None:

@@ -17,6 +17,7 @@ from nsyswrap.cli.show import (
     note,
     reporting_options,
     show_tables,
+    step,
     summary_text,
     write,
     write_csv,
@@ -181,10 +182,13 @@ def _tables(captures: Mapping[str, Capture], wanted: _Wanted) -> None:
         return
     if wanted.form == "parquet":
         _write_parquet(captures, made.tables, wanted.output or Path())
-    elif wanted.form == "json":
-        _emit(_envelope(captures, made, wanted), wanted.output)
-    else:
-        _emit(show_tables(made.tables, wanted.form, wanted.look), wanted.output)
+        return
+    with step(f"writing {wanted.form} …"):
+        if wanted.form == "json":
+            content = _envelope(captures, made, wanted)
+        else:
+            content = show_tables(made.tables, wanted.form, wanted.look)
+    _emit(content, wanted.output)
 
 
 def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_tables, write
+from nsyswrap.cli.show import Look, note, progress_line, show_tables, write
 from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
 def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
     from nsyswrap import api, scenario  # noqa: PLC0415
-    from nsyswrap.cli.profile import progress_line, warn_of_broken  # noqa: PLC0415
+    from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
 
     note(f"{name}: {what}{', without nsys' if alone else ''}")
     if alone:

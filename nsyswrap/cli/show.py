@@ -6,6 +6,8 @@ import importlib
 import os
 import shutil
 import sys
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +17,7 @@ import click
 from nsyswrap.errors import NotInCapture, OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 100  # where there is no terminal to ask
 _LEAST_WIDTH = 40
+_PATIENCE_S = 1.0
 _OPTIONS = (
     click.option(
         "-r",
@@ -83,13 +86,49 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
+def progress_line() -> Any:  # noqa: ANN401 - a callback
+    """Return a callback that keeps one line on a terminal up to date; elsewhere it says nothing."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+    width = shutil.get_terminal_size().columns
+
+    def show(message: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{message[: width - 1]}")
+        sys.stderr.flush()
+
+    return show
+
+
+@contextmanager
+def step(message: str) -> Iterator[None]:
+    """Say on a terminal what is being done, where that takes more than a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading  # noqa: PLC0415 - most output goes elsewhere, or is there at once
+
+    show = progress_line()
+    timer = threading.Timer(_PATIENCE_S, show, [message])
+    timer.daemon = True
+    begun = time.monotonic()
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if time.monotonic() - begun >= _PATIENCE_S:
+            show("")
+
+
 def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
     from nsyswrap.formats import screen  # noqa: PLC0415
     from nsyswrap.summary import summarise  # noqa: PLC0415
 
     note_silence(capture, run)
-    summary = summarise(capture)
+    with step(f"reading {capture.source} …"):
+        summary = summarise(capture)
     _note_of([table for table, _ in summary.tables])
     return screen.render(summary, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit)
 
@@ -122,12 +161,14 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
 
     made = Made([], [])
     for capture in captures.values():
-        read_ahead(capture, [request.report for request in requests])
+        with step(f"reading {capture.source} …"):
+            read_ahead(capture, [request.report for request in requests])
     for request in requests:
         parts: list[tuple[str, Table]] = []
         for label, capture in captures.items():
             try:
-                parts.append((label, request.make(capture)))
+                with step(f"making {request.report.name} …"):
+                    parts.append((label, request.make(capture)))
             except NotInCapture as error:
                 note(f"nsyswrap: no {error}; {error.hint}")
                 made.missing.append((request, f"{error}; {error.hint}"))
