@@ -25,7 +25,8 @@ COLLECT = (
     {"scenario"},
 )
 ANALYSE = (
-    {"schema"},
+    {"schema", "records"},
+    {"pages"},
     {"reader"},
     {"frames", "info", "locate", "selection"},
     {"capture"},

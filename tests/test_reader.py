@@ -6,13 +6,14 @@ import hashlib
 import random
 import re
 import sqlite3
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tiny_export import API, KERNEL, NVTX, call, kernel, memcpy, nvtx, row, write
+from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
-from nsyswrap import reader, reports
+from nsyswrap import reader, reports, schema
 from nsyswrap.capture import Capture
 from nsyswrap.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.reader import NULL, Export
@@ -144,10 +145,34 @@ def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_
     assert told > len(sound) // PAGE // 2
 
 
-def test_a_text_where_a_number_belongs(tmp_path: Path) -> None:
-    export = Export(write(tmp_path / "x.sqlite", row(KERNEL, start="soon")))
+@pytest.mark.parametrize("start", ["soon", float("inf")])
+def test_something_else_where_a_number_belongs(tmp_path: Path, start: object) -> None:
+    export = Export(write(tmp_path / "x.sqlite", row(KERNEL, start=start)))
     with pytest.raises(DamagedCapture, match=f"{KERNEL}.start holds something that is no integer"):
         export.columns(KERNEL, [("start", "int")])
+
+
+def test_a_table_that_has_lost_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), nvtx("a", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA writable_schema = 1")
+        db.execute("UPDATE sqlite_master SET name = NULL WHERE name = ?", (NVTX,))
+        db.commit()
+    with suppress(DamagedCapture):  # as some releases of SQLite say
+        assert Export(path).tables.keys() == {"StringIds", KERNEL}
+
+
+def test_a_length_that_asks_for_more_memory_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = Export(write(tmp_path / "x.sqlite", kernel("k", 0, 5)))
+    monkeypatch.setattr(Export, "_array", out_of_memory)
+    with pytest.raises(DamagedCapture, match=r"x.sqlite cannot be read: out of memory"):
+        export.columns(KERNEL, [("start", "int")])
+
+
+def out_of_memory(*_: object) -> None:
+    raise MemoryError
 
 
 def state(path: Path) -> tuple[str, list[str], int]:
@@ -164,7 +189,7 @@ def state(path: Path) -> tuple[str, list[str], int]:
 def test_nothing_is_written_into_the_file_or_beside_it(
     tmp_path: Path, cli: Cli, journal: str, mode: int
 ) -> None:
-    path = large(tmp_path / "x.sqlite")
+    path = write(tmp_path / "x.sqlite", *everything())
     db = sqlite3.connect(path)
     db.execute(f"PRAGMA journal_mode = {journal}")
     db.close()
@@ -192,12 +217,33 @@ def test_columns_come_in_row_order_as_64_bit_integers(tmp_path: Path) -> None:
     assert starts.tolist() == [2**62, -(2**63) + 1, 0]
 
 
+def test_an_index_changes_no_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", *(kernel("k", start, start + 5, 9 - start) for start in range(9)))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE INDEX one ON {KERNEL} (correlationId)")
+    export = Export(path)
+    [correlations] = export.columns(KERNEL, [("correlationId", "int")])
+    [starts] = export.columns(KERNEL, [("start", "int")])
+    assert (starts + correlations).tolist() == [9] * 9
+
+
 def test_null_is_missing_and_nothing_else(tmp_path: Path) -> None:
     rows = [nvtx("a", 0, None), nvtx(None, 0, 0)]
     export = Export(write(tmp_path / "x.sqlite", *rows))
     ends, texts = export.columns(NVTX, [("end", "int"), ("text", "text")])
     assert ends.tolist() == [NULL, 0]
     assert texts.tolist() == ["a", None]
+
+
+def test_a_name_with_quotes(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute('CREATE TABLE "a ""b""" ("c ""d""")')
+        db.execute('INSERT INTO "a ""b""" VALUES (3)')
+        db.commit()
+    export = Export(path)
+    assert export.count('a "b"') == 1
+    assert export.columns('a "b"', [('c "d"', "int")])[0].tolist() == [3]
 
 
 def test_a_column_is_read_once_and_cannot_be_changed(tmp_path: Path) -> None:
@@ -214,6 +260,24 @@ def test_a_table_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: p
     export = Export(write(tmp_path / "x.sqlite", *(kernel("k", i, 50) for i in range(10))))
     [starts] = export.columns(KERNEL, [("start", "int")])
     assert starts.tolist() == list(range(10))
+
+
+def test_integers_of_a_large_table_come_from_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [nvtx(f"step {i}" if i % 2 else None, i, i + 9) for i in range(5000)]
+    path = write(tmp_path / "x.sqlite", *events, kernel("k", 0, 5))
+    wanted: list[tuple[str, schema.FieldKind]] = [("start", "int"), ("text", "text"), ("textId", "string")]
+    export = Export(path)
+    starts, texts, ids = export.columns(NVTX, wanted)
+    [kernels] = export.columns(KERNEL, [("start", "int")])
+    assert starts.tolist() == list(range(5000))
+    assert texts.tolist() == [f"step {i}" if i % 2 else None for i in range(5000)]
+    assert ids.tolist() == [NULL] * 5000
+    assert kernels.tolist() == [0]
+    assert export.by_sqlite == {KERNEL: "few rows"}
+    monkeypatch.setattr(Export, "rows", None)  # the rows have been counted
+    assert export.count(NVTX) == 5000
 
 
 def test_tables_that_are_missing_or_empty_have_no_rows(tmp_path: Path) -> None:
