@@ -13,7 +13,7 @@ import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.info import read_diagnostics, read_info
+from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import NULL, Export
 from nsyswrap.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
@@ -202,12 +202,6 @@ class Capture:
         """Return the text of a StringIds id, or None where the export lacks it."""
         return self._export.strings.get(string_id)
 
-    def nvtx_texts(self) -> list[str | None]:
-        """Return the text of every NVTX event, a registered string or its own, in row order."""
-        events = self.columns("nvtx", "text", "text_id")
-        texts = zip(events["text_id"].tolist(), events["text"].tolist(), strict=True)
-        return [self.text(i) or (text if isinstance(text, str) else None) for i, text in texts]
-
     def events(self, kind: str) -> pd.DataFrame:
         """Return all events of one kind as a DataFrame in the field's terms, in row order.
 
@@ -267,6 +261,11 @@ class Capture:
     def info(self) -> Info:
         """What recorded this capture and on which GPU."""
         return read_info(self._export)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader has to know of the file, whatever is asked of it."""
+        return [text for text in (self._export.note, newer_than_known(self.info)) if text]
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:

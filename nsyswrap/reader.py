@@ -112,7 +112,7 @@ class Export:
         journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size]
         if not journals:
             return file
-        self.note = f"{self.path} is read from a private copy, as {journals[0].name} lies beside it"
+        self.note = f"read from a private copy, as {journals[0].name} lies beside it"
         folder = tempfile.mkdtemp(prefix="nsyswrap-")
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
         try:

@@ -82,7 +82,7 @@ def redact(source: Path, target: Path) -> None:
     try:
         strings = _environment_strings(export)
         part.write_bytes(b"")  # SQLite would not say why it cannot
-        _copy(source, part)
+        _copy(export.file, part)
         db = _writable(part)
         try:
             _delete_environment(db, set(export.tables), strings)

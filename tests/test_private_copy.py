@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import re
 import shutil
 import sqlite3
@@ -19,6 +20,8 @@ from nsyswrap.reader import Export
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from conftest import Cli
 
 
 def state(path: Path) -> tuple[bytes, list[Path], int]:
@@ -62,7 +65,7 @@ def test_an_export_that_was_being_written_is_read_from_a_copy(
     beside = path.with_name(f"writing.sqlite-{'wal' if journal == 'WAL' else 'journal'}")
     before = state(path), state(beside)
     export = Export(path)
-    assert export.note == f"{path} is read from a private copy, as {beside.name} lies beside it"
+    assert export.note == f"read from a private copy, as {beside.name} lies beside it"
     assert [column.tolist() for column in export.columns(KERNEL, [("start", "int")])] == [starts]
     assert export.file.parent.parent == scratch
     assert export.file.parent.stat().st_mode & 0o077 == 0
@@ -72,6 +75,20 @@ def test_an_export_that_was_being_written_is_read_from_a_copy(
     gc.collect()
     assert list(scratch.iterdir()) == []
     assert (state(path), state(beside)) == before
+
+
+def test_the_command_line_says_so_and_a_redacted_copy_holds_what_was_written(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = interrupted(tmp_path, "WAL")
+    said = "read from a private copy, as writing.sqlite-wal lies beside it"
+    done = cli("report", path, "-r", "cuda_gpu_kern_sum", "--format", "json")
+    assert done.stderr == f"nsyswrap: {path}: {said}\n"
+    document = json.loads(done.stdout)
+    assert document["notes"] == [f"writing: {said}"]
+    assert cli("redact", path, "-o", tmp_path / "copy.sqlite").returncode == 0
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as db:
+        assert db.execute(f"SELECT start FROM {KERNEL}").fetchall() == [(0,), (7,)]  # noqa: S608
 
 
 def test_a_journal_beside_what_a_link_points_to_counts(tmp_path: Path, scratch: Path) -> None:

@@ -137,7 +137,6 @@ def _opened(
     """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
     from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.info import newer_than_known  # noqa: PLC0415
     from nsyswrap.together import labels  # noqa: PLC0415
 
     view = {"names": options["names"], "nvtx_names": options["nvtx_names"], "rounding": options["rounding"]}
@@ -154,8 +153,8 @@ def _opened(
             note(f"nsyswrap: {error}")
             failed = error.exit_code
             continue
-        if newer := newer_than_known(capture.info):
-            note(f"nsyswrap: {path}: {newer}")
+        for remark in capture.remarks:
+            note(f"nsyswrap: {path}: {remark}")
         found[label] = capture
     return found, failed
 
@@ -195,7 +194,11 @@ def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> s
     from nsyswrap.formats import json  # noqa: PLC0415
 
     return json.as_one(
-        made.tables, captures=list(captures.items()), selection=wanted.selection, missing=made.missing
+        made.tables,
+        captures=list(captures.items()),
+        selection=wanted.selection,
+        missing=made.missing,
+        notes=[f"{label}: {remark}" for label, capture in captures.items() for remark in capture.remarks],
     )
 
 
