@@ -143,7 +143,8 @@ def _on(export: Path, nsys: Nsys, rounds: int, scratch: Path) -> Bench:
     _check(nsys, export, scratch)
     _say(f"{kernels:,} kernels: measuring")
     size = f"{kernels:,} kernels, {calls:,} API calls, {export.stat().st_size / 1e6:,.0f} MB"
-    title = f"{size}: nsys {nsys.version} and nsyswrap say the same; medians of {rounds} round{'s' * (rounds != 1)}"
+    medians = f"medians of {rounds} round{'s' * (rounds != 1)}"
+    title = f"{size}: nsys {nsys.version} and nsyswrap say the same; {medians}"
     return Bench(title, kernels, timed(on_export(nsys), export, rounds, scratch))
 
 
