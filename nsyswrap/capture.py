@@ -66,17 +66,18 @@ class Capture:
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
-        self._views: dict[View, Capture] = {view: self}
+        self._views: dict[View, Capture] = {}  # none refers back: all end with this one
         self._said: list[str] = []
 
     def viewed(self, **changes: Any) -> Capture:  # noqa: ANN401 - the fields of View
         """Return this capture in another view: ``names``, ``nvtx_names``, ``rounding`` or ``selection``."""
         view = replace(self.view, **changes)
+        if view == self.view:
+            return self
         if view not in self._views:
             other = object.__new__(Capture)
             other.path, other.source = self.path, self.source
             other._open(self._export, view)
-            other._views = self._views
             self._views[view] = other
         return self._views[view]
 
