@@ -265,16 +265,18 @@ TIME_PERCENT = Column(
 TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
 
 
-def stat_columns(prefix: str = "", header: str = "", unit: Unit = Unit.NS) -> tuple[Column, ...]:
-    """Return the five columns of statistics every nsys summary has, in nsys' order."""
+def stat_columns(
+    prefix: str = "", header: str = "", unit: Unit = Unit.NS, of: str = "the durations"
+) -> tuple[Column, ...]:
+    """Return the five columns of statistics every nsys summary has, in nsys' order; ``of``: of what."""
     return tuple(
-        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, text, detail)
-        for short, title, detail, text in (
-            ("avg", "Avg", 5, "arithmetic mean"),
-            ("med", "Med", 0, "median"),
-            ("min", "Min", 8, "smallest value"),
-            ("max", "Max", 7, "largest value"),
-            ("std", "StdDev", 9, "sample standard deviation (n - 1); 0 for a single value"),
+        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", detail)
+        for short, title, detail, text, more in (
+            ("avg", "Avg", 5, "arithmetic mean of", ""),
+            ("med", "Med", 0, "median of", ""),
+            ("min", "Min", 8, "smallest of", ""),
+            ("max", "Max", 7, "largest of", ""),
+            ("std", "StdDev", 9, "sample standard deviation (n - 1) of", "; 0 for a single one"),
         )
     )
 

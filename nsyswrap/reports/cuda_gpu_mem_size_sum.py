@@ -34,7 +34,7 @@ REPORT = Report(
     columns=(
         Column("total_bytes", "Total", Unit.BYTES, "sum of the bytes"),
         Column("count", "Count", Unit.COUNT, "number of operations"),
-        *stat_columns(unit=Unit.BYTES),
+        *stat_columns(unit=Unit.BYTES, of="the sizes"),
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
     ),
     compute=compute,

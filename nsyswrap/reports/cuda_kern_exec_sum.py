@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from nsyswrap.join import Launches
     from nsyswrap.report import Values
 
-PHASES = (("total_", "T"), ("api_", "A"), ("queue_", "Q"), ("kernel_", "K"))
+PHASES = (
+    ("total_", "T", "the totals"),
+    ("api_", "A", "the launch calls"),
+    ("queue_", "Q", "the queue times"),
+    ("kernel_", "K", "the kernels"),
+)
 
 
 def compute(capture: Capture) -> dict[str, Values]:
@@ -89,7 +94,7 @@ REPORT = Report(
             "executions that began after their call returned",
             detail=1,
         ),
-        *(column for prefix, header in PHASES for column in stat_columns(prefix, header)),
+        *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
         Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name"),
     ),

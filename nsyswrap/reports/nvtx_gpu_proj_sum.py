@@ -60,7 +60,7 @@ REPORT = Report(
         ),
         Column("range_total_ns", "Total Range Time", Unit.NS, "sum of the ranges' durations on the CPU"),
         Column("instances", "Range Instances", Unit.COUNT, "ranges of this name that launched something"),
-        *stat_columns("proj_", "Proj "),
+        *stat_columns("proj_", "Proj ", of="the projected durations"),
         Column(
             "operations", "Total GPU Ops", Unit.COUNT, "operations launched inside; a graph launch is one"
         ),
