@@ -19,7 +19,7 @@ from nsyswrap.reader import NULL, Export
 from nsyswrap.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -131,7 +131,7 @@ class Capture:
         for field, values in self._all_columns(kind, missing).items():
             part = values[kept]
             if self.view.selection.clip and self.view.selection.windowed:
-                part = clipped(field, part, self._window)
+                part = clipped(field, part, self.window)
             part.flags.writeable = False
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
@@ -150,11 +150,12 @@ class Capture:
         if kind not in self._rows:
             fields = [field for field in _SELECTED_BY if field in _events(kind).fields]
             events = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
-            self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self._window))
+            self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self.window))
         return self._rows[kind]
 
     @cached_property
-    def _window(self) -> Window:
+    def window(self) -> Window:
+        """The times that are selected; raises NotInCapture where no such NVTX range is there."""
         return resolve(self.view.selection, self.whole)
 
     def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -176,15 +177,16 @@ class Capture:
     def _table_columns(
         self, events: schema.Events, table: str, number: int, fields: Sequence[str]
     ) -> dict[str, NDArray[Any]]:
-        rows = self._export.count(table)
-        made = {"table": np.full(rows, number), "row": np.arange(1, rows + 1)}
-        present = self._export.tables[table]
+        rows, present = self._export.count(table), self._export.tables[table]
+        made: dict[str, Callable[[], NDArray[Any]]] = {
+            "table": lambda: np.full(rows, number),
+            "row": lambda: np.arange(1, rows + 1),
+        }
         found = {field: self._column(events, table, field, present) for field in fields if field not in made}
         names = {field: name for field, name in found.items() if name}
-        arrays = self._export.columns(
-            table, [(name, events.fields[field].kind) for field, name in names.items()]
-        )
-        read = {**made, **dict(zip(names, arrays, strict=True))}
+        kinds = [(name, events.fields[field].kind) for field, name in names.items()]
+        read = dict(zip(names, self._export.columns(table, kinds), strict=True))
+        read |= {field: made[field]() for field in fields if field in made}
         return {field: read[field] if field in read else np.full(rows, NULL) for field in fields}
 
     def name_ids(self, kind: str) -> NDArray[Any]:
@@ -289,8 +291,7 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
 
     ``names`` picks how kernels are called: their full demangled, base or mangled name.
     """
-    path = Path(path)
-    return Capture(export_of(path), names, path)
+    return Capture(export_of(Path(path)), names, Path(path))
 
 
 def _events(kind: str) -> schema.Events:

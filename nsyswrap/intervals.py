@@ -1,4 +1,4 @@
-"""Intervals of time, [start, end) in ns: where they leave gaps, what they cover, and how much of each chunk.
+"""Intervals of time, [start, end) in ns: where they leave gaps, and how much they take of each chunk.
 
 All functions take the starts and the ends of the intervals as int64 arrays, in any order. Intervals may
 overlap, touch, and be empty; none ends before it starts.
@@ -26,21 +26,10 @@ def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
     return ends[idle], starts[idle + 1]
 
 
-def union(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the starts and ends of the disjoint intervals that cover the same time, in order."""
-    if not len(start):
-        return start, end
-    before, after = gaps(start, end)
-    return np.append(start.min(), start[after]), np.append(end[before], end.max())
-
-
 def overlap(
     start: NDArray[Any], end: NDArray[Any], chunk_start: NDArray[Any], chunk_end: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return how much of every chunk the intervals take, in ns; what overlaps counts once per interval.
-
-    Of intervals that are disjoint (``union``) it is the time covered.
-    """
+    """Return how much of every chunk the intervals take, in ns; what overlaps counts once per interval."""
     return _before(start, end, chunk_end) - _before(start, end, chunk_start)  # type: ignore[no-any-return]
 
 

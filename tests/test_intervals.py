@@ -1,4 +1,4 @@
-"""Gaps, unions and overlaps, against drawings on paper and against counting every nanosecond."""
+"""Gaps and overlaps, against drawings on paper and against counting every nanosecond."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap.intervals import gaps, overlap, union
+from nsyswrap.intervals import gaps, overlap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,20 +30,15 @@ def test_of_those_that_end_together_the_last_in_the_arrays_is_before_the_gap() -
     assert (before.tolist(), after.tolist()) == ([1], [3])
 
 
-def test_touching_intervals_are_one() -> None:
-    start, end = union(STARTS, ENDS)
-    assert (start.tolist(), end.tolist()) == ([5, 15], [10, 30])
-
-
 def test_overlap_adds_up_what_is_side_by_side() -> None:
     chunks = np.array([0, 5, 8, 12, 29, 40])
     taken = overlap(STARTS, ENDS, chunks[:-1], chunks[1:])
     assert taken.tolist() == [0, 3 + 1, 2 + 1, 2 + 3 + 9, 1]
 
 
-def test_nothing_has_no_gaps_covers_nothing_and_takes_nothing() -> None:
+def test_nothing_has_no_gaps_and_takes_nothing() -> None:
     nothing = np.empty(0, np.int64)
-    assert [len(part) for part in (*gaps(nothing, nothing), *union(nothing, nothing))] == [0, 0, 0, 0]
+    assert [len(part) for part in gaps(nothing, nothing)] == [0, 0]
     assert overlap(nothing, nothing, np.array([0]), np.array([9])).tolist() == [0]
 
 
@@ -62,7 +57,6 @@ def test_as_counted(seed: int) -> None:
     before, after = gaps(start, end)
     idle = [ns for i, j in zip(before, after, strict=True) for ns in range(end[i], start[j])]
     assert idle == [ns for ns in range(start.min(), end.max()) if ns not in busy]
-    assert counted(*union(start, end), 100).tolist() == (count > 0).tolist()
     edges = np.array(sorted(dice.sample(range(101), 5)))
     sums = [count[low:high].sum() for low, high in pairwise(edges)]
     assert overlap(start, end, edges[:-1], edges[1:]).tolist() == sums

@@ -170,8 +170,7 @@ def test_the_push_pop_trace(tmp_path: Path) -> None:
         (20, 30, 10, 0, 10, ":other thread", 100, 101, 0, 0, 5, None, ":5", ":other thread"),
         (40, 60, 20, 0, 20, ":inner", 100, 100, 1, 0, 4, 2, ":2:4", "--:inner"),
     ]
-    older = capture.report("nvtx_pushpop_trace", rounding="legacy")
-    assert column(older, "range_id") == [2, 5, 1, 4]  # of two equal ones the outermost first
+    assert column(capture.report("nvtx_pushpop_trace", rounding="legacy"), "range_id") == [2, 5, 1, 4]
 
 
 def test_the_push_pop_trace_says_what_it_leaves_out(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import io
 import json
 import pkgutil
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -17,7 +16,6 @@ from pyarrow import parquet
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import formats, reports, schema
-from nsyswrap.capture import Capture
 from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.report import Option, Table
 from nsyswrap.units import Rounding, Unit
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import ModuleType
+
+    from nsyswrap.capture import Capture
 
 EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
@@ -291,20 +291,3 @@ def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, captur
     else:
         with pytest.raises(UsageError, match=f"takes no '{qualifier}'"):
             reports.parse(asked)
-
-
-@every_report
-def test_what_it_reads_ahead_is_what_it_asks_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, set[str]] = {}
-    columns = Capture.columns
-
-    def noted(capture: Capture, kind: str, *fields: str) -> object:
-        asked.setdefault(kind, set()).update(fields)
-        return columns(capture, kind, *fields)
-
-    report = reports.find(name)
-    monkeypatch.setattr(Capture, "columns", noted)
-    replace(report, reads={}).make(opened(tmp_path, *EVERYTHING))
-    assert not report.reads or {kind: set(fields) for kind, fields in report.reads.items()} == asked

@@ -100,6 +100,12 @@ def test_what_is_refused(cli: Cli, export: Path, options: list[str], message: st
     assert message in done.stderr.splitlines()[0]
 
 
+def test_a_range_that_is_not_there_is_said_once_where_there_are_no_kernels(cli: Cli, tmp_path: Path) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", nvtx("a", 0, 40)), "-r", "all", "--nvtx", "b")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.splitlines()[1:] == ["  numbers begin at 0; names: a"]
+
+
 def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_path: Path) -> None:
     asked = ["-r", "gpu_time_util:threshold=100:chunks=2,cuda_gpu_kern_sum:nvtx-name", "-r", KERNELS]
     done = cli("report", export, *asked, "--csv", tmp_path / "out")
