@@ -1,6 +1,7 @@
 """nsyswrap: run programs under NVIDIA Nsight Systems and read what the GPU did.
 
-``profile(command)`` runs a program, ``open_capture(path)`` opens an export. Nothing is imported until used.
+``profile(command)`` runs a program, ``open_capture(path)`` opens an export, ``measure(name)`` times a part
+of a program so that the export can be held against it. Nothing is imported until used.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nsyswrap.api import Run, profile
     from nsyswrap.capture import Capture, open_capture
+    from nsyswrap.measurement import measure
     from nsyswrap.reports import NAMES as REPORTS
 
 __version__ = "0.1.0"
-__all__ = ["REPORTS", "Capture", "Run", "__version__", "open_capture", "profile"]
+__all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
 
 _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
     "Capture": ("nsyswrap.capture", "Capture"),
     "Run": ("nsyswrap.api", "Run"),
+    "measure": ("nsyswrap.measurement", "measure"),
     "open_capture": ("nsyswrap.capture", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
 }
