@@ -1,9 +1,9 @@
 """Time a CUDA vector addition on the host, with and without synchronising.
 
 A PyTorch extension (kernels/add2) adds two float32 vectors of N elements with
-the kernel `add2_kernel`; PyTorch's own `a + b` does the same. Each is timed
-with time.perf_counter in four ways, which differ in where they wait for the
-device (torch.cuda.synchronize):
+the kernel `add2_kernel`; PyTorch's own `a + b` does the same. Each is timed on
+the host in four ways, which differ in where they wait for the device
+(nsyswrap.measure takes the stamps, torch.cuda.synchronize waits):
 
   both    before the start stamp and before the stop stamp
   first   before the start stamp only
@@ -23,20 +23,41 @@ run. Hence what the samples mean:
   has to wait for a kernel to finish.
 * second agrees with both here, since the device is idle before the first
   iteration and each iteration leaves it idle. That is thanks to the synchronise
-  after the warm-up: otherwise the first sample would include whatever work was
-  still queued.
+  after the warm-up.
+
+--queued leaves that synchronise out, and with it the warm-up's work in the
+queue. It matters where the kernel outlasts its launch: with
+
+  --n 16777216 --warmup 100 --queued
+
+a kernel takes about 50 microseconds and a launch less than 10, so that most of
+the warm-up is still to be run when the first iteration starts. In second that
+iteration waits for all of it, and its sample is dozens of times too long; the
+later ones are right. In none every iteration starts while the device is at
+older work, and ends before its own. both and first wait before their start
+stamp: it changes nothing for them.
 
 What to look for in nsyswrap's output:
 
 * The duration of the kernels is about the same in all four: the way of timing
   changes what the host sees, not what the device does.
 * NVTX ranges. `add2 <sync> <operator>` holds all timed iterations of one block,
-  `<sync>/<operator>` one iteration: both stamps and its synchronises. The
-  warm-ups are in `warm-up <sync>/<operator>`, the comparison of the results in
-  `check`. A kernel belongs to the range that launched it, and in first and none
-  it may end after that range did.
+  `<sync>/<operator>` what one of them times: from just before its start stamp
+  to just after its stop stamp. The synchronise before the start stamp is not
+  in it. The warm-ups are in `warm-up <sync>/<operator>`, the comparison of the
+  results in `check`. A kernel belongs to the range that launched it, and in
+  first and none it may end after that range did. A mark after each range holds
+  its sample.
+* Whether a range has the work that it launched in it, and nothing else. In both
+  and second it has (complete). In first and none nobody waits: at the default N
+  the kernel takes about as long as Python's way to the stop stamp, and either
+  may come first. From --n 16777216 on the kernel is always the later one: first
+  is launch only; so is the first iteration of none, and the next ones start
+  while its kernel runs (mixed). With --queued the first one of second includes
+  earlier work, and all of none are mixed.
 * CUDA API calls: cudaDeviceSynchronize twice per iteration in both, once in
-  first and second, never in none.
+  first and second, never in none. Beyond that after each warm-up (not with
+  --queued) and after each block.
 * The operators: `cuda` writes into a vector that is there already, `torch`
   allocates its result, from PyTorch's cache once warm, so both launch a single
   kernel per iteration. Their launches differ more than their kernels.
@@ -51,9 +72,9 @@ printed.
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from nsyswrap import measure as stopwatch
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
 from nsyswrap.scenario import kernels_dir
 from nsyswrap.torch_extension import build as build_extension
@@ -90,26 +111,20 @@ Operation: TypeAlias = "Callable[[], Tensor]"
 class Instruments(NamedTuple):
     """What the timing loop takes from its surroundings."""
 
-    clock: Callable[[], float]
-    """Returns the time in seconds."""
     synchronise: Callable[[], None]
     """Waits until the device is idle."""
     span: Callable[[str], AbstractContextManager[object]]
     """Keeps an NVTX range of this name open for the length of a `with` block."""
 
 
-def time_iteration(operation: Operation, sync: str, instruments: Instruments) -> float:
-    """Run `operation` once and return the time between the two stamps in seconds."""
-    wait_before_start = sync in {"both", "first"}
-    wait_before_stop = sync in {"both", "second"}
-    clock, synchronise = instruments.clock, instruments.synchronise
-    if wait_before_start:
+def time_iteration(operation: Operation, sync: str, span: str, synchronise: Callable[[], None]) -> float:
+    """Run `operation` once, and return the seconds between the two stamps that the range `span` holds."""
+    if sync in {"both", "first"}:
         synchronise()
-    start = clock()
-    operation()
-    if wait_before_stop:
-        synchronise()
-    return clock() - start
+    wait = synchronise if sync in {"both", "second"} else None
+    with stopwatch(span, synchronise=wait) as measured:
+        operation()
+    return measured.host_ns * 1e-9
 
 
 def time_block(  # noqa: PLR0913
@@ -119,18 +134,18 @@ def time_block(  # noqa: PLR0913
     *,
     warmup: int,
     iterations: int,
+    queued: bool,
     instruments: Instruments,
 ) -> Timing:
-    """Warm `operation` up, then take one sample for each timed iteration."""
+    """Warm `operation` up, then take one sample for each iteration; `queued`: do not wait in between."""
     with instruments.span(f"warm-up {sync}/{operator}"):
         for _ in range(warmup):
             operation()
-    instruments.synchronise()
-    samples, span = [], f"{sync}/{operator}"
+    if not queued:
+        instruments.synchronise()
+    span, wait = f"{sync}/{operator}", instruments.synchronise
     with instruments.span(f"add2 {sync} {operator}"):
-        for _ in range(iterations):
-            with instruments.span(span):
-                samples.append(time_iteration(operation, sync, instruments))
+        samples = [time_iteration(operation, sync, span, wait) for _ in range(iterations)]
     # Outside of the range: work left over here must not leak into the next block.
     instruments.synchronise()
     return summarise(sync, operator, samples, span=span, launches=warmup + iterations)
@@ -147,6 +162,7 @@ def time_all(
             operator,
             warmup=options.warmup,
             iterations=options.iterations,
+            queued=options.queued,
             instruments=instruments,
         )
         for sync in chosen(options, VARIANTS)
@@ -190,13 +206,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     operations, expected = make_operations(torch, load("add2", options.built), options.n)
     with span("check"):
         check(torch, operations, expected)
-    instruments = Instruments(time.perf_counter, torch.cuda.synchronize, span)
-    timings = time_all(operations, options, instruments)
+    timings = time_all(operations, options, Instruments(torch.cuda.synchronize, span))
     with span("check"):
         check(torch, operations, expected)
-    return {**counted(options, COUNTS), **platform(torch), "timings": timings}
+    return {**counted(options, COUNTS), "queued": options.queued, **platform(torch), "timings": timings}
 
 
 if __name__ == "__main__":
     parser = make_parser(__doc__, VARIANTS, option=VARIANT_OPTION, counts=COUNTS)
+    parser.add_argument("--queued", action="store_true", help="do not wait for the warm-up before timing")
     sys.exit(main("add2", parser.parse_args(), measure, build))

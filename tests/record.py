@@ -51,19 +51,29 @@ def main() -> None:
 def record(scenario: Scenario, work: Path) -> None:
     """Run every variant, and the cross-check where there is one; keep what they left."""
     arguments = recorded.ARGUMENTS.get(scenario.name, ())
-    variants = runnable(scenario)
-    shipped = scenario.name in SHIPPED
-    home = recorded.SHIPPED if shipped else recorded.KEPT
-    for variant, folder in run_variants(scenario, variants, work / scenario.name, arguments).items():
-        name = Path(scenario.name, variant)
-        keep(folder, home / name, packed=not shipped)
-        if (folder / EXPORT).exists():
-            golden(folder / EXPORT, str(name))
+    for variant in keep_variants(scenario, scenario.name, runnable(scenario), arguments, work):
+        if (variant / EXPORT).exists():
+            golden(variant / EXPORT, f"{scenario.name}/{variant.name}")
+    for name, (of, variants, given) in recorded.BESIDE.items():
+        if of == scenario.name:
+            keep_variants(scenario, name, variants, given, work)
     if scenario.can_cross_check:
         folder = work / f"{scenario.name}-cross-check"
         run_cross_check(scenario, folder, arguments, force=False)
         for run in folder.iterdir():
             keep(run, recorded.CROSS_CHECKS / scenario.name / run.name, packed=True)
+
+
+def keep_variants(
+    scenario: Scenario, name: str, variants: tuple[str, ...], arguments: tuple[str, ...], work: Path
+) -> list[Path]:
+    """Run these variants, keep what they left as the runs ``name/<variant>``, and return their folders."""
+    shipped = name in SHIPPED
+    home = recorded.SHIPPED if shipped else recorded.KEPT
+    folders = run_variants(scenario, variants, work / name, arguments)
+    for variant, folder in folders.items():
+        keep(folder, home / name / variant, packed=not shipped)
+    return list(folders.values())
 
 
 def keep(folder: Path, target: Path, *, packed: bool) -> None:

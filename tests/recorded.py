@@ -23,6 +23,11 @@ ARGUMENTS = {
     "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
 }
 
+# Runs beside a scenario's own, without goldens: the scenario, some of its variants, and what they are given.
+BESIDE = {
+    "add2_queued": ("add2", ("second", "none"), ("--n", "16777216", "--warmup", "100", "--queued")),
+}
+
 
 def write_goldens(name: str, contents: dict[str, bytes]) -> None:
     """Keep what nsys wrote of the run ``scenario/variant``, a CSV by report."""
@@ -48,6 +53,11 @@ def run_names() -> list[str]:
 def capture_names() -> list[str]:
     """Every recorded run that has a capture."""
     return [name for name in run_names() if (SHIPPED / name).exists() or (KEPT / name / PACKED).exists()]
+
+
+def golden_names() -> list[str]:
+    """Every recorded run of which there is what nsys wrote."""
+    return [name for name in capture_names() if name.partition("/")[0] not in BESIDE]
 
 
 def run_folder(name: str, scratch: Path) -> Path:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded import ROOT, capture_names, goldens, run_folder
+from recorded import ROOT, golden_names, goldens, run_folder
 
 from nsyswrap import open_capture
 from nsyswrap.errors import NotInCapture
@@ -36,7 +36,7 @@ FILES = {
     "cuda_gpu_kern_sum_nvtx-name": "cuda_gpu_kern_sum:nvtx-name",
     "gpu_gaps_gap=1": "gpu_gaps:gap=1",
 }
-CAPTURES = capture_names()
+CAPTURES = golden_names()
 RECORDED_GOLDENS = [(name, golden) for name in CAPTURES for golden in goldens(name) if golden in FILES]
 PUBLIC_GOLDENS = [path for path in sorted(PUBLIC.glob("golden/*/*.csv*")) if path.stat().st_size]
 

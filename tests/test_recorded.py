@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from recorded import (
+    BESIDE,
     CROSS_CHECKS,
     GOLDEN,
     KEPT,
     ROOT,
     SHIPPED,
     capture_names,
+    golden_names,
     goldens,
     run_folder,
     run_names,
@@ -44,8 +46,9 @@ def opened(name: str, scratch: Path) -> Capture:
 def test_every_variant_of_every_scenario_is_recorded() -> None:
     there = {f"{found.name}/{variant}" for found in scenario.scenarios() for variant in found.variants}
     alone = {f"{found.name}/{variant}" for found in scenario.scenarios() for variant in found.alone}
-    assert set(run_names()) == there
-    assert set(capture_names()) == there - alone
+    beside = {f"{name}/{variant}" for name, (_, variants, _) in BESIDE.items() for variant in variants}
+    assert set(run_names()) == there | beside
+    assert set(capture_names()) == there - alone | beside
 
 
 def test_the_fixtures_stay_small() -> None:
@@ -84,7 +87,7 @@ def test_two_processes_share_correlation_ids(scratch: Path) -> None:
 
 def test_the_rounding_eras_differ_in_some_cell(scratch: Path) -> None:
     differing = []
-    for name in capture_names():
+    for name in golden_names():
         capture = opened(name, scratch)
         for report in PARITY:
             if report in goldens(name):

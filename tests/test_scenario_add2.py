@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
 
+from nsyswrap import instruments, measurement
 from nsyswrap.experiment import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from nsyswrap.experiment import Timing
 
 
 @pytest.fixture
@@ -29,13 +32,13 @@ def add2() -> ModuleType:
 class Recorder:
     """Instruments and an operation that note every call; the clock reads the times given."""
 
-    def __init__(self, times: Sequence[float]) -> None:
+    def __init__(self, times_ns: Sequence[int]) -> None:
         self.calls: list[str] = []
-        self.times = list(times)
+        self.times_ns = list(times_ns)
 
-    def clock(self) -> float:
+    def clock(self) -> int:
         self.calls.append("clock")
-        return self.times.pop(0)
+        return self.times_ns.pop(0)
 
     def synchronise(self) -> None:
         self.calls.append("synchronise")
@@ -45,77 +48,91 @@ class Recorder:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        self.calls.append(f"open {name}")
+        self.push(name)
         yield
-        self.calls.append(f"close {name}")
+        self.pop()
+
+    def push(self, name: str) -> None:
+        self.calls.append(f"open {name}")
+
+    def pop(self) -> None:
+        self.calls.append("close")
 
 
-@pytest.mark.parametrize(
-    ("sync", "calls"),
-    [
-        ("both", ["synchronise", "clock", "operation", "synchronise", "clock"]),
-        ("first", ["synchronise", "clock", "operation", "clock"]),
-        ("second", ["clock", "operation", "synchronise", "clock"]),
-        ("none", ["clock", "operation", "clock"]),
-    ],
-)
-def test_where_an_iteration_synchronises(add2: ModuleType, sync: str, calls: list[str]) -> None:
-    recorder = Recorder([10.0, 10.75])
-    instruments = add2.Instruments(recorder.clock, recorder.synchronise, recorder.span)
-    assert add2.time_iteration(recorder.operation, sync, instruments) == 0.75
-    assert recorder.calls == calls
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Whose clock is the one that `measure` reads, and whose ranges are those it opens."""
+    found = Recorder([])
+    monkeypatch.setattr(measurement, "perf_counter_ns", found.clock)
+    monkeypatch.setattr(instruments, "nvtx", lambda: found)
+    monkeypatch.setattr(instruments, "recorded", lambda: False)
+    return found
 
 
-def test_a_block_from_warm_up_to_the_last_synchronise(add2: ModuleType) -> None:
-    recorder = Recorder([1.0, 1.25, 2.0, 2.5])
-    timing = add2.time_block(
+def block(add2: ModuleType, recorder: Recorder, sync: str, *, queued: bool = False) -> Timing:
+    timing: Timing = add2.time_block(
         recorder.operation,
-        "first",
+        sync,
         "cuda",
         warmup=2,
         iterations=2,
-        instruments=add2.Instruments(recorder.clock, recorder.synchronise, recorder.span),
+        queued=queued,
+        instruments=add2.Instruments(recorder.synchronise, recorder.span),
     )
-    assert timing["samples_us"] == [0.25e6, 0.5e6]
+    return timing
+
+
+@pytest.mark.parametrize(
+    ("sync", "before", "inside"),
+    [
+        ("both", ["synchronise"], ["operation", "synchronise"]),
+        ("first", ["synchronise"], ["operation"]),
+        ("second", [], ["operation", "synchronise"]),
+        ("none", [], ["operation"]),
+    ],
+)
+def test_the_range_of_an_iteration_is_what_it_times(
+    add2: ModuleType, recorder: Recorder, sync: str, before: list[str], inside: list[str]
+) -> None:
+    recorder.times_ns = [10_000, 10_750]
+    seconds = add2.time_iteration(recorder.operation, sync, "a", recorder.synchronise)
+    assert seconds == pytest.approx(750e-9)
+    assert recorder.calls == [*before, "open a", "clock", *inside, "clock", "close"]
+
+
+WARMED_UP = ["open warm-up first/cuda", "operation", "operation", "close"]
+ITERATION = ["synchronise", "open first/cuda", "clock", "operation", "clock", "close"]
+TIMED = ["open add2 first cuda", *ITERATION, *ITERATION, "close"]
+
+
+def test_a_block_from_warm_up_to_the_last_synchronise(add2: ModuleType, recorder: Recorder) -> None:
+    recorder.times_ns = [1000, 1250, 2000, 2501]
+    timing = block(add2, recorder, "first")
+    assert timing["samples_us"] == [0.25, 0.501]
     assert (timing["range"], timing["launches"]) == ("first/cuda", 4)
-    assert recorder.calls == [
-        "open warm-up first/cuda",
-        "operation",
-        "operation",
-        "close warm-up first/cuda",
-        "synchronise",
-        "open add2 first cuda",
-        "open first/cuda",
-        "synchronise",
-        "clock",
-        "operation",
-        "clock",
-        "close first/cuda",
-        "open first/cuda",
-        "synchronise",
-        "clock",
-        "operation",
-        "clock",
-        "close first/cuda",
-        "close add2 first cuda",
-        "synchronise",
-    ]
+    assert recorder.calls == [*WARMED_UP, "synchronise", *TIMED, "synchronise"]
 
 
-def test_every_variant_is_measured_for_every_operator(add2: ModuleType) -> None:
-    # Stamps 1, 2, 4, 8, ... seconds: every sample is another power of two.
-    recorder = Recorder([2.0**power for power in range(8)])
+def test_queued_leaves_the_warm_up_to_the_timed_loop(add2: ModuleType, recorder: Recorder) -> None:
+    recorder.times_ns = [1000, 1250, 2000, 2501]
+    block(add2, recorder, "first", queued=True)
+    assert recorder.calls == [*WARMED_UP, *TIMED, "synchronise"]
+
+
+def test_every_variant_is_measured_for_every_operator(add2: ModuleType, recorder: Recorder) -> None:
+    # Stamps 1, 2, 4, 8, ... µs: every sample is another power of two.
+    recorder.times_ns = [1000 * 2**power for power in range(8)]
     operations = {"cuda": recorder.operation, "torch": recorder.operation}
     timings = add2.time_all(
         operations,
-        argparse.Namespace(variants=["none", "both"], warmup=0, iterations=1),
-        add2.Instruments(recorder.clock, recorder.synchronise, recorder.span),
+        argparse.Namespace(variants=["none", "both"], warmup=0, iterations=1, queued=False),
+        add2.Instruments(recorder.synchronise, recorder.span),
     )
     assert [(timing["variant"], timing["operator"], timing["samples_us"]) for timing in timings] == [
-        ("none", "cuda", [1e6]),
-        ("none", "torch", [4e6]),
-        ("both", "cuda", [16e6]),
-        ("both", "torch", [64e6]),
+        ("none", "cuda", [1]),
+        ("none", "torch", [4]),
+        ("both", "cuda", [16]),
+        ("both", "torch", [64]),
     ]
 
 
@@ -127,12 +144,13 @@ def test_a_run_on_the_cpu_checks_measures_and_reports(
     add2: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = torch_on_cpu(monkeypatch)
-    options = argparse.Namespace(variants=None, n=100, warmup=1, iterations=3, built="add2.so")
+    options = argparse.Namespace(variants=None, n=100, warmup=1, iterations=3, queued=False, built="add2.so")
 
     extension = SimpleNamespace(add2=lambda c, a, b: torch.add(a, b, out=c))
     monkeypatch.setattr(add2, "load", lambda *_: extension)
     result = add2.measure(options)
     assert (result["device"], result["n"], result["warmup"]) == ("CPU", 100, 1)
+    assert result["queued"] is False
     assert [(timing["variant"], timing["operator"]) for timing in result["timings"]] == [
         (sync, operator) for sync in ("both", "first", "second", "none") for operator in ("cuda", "torch")
     ]
