@@ -38,11 +38,13 @@ _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "
 class View:
     """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
 
-    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name.
+    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
+    rules for the class of a kernel, name and pattern, tried before the built-in ones.
     """
 
     names: KernelNames = "full"
     nvtx_names: bool = False
+    classes: tuple[tuple[str, str], ...] = ()
     rounding: Rounding = "2025"
     selection: Selection = EVERYTHING
 
@@ -59,25 +61,25 @@ class Capture:
         """
         self.path = path
         self.source = source or path
-        self._open(Export(path), view or View(names))
+        self._open(Export(path), view or View(names), [[]])
 
-    def _open(self, export: Export, view: View) -> None:
+    def _open(self, export: Export, view: View, said: list[list[str]]) -> None:
         self._export = export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
         self._views: dict[View, Capture] = {}  # none refers back: all end with this one
-        self._said: list[str] = []
+        self._said = said  # what was noted, of all views; the last list is that of the report being made
 
     def viewed(self, **changes: Any) -> Capture:  # noqa: ANN401 - the fields of View
-        """Return this capture in another view: ``names``, ``nvtx_names``, ``rounding`` or ``selection``."""
+        """Return this capture in another view; ``changes`` are fields of View."""
         view = replace(self.view, **changes)
         if view == self.view:
             return self
         if view not in self._views:
             other = object.__new__(Capture)
             other.path, other.source = self.path, self.source
-            other._open(self._export, view)
+            other._open(self._export, view, self._said)
             self._views[view] = other
         return self._views[view]
 
@@ -95,8 +97,7 @@ class Capture:
         ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
         nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
         """
-        devices = () if device is None else (device,)
-        processes = () if process is None else (process,)
+        devices, processes = (() if number is None else (number,) for number in (device, process))
         return self.viewed(selection=chosen(time, nvtx, devices=devices, processes=processes, clip=clip))
 
     @property
@@ -222,8 +223,7 @@ class Capture:
         """
         # Reports stand above captures: looked up by name, at call time.
         found = importlib.import_module("nsyswrap.reports").find(name)
-        seen = self.viewed(rounding=rounding) if rounding else self
-        made: Table = found.make(seen, **options)
+        made: Table = found.make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return made
 
     def labels(self, enum: str) -> dict[int, str]:
@@ -236,17 +236,17 @@ class Capture:
 
     def note(self, text: str) -> None:
         """Say something a reader of the report being made has to know."""
-        if text not in self._said:
-            self._said.append(text)
+        if text not in self._said[-1]:
+            self._said[-1].append(text)
 
     @contextmanager
     def noting(self) -> Iterator[list[str]]:
         """Collect what is noted meanwhile."""
-        before, self._said = self._said, []
+        self._said.append([])
         try:
-            yield self._said
+            yield self._said[-1]
         finally:
-            self._said = before
+            self._said.pop()
 
     @cached_property
     def gpu_names(self) -> dict[int, str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.columns import share, stat_values
 from nsyswrap.reader import NULL
-from nsyswrap.report import share, stat_values
 from nsyswrap.schema import ID_MASK, PID_SHIFT
 from nsyswrap.stats import distinct, group_keys, grouped, number_texts, text_codes
 

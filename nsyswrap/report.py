@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
-    from nsyswrap.stats import Statistics
 
     Values = NDArray[Any] | Sequence[str | None]
     Compute = Callable[..., Mapping[str, Values]]
@@ -31,7 +30,8 @@ class Column:
     """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
 
     ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last.
-    ``era``: only reports of that era have it.
+    ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels. ``prose``:
+    its texts are sentences; such a column comes last.
     """
 
     name: str
@@ -40,6 +40,8 @@ class Column:
     help: str
     detail: int = 0
     era: Rounding | None = None
+    kernels: bool = False
+    prose: bool = False
 
     @property
     def moment(self) -> bool:
@@ -85,6 +87,7 @@ class Report:
     answer, as nsys takes them. ``rows_from``: the kinds without whose events a selection leaves no row,
     where that is not every group it needs. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name``
     it takes. ``reads``: the fields of large tables it will ask for, by kind, so that one pass reads them all.
+    ``conclude`` says in a sentence what the values come to; empty where nothing is to be said.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Report:
     rows_from: tuple[str, ...] = ()
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the capture holds no event, whatever is selected of it."""
@@ -123,7 +127,10 @@ class Report:
                 seen.note("nothing in what is selected")
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
-        return Table(self, data, capture.view.rounding, tuple(notes), str(seen.view.selection))
+        verdict = self.conclude(seen, data) if self.conclude and len(data[self.columns[0].name]) else ""
+        return Table(
+            self, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
+        )
 
     def _clipping(self, capture: Capture) -> Capture:
         """Cut rows off at the window's ends, or not: what the user says, or else the layer."""
@@ -167,7 +174,8 @@ class Table:
     """A computed report: unrounded values per column, in row order, and the rounding formats print with.
 
     ``notes`` say what a reader has to know of it, ``selection`` what part of the capture it is about, and
-    ``suffix`` how it was asked for, in the way nsys names its files (``gpu_gaps_gap=1``).
+    ``suffix`` how it was asked for, in the way nsys names its files (``gpu_gaps_gap=1``), ``verdict`` what it
+    comes to, in a sentence.
     """
 
     report: Report
@@ -176,6 +184,7 @@ class Table:
     notes: tuple[str, ...] = ()
     selection: str = ""
     suffix: str = ""
+    verdict: str = ""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -191,9 +200,9 @@ class Table:
         """The columns of the table's era."""
         return tuple(column for column in self.report.columns if column.era in (None, self.rounding))
 
-    def rows(self) -> list[tuple[object, ...]]:
-        """Return the rows as plain values: int, float, str, or None for missing."""
-        columns = [_plain(self.data[column.name]) for column in self.columns]
+    def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
+        """Return the rows, or the first ``top``, as plain values: int, float, str, or None for missing."""
+        columns = [_plain(self.data[column.name][:top]) for column in self.columns]
         return list(zip(*columns, strict=True))
 
     @property
@@ -252,48 +261,3 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> di
         name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
         for name, values in data.items()
     }
-
-
-# What most reports read of an event: when, and what it is called.
-SPANS = ("start_ns", "end_ns")
-NAMED = (*SPANS, "name")
-KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
-
-TIME_PERCENT = Column(
-    "time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run"
-)
-TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
-
-
-def stat_columns(
-    prefix: str = "", header: str = "", unit: Unit = Unit.NS, of: str = "the durations"
-) -> tuple[Column, ...]:
-    """Return the five columns of statistics every nsys summary has, in nsys' order; ``of``: of what."""
-    return tuple(
-        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", detail)
-        for short, title, detail, text, more in (
-            ("avg", "Avg", 5, "arithmetic mean of", ""),
-            ("med", "Med", 0, "median of", ""),
-            ("min", "Min", 8, "smallest of", ""),
-            ("max", "Max", 7, "largest of", ""),
-            ("std", "StdDev", 9, "sample standard deviation (n - 1) of", "; 0 for a single one"),
-        )
-    )
-
-
-def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) -> dict[str, NDArray[Any]]:
-    """Return the values of ``stat_columns``; min and max are missing in a group without values."""
-    empty = statistics.count == 0
-    return {
-        f"{prefix}avg_{unit.value}": statistics.avg,
-        f"{prefix}med_{unit.value}": statistics.med,
-        f"{prefix}min_{unit.value}": np.where(empty, NULL, statistics.min),
-        f"{prefix}max_{unit.value}": np.where(empty, NULL, statistics.max),
-        f"{prefix}std_{unit.value}": statistics.std,
-    }
-
-
-def share(total: NDArray[Any]) -> NDArray[Any]:
-    """Return each total as percent of their sum; missing (NaN) where the sum is 0."""
-    whole = total.sum()
-    return total * 100.0 / whole if whole else np.full(len(total), np.nan)

@@ -36,7 +36,15 @@ def together(tables: Sequence[tuple[str, Table]]) -> Table:
     for column in made[0].columns:
         data[column.name] = _joined([table.data[column.name] for table in made], column)
     selections = dict.fromkeys(table.selection for table in made if table.selection)
-    return replace(made[0], report=report, data=data, notes=_notes(tables), selection=" | ".join(selections))
+    verdicts = [f"{label}: {table.verdict}" for label, table in tables if table.verdict]
+    return replace(
+        made[0],
+        report=report,
+        data=data,
+        notes=_notes(tables),
+        selection=" | ".join(selections),
+        verdict=" | ".join(verdicts),
+    )
 
 
 def _joined(parts: Sequence[Values], column: Column) -> Values:

@@ -40,6 +40,9 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
 @click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
 @reporting_options
 @click.option(
+    "--advice", is_flag=True, help="Say what to do about it: findings by time at stake (-r advice)."
+)
+@click.option(
     "--list", "listing", is_flag=True, help="Say which reports CAPTURE can answer, and what the others lack."
 )
 @click.option("--explain", metavar="NAME", help="Say what every column of a report means.")
@@ -52,6 +55,17 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
     "--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called."
 )
 @click.option("--nvtx-names", is_flag=True, help="Put the innermost NVTX range before a kernel's name.")
+@click.option(
+    "--readable",
+    is_flag=True,
+    help="Show kernels by names a person can read; #1, #2: different ones that read alike.",
+)
+@click.option(
+    "--classes",
+    type=click.Path(path_type=Path),
+    metavar="FILE.toml",
+    help="Own rules for kernel_class_sum, tried before the built-in ones.",
+)
 @click.option(
     "--timeunit",
     "time_unit",
@@ -112,16 +126,17 @@ class _Wanted:
 
 
 def _wanted(options: Mapping[str, Any]) -> _Wanted:
-    as_tables = bool(options["reports"]) or options["form"] != "text"
+    reports = [*options["reports"], *(["advice"] if options["advice"] else [])]
+    as_tables = bool(reports) or options["form"] != "text"
     if options["form"] == "parquet" and not options["output"]:
         raise UsageError(
             "--format parquet writes no text", "name a file, or a folder for several reports, with -o"
         )
     if options["output"] and len(options["captures"]) > 1 and not as_tables:
         raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
-    look = Look(options["top"], options["time_unit"], options["csv_safe"])
+    look = Look(options["top"], options["time_unit"], options["csv_safe"], _readable(options))
     return _Wanted(
-        asked(options["reports"]) if as_tables or options["csv_folder"] else (),
+        asked(reports) if as_tables or options["csv_folder"] else (),
         as_tables,
         options["csv_folder"],
         options["form"],
@@ -131,15 +146,32 @@ def _wanted(options: Mapping[str, Any]) -> _Wanted:
     )
 
 
+def _readable(options: Mapping[str, Any]) -> bool:
+    """Whether names are for people; files of data keep them as they are."""
+    if not options["readable"]:
+        return False
+    if options["form"] not in ("text", "markdown"):
+        raise UsageError(
+            f"--readable and --format {options['form']} do not go together: there, names are data",
+            "leave out --readable, or take --format text or markdown",
+        )
+    if options["csv_folder"]:
+        note("nsyswrap: --csv: names in files stay as they are")
+    return True
+
+
 def _opened(
     paths: Sequence[Path], options: Mapping[str, Any], wanted: _Wanted
 ) -> tuple[dict[str, Capture], int]:
     """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
     from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.kernel_names import read_rules  # noqa: PLC0415
     from nsyswrap.together import labels  # noqa: PLC0415
 
-    view = {"names": options["names"], "nvtx_names": options["nvtx_names"], "rounding": options["rounding"]}
+    view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
+    if options["classes"]:
+        view["classes"] = read_rules(options["classes"])
     found: dict[str, Capture] = {}
     failed = 0
     chosen = paths or (newest_run(),)
@@ -186,8 +218,16 @@ def _tables(captures: Mapping[str, Capture], wanted: _Wanted) -> None:
         if wanted.form == "json":
             content = _envelope(captures, made, wanted)
         else:
-            content = show_tables(made.tables, wanted.form, wanted.look)
+            content = show_tables(_named(made.tables, wanted), wanted.form, wanted.look)
     _emit(content, wanted.output)
+
+
+def _named(tables: Sequence[Table], wanted: _Wanted) -> Sequence[Table]:
+    if not wanted.look.readable:
+        return tables
+    from nsyswrap.formats.names import readable_tables  # noqa: PLC0415
+
+    return readable_tables(tables)
 
 
 def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:

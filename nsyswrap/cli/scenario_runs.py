@@ -127,18 +127,20 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
 
 def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
-    """Return the tables over all variants: timings where the scenario printed any, GPU work else."""
+    """Return the tables over all variants: timings and their audit where any were printed, GPU work else."""
+    from nsyswrap import variants  # noqa: PLC0415
     from nsyswrap.scenario import measured  # noqa: PLC0415
-    from nsyswrap.variants import gpu_by_variant, profiler_by_variant, timing_by_variant  # noqa: PLC0415
 
     captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
     said = {variant: measured(folder) for variant, folder in folders.items()}
     if not all("timings" in results for results in said.values()):
-        return [gpu_by_variant(captures)]
-    profiled = profiler_by_variant(said)
+        return [variants.gpu_by_variant(captures)]
+    profiled = variants.profiler_by_variant(said)
     seen = {variant: result for variant, result in said.items() if variant in captures}
-    timed = timing_by_variant(captures, seen if len(profiled) else said)
-    return [timed, profiled] if len(profiled) else [timed]
+    timed = variants.timing_by_variant(captures, seen if len(profiled) else said)
+    tables = [timed, profiled] if len(profiled) else [timed]
+    audited = variants.audit_by_variant(captures, seen)
+    return [*tables, audited] if any(audited.data["verdict"]) else tables
 
 
 def last_report(folder: Path) -> Path:

@@ -57,11 +57,15 @@ def _color() -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """How to print: row limit, time unit, whether CSV guards formulas, and what the terminal is like."""
+    """How to print: row limit, time unit, whether CSV guards formulas and kernels have readable names.
+
+    And what the terminal is like.
+    """
 
     top: int | None = None
     time_unit: TimeUnit = "auto"
     csv_safe: bool = False
+    readable: bool = False
     width: int = field(default_factory=_width)
     color: bool = field(default_factory=_color)
 
@@ -130,6 +134,8 @@ def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     with step(f"reading {capture.source} …"):
         summary = summarise(capture)
     _note_of([table for table, _ in summary.tables])
+    if look.readable:
+        summary = screen.with_readable_names(summary)
     return screen.render(summary, width=look.width, color=look.color, top=look.top, time_unit=look.time_unit)
 
 
@@ -190,7 +196,6 @@ def _note_of(tables: Sequence[Table]) -> None:
 
 def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
     """Return the tables as text, csv, tsv or markdown, in one text."""
-    form_of = importlib.import_module(f"nsyswrap.formats.{form}")  # a format may cost more than a report
     options: dict[str, Any] = {"time_unit": look.time_unit}
     if form in ("csv", "tsv"):
         options["safe"] = look.csv_safe
@@ -198,7 +203,12 @@ def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
         options["top"] = look.top
     if form == "text":
         options |= {"width": look.width, "color": look.color}
-    return "\n".join(form_of.render(tables, **options).values())
+    shown: list[str] = []
+    for table in tables:
+        name = "prose" if form == "text" and table.report.name == "advice" else form
+        form_of = importlib.import_module(f"nsyswrap.formats.{name}")  # it may cost more than a report
+        shown += form_of.render([table], **options).values()
+    return "\n".join(shown)
 
 
 def write_csv(folder: Path, tables: Sequence[Table], look: Look) -> None:

@@ -103,6 +103,7 @@ def _document(table: Table) -> dict[str, Any]:
             for column in table.columns
         ],
         "rows": [dict(zip(names, row, strict=True)) for row in table.rows()],
+        "verdict": table.verdict or None,
         "notes": list(table.notes),
     }
 

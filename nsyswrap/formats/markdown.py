@@ -29,7 +29,8 @@ def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     cells = column_cells(table, top, time_unit)
     columns = [_column(column, texts) for column, texts in zip(table.columns, cells, strict=True)]
     lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
-    said = left_out(table, top)
+    said = [_escaped(table.verdict)] if table.verdict else []
+    said += left_out(table, top)
     said += [f"selected: {_code(table.selection)}"] if table.selection else []
     said += [f"note: {_escaped(note)}" for note in table.notes]
     title = f"**{_escaped(table.report.title)}** {_code(table.label)}"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nsyswrap.report import Table
 
 _ROUNDS = 4  # names that part at different places need more than one look
 _CONTEXT = 3  # characters shown before the place where two names part
-_NARROW = re.compile("[ -~µ…]*")
+_NARROW = re.compile("[ -~µ…\u00d7]*")
 
 
 def screen_width(text: str) -> int:
@@ -37,6 +40,37 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
     for number, name in enumerate([name for group in _alike(shown) for name in group], 1):
         shown[name] = f"{clip(shown[name], width - len(f'~{number}'))}~{number}"
     return [shown[name] for name in names]
+
+
+def readable_tables(tables: Sequence[Table]) -> list[Table]:
+    """Return tables for a screen: kernels have names a person can read, the same in all of them."""
+    columns = [(table, column.name) for table in tables for column in table.columns if column.kernels]
+    shown = told_apart({text for table, name in columns for text in table.data[name] if text is not None})
+    return [_renamed(table, shown) for table in tables]
+
+
+def _renamed(table: Table, shown: Mapping[str, str]) -> Table:
+    columns = [column.name for column in table.columns if column.kernels]
+    texts = {name: [text and shown[text] for text in table.data[name]] for name in columns}
+    return replace(table, data={**table.data, **texts})
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Return what each name reads like; those that would read the same are numbered, in their order."""
+    shown = {name: _readable(name) for name in sorted(names)}
+    for group in _alike(shown):
+        shown.update({name: f"{shown[name]} #{number}" for number, name in enumerate(group, 1)})
+    for group in _alike(shown):  # a name that looks like a numbered one
+        shown.update({name: name for name in group})
+    return shown
+
+
+def _readable(name: str) -> str:
+    """Leave the NVTX range before a kernel's name as it is."""
+    from nsyswrap.kernel_names import readable  # noqa: PLC0415 - few ask for it
+
+    head, slash, tail = name.rpartition("/")
+    return head + slash + readable(tail)
 
 
 def _parting(texts: Sequence[str]) -> int:

@@ -27,8 +27,8 @@ def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] =
     """Return ``{<report>.parquet: content}``; raises Unavailable without pyarrow.
 
     Columns are int64, float64 or string. Their metadata has ``header``, ``unit`` and ``help``, the schema's
-    ``nsyswrap.report``, ``.label``, ``.title``, ``.layer``, ``.rounding``, ``.selection`` and ``.version``,
-    and, as JSON, ``.notes`` and ``.captures``.
+    ``nsyswrap.report``, ``.label``, ``.title``, ``.layer``, ``.rounding``, ``.selection``, ``.verdict``,
+    ``.version`` and, as JSON, ``.notes`` and ``.captures``.
     """
     about = [describe(label, capture) for label, capture in captures]
     return {f"{table.label}.parquet": _parquet(table, about) for table in tables}
@@ -71,6 +71,7 @@ def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str
         "layer": table.report.layer,
         "rounding": table.rounding,
         "selection": table.selection,
+        "verdict": table.verdict,
         "notes": json.dumps(table.notes),
         "captures": json.dumps(captures),
         "version": __version__,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from nsyswrap.formats.names import clip, shorten
+from nsyswrap.formats.names import clip, readable_tables, shorten
 from nsyswrap.formats.text import printable, styled, table_lines, wrapped
 
 if TYPE_CHECKING:
@@ -45,6 +45,13 @@ def render(
         shown = table_lines(part, width, top=top or rows, time_unit=time_unit)
         lines += ["", *shown]
     return styled(lines, color=color)
+
+
+def with_readable_names(summary: Summary) -> Summary:
+    """Return the same, with kernels by names a person can read."""
+    tables = readable_tables([table for table, _ in summary.tables])
+    rows = [rows for _, rows in summary.tables]
+    return replace(summary, tables=list(zip(tables, rows, strict=True)))
 
 
 def _shared(tables: Sequence[Table]) -> list[str]:

@@ -52,19 +52,26 @@ def table_lines(
     widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
     shown = _fitting(columns, widths, width)
     room = _name_room(columns, widths, shown, width)
-    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown]
-    title = Text(table.report.title, style="bold cyan").append(f"  {table.label}", style="dim")
-    title.truncate(width, overflow="ellipsis")
+    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown if not columns[i].prose]
+    if columns[shown[-1]].prose:
+        laid.append(_paragraphs(columns[shown[-1]], cells[shown[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
     said = left_out(table, top)
     if hidden := len(columns) - len(shown):
         said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width (--format csv has all)")
-    return [title, Text(head, style="underline"), *body, *_notes(table, said, width)]
+    return [title(table, width), Text(head, style="underline"), *body, *_notes(table, said, width)]
+
+
+def title(table: Table, width: int) -> Text:
+    """Return the line above a table."""
+    line = Text(table.report.title, style="bold cyan").append(f"  {table.label}", style="dim")
+    line.truncate(width, overflow="ellipsis")
+    return line
 
 
 def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:
     """Return the cells of each column as a person reads them, of the first ``top`` rows."""
-    rows = table.rows()[:top]
+    rows = table.rows(top)
     turned = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     return [
         [_cell(value, column, time_unit) for value in values]
@@ -100,9 +107,9 @@ def styled(lines: Iterable[Line], *, color: bool) -> str:
     return out.getvalue()
 
 
-def wrapped(text: str, width: int, style: str) -> list[Line]:
+def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]:
     """Wrap a sentence, indenting what continues."""
-    lines = textwrap.wrap(printable(text), width, subsequent_indent="  ")
+    lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
     return [Text(clip(line, width), style=style) for line in lines]
 
 
@@ -132,6 +139,20 @@ def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> lis
     taken = [screen_width(text) for text in shown]
     most = max(taken)
     return [text + " " * (most - width) for text, width in zip(shown, taken, strict=True)]
+
+
+def _paragraphs(column: Column, cells: Sequence[str], taken: int, width: int) -> list[str]:
+    """Return header and cells of a last column of sentences, wrapped behind what the others have taken."""
+    room = max(width - taken, _NAME_LEAST)
+    parted = (textwrap.wrap(text, room) for text in cells)
+    return [
+        heading(column),
+        *(f"\n{' ' * taken}".join(clip(line, room) for line in lines) for lines in parted),
+    ]
+
+
+def _taken(laid: Sequence[Sequence[str]]) -> int:
+    return sum(screen_width(column[0]) + len(_GAP) for column in laid)
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
@@ -170,11 +191,12 @@ def _name_room(columns: Sequence[Column], widths: Sequence[int], shown: Sequence
 
 
 def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
-    """Say under a table what was left out of it and what part of the capture it is about.
+    """Say under a table what it comes to, what was left out and what part of the capture it is about.
 
     The table's notes are the command line's to say, on stderr.
     """
-    lines = wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
+    lines = wrapped(table.verdict, width, "bold") if table.verdict else []
+    lines += wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
     return lines

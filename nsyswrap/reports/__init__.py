@@ -50,8 +50,16 @@ NAMES: tuple[str, ...] = (
     "gpu_gaps",
     "gpu_time_util",
     "launch_overhead",
+    "launch_exposure",
+    "gpu_time",
+    "gpu_idle",
     "memcpy_bandwidth",
+    "um_migrations",
+    "kernel_class_sum",
     "nvtx_phases",
+    "timing_audit",
+    "diagnostics",
+    "advice",
 )
 NAMES = tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
 _QUALIFIERS: dict[str, dict[str, Any]] = {

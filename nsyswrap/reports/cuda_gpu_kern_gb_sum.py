@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import Grouped, durations, name_codes, shapes, time_summary
-from nsyswrap.report import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys
 from nsyswrap.units import Unit
 
@@ -40,7 +41,7 @@ REPORT = Report(
         *stat_columns(),
         Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension"),
         Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension"),
-        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)"),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.columns import KERNEL_NAMES, NAMED, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import kernels, time_summary
-from nsyswrap.report import KERNEL_NAMES, NAMED, TIME_PERCENT, TOTAL_TIME, Column, Order, Report, stat_columns
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ REPORT = Report(
         TOTAL_TIME,
         Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
         *stat_columns(),
-        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)"),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.columns import KERNEL_NAMES, NAMED, SPANS, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import gpu_operations, pooled, time_summary
-from nsyswrap.report import (
-    KERNEL_NAMES,
-    NAMED,
-    SPANS,
-    TIME_PERCENT,
-    TOTAL_TIME,
-    Column,
-    Order,
-    Report,
-    stat_columns,
-)
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -40,7 +31,9 @@ REPORT = Report(
         Column("instances", "Instances", Unit.COUNT, "number of executions"),
         *stat_columns(),
         Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", detail=6),
-        Column("operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset"),
+        Column(
+            "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
+        ),
     ),
     compute=compute,
     order=(Order("total_ns", descending=True),),

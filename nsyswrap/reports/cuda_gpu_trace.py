@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.operations import MEMSET, copy_name, durations, event_names, look_up
 from nsyswrap.reader import NULL
-from nsyswrap.report import KERNEL_NAMES, Column, Order, Report
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ REPORT = Report(
         Column("context_id", "Ctx", Unit.ID, "CUDA context", 8),
         Column("green_context_id", "GreenCtx", Unit.ID, "green context, where there is one", 9),
         Column("stream_id", "Strm", Unit.ID, "CUDA stream", 3),
-        Column("name", "Name", Unit.TEXT, "kernel name, direction of the copy, or memset"),
+        Column("name", "Name", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True),
     ),
     compute=compute,
     order=(Order("start_ns"),),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.columns import KERNEL_NAMES, NAMED, SPANS, stat_columns, stat_values
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, process_ids, thread_ids
-from nsyswrap.report import KERNEL_NAMES, NAMED, SPANS, Column, Order, Report, stat_columns, stat_values
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
 from nsyswrap.units import Unit
 
@@ -96,7 +97,7 @@ REPORT = Report(
         ),
         *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
-        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name"),
+        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name", kernels=True),
     ),
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),

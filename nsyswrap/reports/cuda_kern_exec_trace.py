@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.join import launches
 from nsyswrap.operations import event_names, process_ids, shapes, thread_ids
 from nsyswrap.reader import NULL
-from nsyswrap.report import KERNEL_NAMES, Column, Order, Report
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ REPORT = Report(
         Column("api_name", "API Function", Unit.TEXT, "API function that launched"),
         Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", 2),
         Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension", 2),
-        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)"),
+        Column(
+            "kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True
+        ),
     ),
     compute=compute,
     order=(Order("api_start_ns"),),

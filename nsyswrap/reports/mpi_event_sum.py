@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.reader import NULL
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Report, share, stat_columns, stat_values
+from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.columns import stat_columns, stat_values
 from nsyswrap.nvtx import STYLES
 from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.reader import NULL
-from nsyswrap.report import Column, Order, Report, stat_columns, stat_values
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 

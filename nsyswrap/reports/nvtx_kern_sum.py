@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
 from nsyswrap.join import launches
 from nsyswrap.nesting import enclosures
 from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
 from nsyswrap.operations import durations, name_codes, process_ids, thread_ids
 from nsyswrap.reader import NULL
-from nsyswrap.report import TOTAL_TIME, Column, Report, stat_columns, stat_values
+from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 
@@ -101,7 +102,9 @@ REPORT = Report(
         Column("kernel_instances", "Kern Inst", Unit.COUNT, "executions of this kernel"),
         TOTAL_TIME,
         *stat_columns(),
-        Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)"),
+        Column(
+            "kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True
+        ),
     ),
     compute=compute,
     rows_from=("kernel",),

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.join import outermost_launches
-from nsyswrap.nesting import Spans
+from nsyswrap.nesting import Inside, Spans
 from nsyswrap.nvtx import own_texts
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
-from nsyswrap.stats import distinct, grouped
+from nsyswrap.stats import grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
     api = capture.columns("api", "start_ns", "end_ns", "global_tid")
-    inside = _Inside(Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
+    inside = Inside(Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
     launched = [outermost_launches(capture, kind) for kind in ("kernel", "graph") if capture.has(kind)]
     copied = [outermost_launches(capture, kind) for kind in ("memcpy", "memset") if capture.has(kind)]
     rows = len(api["start_ns"])
@@ -72,27 +72,6 @@ def compute(capture: Capture) -> dict[str, Values]:
         name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
         for name, values in data.items()
     }
-
-
-class _Inside:
-    """Sums per-call values over the calls a range's thread made inside the range."""
-
-    def __init__(self, calls: Spans, ranges: Spans) -> None:
-        # One sorted axis for (thread, time): the thread's number times a span no time reaches, plus the time.
-        _, codes = distinct(np.concatenate((calls.thread, ranges.thread)))
-        times = np.concatenate((calls.start, calls.end, ranges.start, ranges.end))
-        low, span = int(times.min()), int(times.max()) - int(times.min()) + 1
-        offset = codes.astype(np.int64) * span - low
-        of_calls, of_ranges = offset[: len(calls.thread)], offset[len(calls.thread) :]
-        starts = of_calls + calls.start
-        self._order = np.argsort(starts, kind="stable")
-        self._first = np.searchsorted(starts[self._order], of_ranges + ranges.start, "left")
-        self._last = np.searchsorted(starts[self._order], of_ranges + ranges.end, "right")
-
-    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum per range, in the ranges' order."""
-        running = np.concatenate(([0], np.cumsum(values[self._order])))
-        return running[self._last] - running[self._first]  # type: ignore[no-any-return]
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.nvtx import ALL, STYLES, counted_ranges
 from nsyswrap.reader import NULL
-from nsyswrap.report import TIME_PERCENT, TOTAL_TIME, Column, Order, Report, share, stat_columns, stat_values
+from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 

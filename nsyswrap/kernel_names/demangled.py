@@ -1,0 +1,55 @@
+"""Demangled C++ names taken apart, as nsys writes them and as c++filt does.
+
+nsys writes ``f<(int)4, <unnamed>::G<float>>(T2)`` where c++filt writes
+``f<4, (anonymous namespace)::G<float> >(float)``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_RETURN = re.compile(r"^(?:void|std::enable_if<[^>]*>::type) ")
+_UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
+_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
+_PATH = re.compile(r"[\w:]*")
+_OPEN, _CLOSE = "<([{", ">)]}"
+
+
+@dataclass(frozen=True)
+class Name:
+    """A function or a type: its qualified name, and its template arguments."""
+
+    path: str
+    arguments: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """The name without its namespaces."""
+        return self.path.rpartition("::")[2]
+
+
+def plain(name: str) -> str:
+    """Return a name without its return type, unnamed namespaces and the types of its numbers."""
+    return _CAST.sub("", _UNNAMED.sub("", _RETURN.sub("", name)))
+
+
+def parse(name: str) -> Name:
+    """Take the beginning of a name apart; what follows the template arguments is left out."""
+    text = plain(name.strip())
+    path = _PATH.findall(text)[0]
+    rest = text[len(path) :]
+    return Name(path, tuple(split(rest)) if rest.startswith("<") else ())
+
+
+def split(text: str) -> list[str]:
+    """Return what stands between the bracket that ``text`` begins with and its counterpart, by comma."""
+    parts, depth, begin = [], 0, 1
+    for i, char in enumerate(text):
+        depth += (char in _OPEN) - (char in _CLOSE)
+        if depth == 0 or (depth == 1 and char == ","):
+            parts.append(text[begin:i].strip())
+            begin = i + 1
+        if depth == 0:
+            break
+    return parts
