@@ -1,17 +1,68 @@
-"""Intervals of time, [start, end) in ns: where they leave gaps, and how much they take of each chunk.
+"""Intervals of time, [start, end) in ns: what they cover, where they leave gaps, how much of each chunk.
 
-All functions take the starts and the ends of the intervals as int64 arrays, in any order. Intervals may
-overlap, touch, and be empty; none ends before it starts.
+All functions that take starts and ends take int64 arrays, in any order. Intervals may overlap, touch, and be
+empty; none ends before it starts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Cover(NamedTuple):
+    """Time that is covered: intervals in order of time that neither overlap, nor touch, nor are empty."""
+
+    start: NDArray[Any]
+    end: NDArray[Any]
+
+    @property
+    def length(self) -> int:
+        """How much time it is, in ns."""
+        return int((self.end - self.start).sum())
+
+    def holds(self, times: NDArray[Any]) -> NDArray[Any]:
+        """Mark the times that lie in it."""
+        last = np.searchsorted(self.start, times, "right") - 1
+        found: NDArray[Any] = last >= 0
+        if len(self.start):
+            found &= times < self.end[np.maximum(last, 0)]
+        return found
+
+    def within(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+        """Return how much of it lies in each interval, in ns."""
+        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
+        return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
+
+    def _before(self, passed: NDArray[Any], times: NDArray[Any]) -> NDArray[Any]:
+        """Return how much of it lies before each time; ``passed`` is how much before each of its parts."""
+        if not len(self.start):
+            return np.zeros_like(times)
+        last = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
+        part = np.clip(times, self.start[last], self.end[last]) - self.start[last]
+        return passed[last] + part  # type: ignore[no-any-return]
+
+
+def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
+    """Return the time that at least one of the intervals covers."""
+    order = np.argsort(start, kind="stable")
+    order = order[start[order] < end[order]]
+    start, reached = start[order], np.maximum.accumulate(end[order])
+    if not len(order):
+        return Cover(start, reached)
+    apart = np.flatnonzero(start[1:] > reached[:-1])
+    return Cover(start[np.append(0, apart + 1)], reached[np.append(apart, len(order) - 1)])
+
+
+def intersection(left: Cover, right: Cover) -> Cover:
+    """Return the time that both cover."""
+    times = np.sort(np.concatenate((*left, *right)), kind="stable")
+    both = np.flatnonzero(left.holds(times) & right.holds(times))  # from such a time to the next
+    return union(times[both], times[both + 1])
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

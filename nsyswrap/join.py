@@ -177,20 +177,3 @@ def outermost_launches(capture: Capture, kind: str = "kernel") -> OutermostLaunc
         queue_ns=operation["start_ns"][first] - api["end_ns"][api_row],
         gpu_ns=np.add.reduceat(durations, starts) if len(starts) else durations,
     )
-
-
-def first_launches(capture: Capture, launched: OutermostLaunches) -> NDArray[Any]:
-    """Mark the first launch of each kernel name in its process."""
-    kernel = capture.columns("kernel", "name", "global_pid")
-    rows = launched.operation_row
-    return _first_of(kernel["name"][rows], kernel["global_pid"][rows])
-
-
-def _first_of(names: NDArray[Any], processes: NDArray[Any]) -> NDArray[Any]:
-    """Mark the first row of each (name, process), in row order."""
-    order = np.lexsort((np.arange(len(names)), names, processes))
-    changes = np.ones(len(names), dtype=bool)
-    changes[1:] = (names[order][1:] != names[order][:-1]) | (processes[order][1:] != processes[order][:-1])
-    first = np.zeros(len(names), dtype=bool)
-    first[order[changes]] = True
-    return first

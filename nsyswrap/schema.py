@@ -115,6 +115,8 @@ _GPU_OP = {
     "green_context_id": _optional("greenContextId", since="2023.4"),
 }
 _CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
+_OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
+_GPU = _optionals(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount")
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("textId")}
 
@@ -130,9 +132,8 @@ EVENTS: dict[str, Events] = {
             "mangled_name": _optional("mangledName", kind="string"),
             **{f"grid_{axis.lower()}": _int(f"grid{axis}") for axis in "XYZ"},
             **{f"block_{axis.lower()}": _int(f"block{axis}") for axis in "XYZ"},
-            "registers_per_thread": _optional("registersPerThread"),
-            "static_shared_bytes": _optional("staticSharedMemory"),
-            "dynamic_shared_bytes": _optional("dynamicSharedMemory"),
+            **_optionals(registers_per_thread="registersPerThread", static_shared_bytes="staticSharedMemory"),
+            **_optionals(dynamic_shared_bytes="dynamicSharedMemory"),
         },
     ),
     "memcpy": Events(
@@ -143,11 +144,10 @@ EVENTS: dict[str, Events] = {
             **_GPU_OP,
             "bytes": _int("bytes"),
             "copy_kind": _int("copyKind"),
-            "src_kind": _optional("srcKind"),
-            "dst_kind": _optional("dstKind"),
-            "src_device_id": _optional("srcDeviceId"),
-            "dst_device_id": _optional("dstDeviceId"),
+            **_optionals(src_kind="srcKind", dst_kind="dstKind", copy_count="copyCount"),
+            **_optionals(src_device_id="srcDeviceId", dst_device_id="dstDeviceId"),
             "address": _optional("virtualAddress", since="2022.1"),
+            "migration_cause": _optional("migrationCause", since="2021"),
         },
     ),
     "memset": Events(
@@ -163,8 +163,7 @@ EVENTS: dict[str, Events] = {
         {
             **_CPU_CALL,
             "correlation_id": _int("correlationId"),
-            "event_class": _optional("eventClass"),
-            "return_value": _optional("returnValue"),
+            **_optionals(event_class="eventClass", return_value="returnValue"),
         },
     ),
     "synchronization": Events(
@@ -195,13 +194,13 @@ EVENTS: dict[str, Events] = {
             "end_ns": _int("end"),
             "event_type": _int("eventType"),
             "global_tid": _int("globalTid"),
-            "end_global_tid": _optional("endGlobalTid"),
-            "domain_id": _optional("domainId"),
+            **_optionals(end_global_tid="endGlobalTid", domain_id="domainId"),
             "text": _optional("text", kind="text"),
             "text_id": _optional("textId", kind="string"),
         },
     ),
-    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace=cuda", _CPU_CALL),
+    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace=cuda", _OVERHEAD),
+    "cuda_overhead": Events("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead in CUDA", "--trace=cuda", _OVERHEAD),
     "um_cpu_fault": Events(
         "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
         "CPU page faults of unified memory",
@@ -244,6 +243,7 @@ EVENTS: dict[str, Events] = {
         "--trace=mpi",
         {**_MPI_CALL, **_optionals(sent_bytes="size", received_bytes="recvSize", root_rank="rootRank")},
     ),
+    "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
     "mpi_rank": Events(
         "MPI_RANKS", "MPI ranks", "--trace=mpi", {"global_tid": _int("globalTid"), "rank": _int("rank")}
     ),
@@ -266,7 +266,8 @@ NVTX_START_END = (60, 71)
 NVTX_DOMAIN = 75
 OSRT_CALL = 27  # OSRT_API.eventClass: a call that was traced
 
-SEVERITY_WARNING = 2  # DIAGNOSTIC_EVENT.severity
+SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity: warnings and errors
+CUDA_OVERHEAD_TYPES = (2, 6, 7, 8)  # overheadType: compiling, loading, a full queue, be it traced or not
 # Warnings that only say that a process had no events of a kind: every child without CUDA has them.
 ABSENCE_WARNING = (
     r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"
@@ -277,6 +278,7 @@ LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations: no API call started them
 UM_TO_DEVICE, UM_TO_HOST = 11, 12
 PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
+ON_DEVICE = (2, 3, 5)  # those that are in a GPU's memory, and nowhere else
 # What numbers mean: the ENUM table, and a copy of it for exports before 2022.4, which have none.
 _COPY_KINDS = (
     "Unknown, Host-to-Device, Device-to-Host, Host-to-Array, Array-to-Host, Array-to-Array, Array-to-Device, "
@@ -284,9 +286,11 @@ _COPY_KINDS = (
     "Unified Device-to-Host, Unified Device-to-Device"
 )
 _MEM_KINDS = "Pageable, Pinned, Device, Array, Managed, Device Static, Managed Static, Unknown"
+_CAUSES = "Unknown, User prefetch, Page fault, Speculative prefetch, Eviction, Access counters"
 ENUMS: dict[str, tuple[str, dict[int, str]]] = {
     "copy_kind": ("ENUM_CUDA_MEMCPY_OPER", dict(enumerate(_COPY_KINDS.split(", ")))),
     "mem_kind": ("ENUM_CUDA_MEM_KIND", dict(enumerate(_MEM_KINDS.split(", ")))),
+    "migration_cause": ("ENUM_CUDA_UNIF_MEM_MIGRATION", dict(enumerate(_CAUSES.split(", ")))),
 }
 
 # Columns that hold StringIds ids, in every table nsys writes.

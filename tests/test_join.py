@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
-from nsyswrap.join import first_launches, launches, outermost_launches
+from nsyswrap.join import launches, outermost_launches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,29 +136,11 @@ def test_the_nodes_of_a_graph_are_one_launch(tmp_path: Path) -> None:
     assert launch.api_ns.tolist() == [10, 10]
     assert launch.queue_ns.tolist() == [20, 20]  # to the first of its kernels
     assert launch.gpu_ns.tolist() == [25, 25]  # all of its kernels
-    assert first_launches(capture, launch).tolist() == [True, False]
 
 
 def test_a_queue_time_is_negative_where_the_kernel_started_before_the_call_returned(tmp_path: Path) -> None:
     rows = [kernel("a", 15, 60, 1), call("launch", 10, 20, 1)]
     assert outermost_launches(opened(tmp_path, *rows)).queue_ns.tolist() == [-5]
-
-
-def test_the_first_launch_of_a_name_counts_in_each_process(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        kernel("a", 100, 110, 1, pid=100),
-        kernel("a", 200, 210, 2, pid=100),
-        kernel("b", 300, 310, 3, pid=100),
-        kernel("b", 400, 410, 1, pid=200),
-        call("launch", 0, 1, 1, pid=200),  # the other process is the first to launch
-        call("launch", 10, 11, 2, pid=100),  # and correlation ids need not ascend
-        call("launch", 20, 21, 1, pid=100),
-        call("launch", 30, 31, 3, pid=100),
-    )
-    launch = outermost_launches(capture)
-    assert launch.api_row.tolist() == [0, 1, 2, 3]
-    assert first_launches(capture, launch).tolist() == [True, True, False, True]
 
 
 def test_kernels_that_meet_no_call_are_no_launch(tmp_path: Path) -> None:

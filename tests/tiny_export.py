@@ -54,6 +54,7 @@ _COLUMNS = {
     KERNEL: (*_ON_GPU, "demangledName", "shortName", "mangledName"),
     MEMCPY: (*_ON_GPU, "bytes", "copyKind"),
     MEMSET: (*_ON_GPU, "bytes", "memKind"),
+    GRAPH: (*_ON_GPU, "graphId", "graphExecId"),
     API: (*_EVENT, "eventClass", "globalTid", "correlationId", "nameId", "returnValue"),
     NVTX: (*_EVENT, "eventType", "text", "globalTid", "textId", "domainId"),
     DIAGNOSTIC: ("timestamp", "severity", "text", "globalPid"),
@@ -179,6 +180,7 @@ def everything() -> list[Row]:
         *(*_launches(), *_copies(), *enums()),
         *(nvtx("step", 0, 100), nvtx("part", 0, 20, domainId=1), domain("library", 1)),
         nvtx("job", 10, 90, eventType=60),
+        nvtx('nsyswrap.measure {"name":"step","host_ns":95,"cuda_ns":60}', 101, None, eventType=34),
         *(um_cpu_fault(4096, 5), um_gpu_fault(4096, 15, 18)),
         on_cpu(OSRT, "poll", 0, 90, tid=101),
         on_cpu(OPENMP, "Parallel", 20, 80),
@@ -189,20 +191,25 @@ def everything() -> list[Row]:
         on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 40, 50, size=8, recvSize=16, rootRank=0),
         row("MPI_RANKS", globalTid=thread, rank=0),
         row("ThreadNames", nameId="python", priority=20, globalTid=thread),
-        row("TARGET_INFO_GPU", id=0, name="GPU"),
+        row("TARGET_INFO_GPU", id=0, name="GPU", memoryBandwidth=10**12, l2CacheSize=10**6),
         row("PROFILER_OVERHEAD", start=0, end=1, globalTid=thread, nameId="CUDA profiling"),
-        diagnostic("the clock was adjusted"),
+        *(diagnostic("the clock was adjusted"), diagnostic("Not all CUDA events might have been collected.")),
     ]
 
 
 def _launches() -> list[Row]:
-    """Two kernels and a graph; between the kernels the GPU idles for so long that rules say so."""
+    """Three kernels and a graph; between the kernels the GPU idles for so long that rules say so."""
     late = 600_000_000
     uses = {"registersPerThread": 16, "staticSharedMemory": 0, "dynamicSharedMemory": 64, "greenContextId": 2}
     return [
         *(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 20, 30, 1, **uses)),
         *(call("cudaLaunchKernel", 40, 50, 2), kernel("k", late, late + 20, 2, **uses)),
-        *(call("cudaGraphLaunch", 50, 60, 6), graph(65, 70, 6)),
+        *(
+            call("cudaLaunchKernel", 2 * late, 2 * late + 10, 8),
+            kernel("k", 2 * late + 20, 2 * late + 40, 8, **uses),
+        ),
+        *(call("cudaGraphLaunch", 50, 60, 6), graph(65, 70, 6, streamId=8)),
+        *(call("cudaLaunchKernel", 51, 55, 9), kernel("ncclDevKernel_AllReduce()", 68, 80, 9, **uses)),
         call("cudaDeviceSynchronize", 60, 90, 7),
     ]
 
@@ -214,8 +221,9 @@ def _copies() -> list[Row]:
         *(call("cudaMemcpyAsync", 2, 4, 3), memcpy(1, 5, 10, 1000, correlationId=3, **kinds)),
         *(call("cudaMemcpy", 11, 18, 4), memcpy(1, 12, 17, 100_000, correlationId=4, **kinds)),
         *(call("cudaMemset", 25, 29, 5), memset(26, 28, 10, memKind=4, correlationId=5, greenContextId=2)),
-        memcpy(11, 20, 25, 4096, virtualAddress=4096),
-        memcpy(12, 30, 35, 4096, virtualAddress=4096),
+        memset(28, 29, 10),
+        memcpy(11, 20, 25, 4096, virtualAddress=4096, migrationCause=2),
+        memcpy(12, 30, 35, 4096, virtualAddress=4096, migrationCause=2),
     ]
 
 
