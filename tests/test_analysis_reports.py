@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from tiny_export import NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
 if TYPE_CHECKING:
@@ -23,65 +22,6 @@ def launch(correlation: int, start: int, wait: int, lasting: int, name: str = "k
     return [
         call("cudaLaunchKernel", start, start + 10, correlation),
         kernel(name, begin, begin + lasting, correlation),
-    ]
-
-
-def test_first_launches_stand_apart_from_repeats(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        call("cudaLaunchKernel", 0, 100, 1),
-        kernel("k", 150, 160, 1),
-        call("cudaLaunchKernel", 200, 210, 2),
-        kernel("k", 215, 235, 2),
-        call("cudaLaunchKernel", 300, 330, 3),
-        kernel("k", 320, 360, 3),  # started before its call returned: no queue time
-    )
-    # launches, count, API total, median and longest, queue median, kernel median and total
-    assert rows_of(capture, "launch_overhead") == [
-        ("repeat launches", 2, 40, 20.0, 30, 5.0, 30.0, 60),
-        ("first launches", 1, 100, 100.0, 100, 50.0, 10.0, 10),
-    ]
-
-
-def test_a_class_without_launches_has_no_row_and_one_that_never_waited_no_queue(tmp_path: Path) -> None:
-    capture = opened(tmp_path, call("cudaLaunchKernel", 0, 100, 1), kernel("k", 99, 109, 1))
-    assert rows_of(capture, "launch_overhead") == [("first launches", 1, 100, 100.0, 100, None, 10.0, 10)]
-
-
-def test_a_graph_is_one_launch(tmp_path: Path) -> None:
-    nodes = [kernel("k", 20 + 10 * i, 25 + 10 * i, 1, graphNodeId=i) for i in range(3)]
-    capture = opened(tmp_path, call("cudaGraphLaunch", 0, 10, 1), *nodes)
-    assert rows_of(capture, "launch_overhead") == [("first launches", 1, 10, 10.0, 10, 10.0, 15.0, 15)]
-
-
-def test_kernels_whose_calls_were_not_recorded_make_no_row(tmp_path: Path) -> None:
-    assert rows_of(opened(tmp_path, kernel("k", 0, 5, 1), call("x", 0, 1, 2)), "launch_overhead") == []
-
-
-def test_bandwidth_is_all_bytes_over_all_time(tmp_path: Path) -> None:
-    capture = opened(tmp_path, memcpy(1, 0, 10, 1000), memcpy(1, 0, 30, 3000), memset(0, 4, 8))
-    # operation, count, bytes, time, median bytes and time, bytes/s
-    assert rows_of(capture, "memcpy_bandwidth") == [
-        ("[CUDA memcpy Host-to-Device]", 2, 4000, 40, 2000.0, 20.0, 1e11),
-        ("[CUDA memset]", 1, 8, 4, 8.0, 4.0, 2e9),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("duration", "size", "bandwidth"), [(0, 100, None), (2_000_000_000, 3_000_000_000, 1.5e9), (7, 0, 0.0)]
-)
-def test_bandwidth_of_copies_nsys_gives_none_for(
-    tmp_path: Path, duration: int, size: int, bandwidth: float | None
-) -> None:
-    [found] = rows_of(opened(tmp_path, memcpy(2, 0, duration, size)), "memcpy_bandwidth")
-    assert found[-1] == bandwidth
-
-
-def test_migrations_are_no_copies(tmp_path: Path) -> None:
-    capture = opened(tmp_path, memcpy(1, 0, 10, 100), memcpy(11, 0, 20, 50))
-    assert [found[:4] for found in rows_of(capture, "memcpy_bandwidth")] == [
-        ("[CUDA memcpy Unified Host-to-Device]", 1, 50, 20),
-        ("[CUDA memcpy Host-to-Device]", 1, 100, 10),
     ]
 
 

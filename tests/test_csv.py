@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:
     capture = opened(tmp_path, memcpy(1, 0, 3, 10), memcpy(1, 0, 4, 10), memcpy(2, 0, 0, 5))
     [content] = csv.render([capture.report("memcpy_bandwidth")]).values()
-    assert content.splitlines() == [
-        "operation,count,total_bytes,total_ns,med_bytes,med_ns,bandwidth_bytes_per_s",
-        "[CUDA memcpy Host-to-Device],2,20,7,10.0,3.5,2857142857.142857",
-        "[CUDA memcpy Device-to-Host],1,5,0,5.0,0.0,",
+    names, *lines = plain_csv.reader(content.splitlines())
+    shown = ("operation", "count", "total_bytes", "total_ns", "bandwidth_bytes_per_s", "med_ns")
+    assert [[line[names.index(name)] for name in shown] for line in lines] == [
+        ["[CUDA memcpy Host-to-Device]", "2", "20", "7", "2857142857.142857", "3.5"],
+        ["[CUDA memcpy Device-to-Host]", "1", "5", "0", "", "0.0"],
     ]
 
 
