@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nsyswrap import schema
 from nsyswrap.folder import LAUNCHER
@@ -67,14 +67,25 @@ def newer_than_known(info: Info) -> str:
     )
 
 
+def message_level(severity: int | None, text: str) -> Literal["loss", "warning", "info"]:
+    """Return how much a message of nsys matters: whether events are missing, or something else is wrong.
+
+    That a process had no events of a kind is no warning: every child that uses no CUDA has none.
+    """
+    if severity not in schema.SEVERITY_WARNINGS or re.fullmatch(schema.ABSENCE_WARNING, text.strip()):
+        return "info"
+    return "loss" if re.search(schema.LOSS_WARNING, text) else "warning"
+
+
 def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings nsys left, those about lost events first; absences are left out."""
-    texts = [
-        str(text).strip().partition("\n")[0].strip()
-        for severity, text in export.select(schema.EVENTS["diagnostic"].table, "severity", "text")
-        if severity >= schema.SEVERITY_WARNING and not re.fullmatch(schema.ABSENCE_WARNING, str(text).strip())
-    ]
-    found = [Diagnostic(text, bool(re.search(schema.LOSS_WARNING, text))) for text in dict.fromkeys(texts)]
+    rows = export.select(schema.EVENTS["diagnostic"].table, "severity", "text")
+    levels: dict[str, str] = {}
+    for severity, text in rows:
+        level = message_level(severity, str(text))
+        if level != "info":
+            levels.setdefault(str(text).strip().partition("\n")[0].strip(), level)
+    found = [Diagnostic(text, level == "loss") for text, level in levels.items()]
     return sorted(found, key=lambda diagnostic: not diagnostic.loss)
 
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.errors import NotInCapture
-from nsyswrap.join import launches
 from nsyswrap.report import read_ahead
 from nsyswrap.reports import find
+from nsyswrap.trust.line import trust
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
 
 # Report, rows shown.
-SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 6), ("launch_overhead", None), ("cuda_api_sum", 5))
-_DIAGNOSTICS_SHOWN = 2
+SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 4), ("launch_overhead", 3), ("cuda_api_sum", 5))
 
 
 @dataclass(frozen=True)
@@ -43,18 +42,6 @@ def summarise(capture: Capture) -> Summary:
         except NotInCapture:
             continue
     return Summary(_command(capture), _origin(capture), trust(capture), tables)
-
-
-def trust(capture: Capture) -> list[str]:
-    """Say what was seen, what nsys warns of, and what of it is missing."""
-    lines = [f"seen: {', '.join(_seen(capture))} · {_diagnosis(capture)}"]
-    lines += [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_DIAGNOSTICS_SHOWN]]
-    graphs = capture.count("graph")
-    if graphs:
-        lines.append(
-            f"  {graphs:,} whole-graph executions hide their kernels here: profile with --graphs node"
-        )
-    return lines
 
 
 def has_gpu_work(capture: Capture) -> bool:
@@ -93,36 +80,3 @@ def _gpus(capture: Capture) -> str:
     if not 0 < len(used) < len(names):
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"
-
-
-def _count(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _seen(capture: Capture) -> list[str]:
-    kernels = _count(capture.count("kernel"), "kernel") + _launch_note(capture)
-    copies, memsets = (
-        _count(capture.count("memcpy"), "copy", "copies"),
-        _count(capture.count("memset"), "memset"),
-    )
-    return [kernels, copies, memsets, _count(capture.count("api"), "API call")]
-
-
-def _launch_note(capture: Capture) -> str:
-    if not capture.has("kernel"):
-        return ""
-    if not capture.has("api"):
-        return " (no launch calls recorded)"
-    pairs = launches(capture)
-    calls = len(np.unique(pairs.api))
-    lost = f", {pairs.without_call:,} without their call" if pairs.without_call else ""
-    return f" from {_count(calls, 'launch', 'launches')}{lost}"
-
-
-def _diagnosis(capture: Capture) -> str:
-    if not capture.has("diagnostic"):
-        return "this export carries no diagnostics"
-    losses = sum(diagnostic.loss for diagnostic in capture.diagnostics)
-    warnings = len(capture.diagnostics)
-    dropped = f"{losses} about missing events" if losses else "no dropped events reported"
-    return f"{_count(warnings, 'warning') if warnings else 'no warnings'}, {dropped}"

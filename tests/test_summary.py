@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.cells import cell_len
 from tiny_export import (
-    DIAGNOSTIC,
     GRAPH,
     Row,
     call,
@@ -25,7 +24,7 @@ from tiny_export import (
 from nsyswrap import open_capture
 from nsyswrap.formats import screen
 from nsyswrap.silence import no_gpu_work
-from nsyswrap.summary import has_gpu_work, summarise, trust
+from nsyswrap.summary import has_gpu_work, summarise
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "exports"
 RECORDED = Path(__file__).resolve().parents[1] / "nsyswrap" / "recorded"
-UNKNOWN = "this export carries no diagnostics"
-NO_LOSS, NO_COPY = "no dropped events reported", "0 copies, 0 memsets"
 EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.sqlite"))]
 
 
@@ -91,51 +88,6 @@ def test_top_replaces_the_number_of_rows(tmp_path: Path) -> None:
     assert sum("  k" in line for line in screen_of(capture)) == 10
     assert sum("  k" in line for line in screen_of(capture, top=3)) == 3
     assert "… 20 more rows (-r cuda_gpu_sum)" in screen_of(capture)[-1]
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        (
-            [kernel("k", 0, 5)],
-            [f"seen: 1 kernel (no launch calls recorded), 0 copies, 0 memsets, 0 API calls · {UNKNOWN}"],
-        ),
-        (
-            [kernel("k", 5, 9, 1), call("f", 0, 1, 1), memcpy(1, 0, 5, 8), diagnostic("started", severity=1)],
-            [f"seen: 1 kernel from 1 launch, 1 copy, 0 memsets, 1 API call · no warnings, {NO_LOSS}"],
-        ),
-        (
-            [memset(0, 5, 1), memset(5, 9, 1), diagnostic("the clock jumped"), diagnostic("no symbols")],
-            [f"seen: 0 kernels, 0 copies, 2 memsets, 0 API calls · 2 warnings, {NO_LOSS}",
-             "  nsys: the clock jumped",
-             "  nsys: no symbols"],
-        ),
-        (
-            [memset(0, 5, 1), diagnostic("the clock jumped"), diagnostic("no symbols"),
-             diagnostic("Dropped 12 events")],
-            ["seen: 0 kernels, 0 copies, 1 memset, 0 API calls · 3 warnings, 1 about missing events",
-             "  nsys: Dropped 12 events",
-             "  nsys: the clock jumped"],
-        ),
-        (
-            [graph(0), graph(10), graph(20), call("cudaGraphLaunch", 0, 1, 1)],
-            [f"seen: 0 kernels, 0 copies, 0 memsets, 1 API call · {UNKNOWN}",
-             "  3 whole-graph executions hide their kernels here: profile with --graphs node"],
-        ),
-        (
-            [kernel("k", 5, 9, 1), kernel("k", 9, 12, 1), kernel("k", 15, 19, 7), call("f", 0, 1, 1)],
-            [f"seen: 3 kernels from 1 launch, 1 without their call, {NO_COPY}, 1 API call · {UNKNOWN}"],
-        ),
-    ],
-    ids=["no diagnostics", "no warnings", "warnings", "dropped", "graphs", "without call"],
-)  # fmt: skip
-def test_the_trust_line(tmp_path: Path, rows: list[Row], said: list[str]) -> None:
-    assert trust(opened(tmp_path, *rows)) == said
-
-
-def test_an_empty_table_of_diagnostics_says_nothing(tmp_path: Path) -> None:
-    capture = opened(tmp_path, kernel("k", 0, 5), empty=[DIAGNOSTIC])
-    assert trust(capture)[0].endswith(UNKNOWN)
 
 
 def test_a_warning_that_is_just_as_wide_as_the_screen_is_whole(tmp_path: Path) -> None:

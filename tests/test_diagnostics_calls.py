@@ -1,0 +1,127 @@
+"""What API calls returned, and what profiling cost them, on paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
+from tiny_export import PID, Row, call, global_id, kernel, opened, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def overhead(label: str, start: int, end: int, *, tid: int = PID, kind: int | None = None) -> Row:
+    """What the profiler did; ``kind`` is what CUPTI numbers it, from 2025.5 on."""
+    more = {} if kind is None else {"overheadType": kind}
+    return row("PROFILER_OVERHEAD", start=start, end=end, globalTid=global_id(PID, tid), nameId=label, **more)
+
+
+def by_cuda(label: str, start: int, end: int, kind: int) -> Row:
+    thread = global_id(PID, PID)
+    return row(
+        "CUPTI_ACTIVITY_KIND_OVERHEAD",
+        start=start,
+        end=end,
+        globalTid=thread,
+        nameId=label,
+        overheadType=kind,
+    )
+
+
+ANSWER = "an answer, no failure"
+UNDONE = "its time counts, but what it was called for did not happen"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "level", "what", "meaning"),
+    [
+        ("cudaEventQuery_v3020", 600, "info", "not ready", ANSWER),
+        ("cuStreamQuery", 600, "info", "not ready", ANSWER),
+        ("cudaDeviceEnablePeerAccess_v4000", 704, "info", "peer access already enabled", ANSWER),
+        ("cuGetProcAddress_v2", 500, "info", "not found", ANSWER),
+        ("cudaFree_v3020", 4, "info", "shutting down", ANSWER),
+        ("cudaGetLastError", 2, "info", "out of memory", "the error of an earlier call"),
+        ("cudaMalloc_v3020", 2, "warning", "out of memory", UNDONE),
+        ("cudaMalloc_v3020", 600, "warning", "not ready", UNDONE),
+        (
+            *("cudaDeviceSynchronize", 700, "warning", "illegal address"),
+            "its CUDA context is lost, and nothing ran in it any more",
+        ),
+        ("cudaFree", 12345, "warning", "an error", UNDONE),
+    ],
+)
+def test_results_of_api_calls(  # noqa: PLR0913, PLR0917 - what comes out
+    tmp_path: Path, name: str, code: int, level: str, what: str, meaning: str
+) -> None:
+    calls = [call(name, 10 * i, 10 * i + 5, i, returnValue=code) for i in range(1, 4)]
+    first, *rest = found(opened(tmp_path, *calls, call("cudaFree", 1, 2)), "API results")
+    shown = name[:-6] if name[-6:-4] == "_v" else name
+    assert first == (level, 3, None, f"{shown} returned {code} ({what}): {meaning}")
+    succeeded = ("ok", 0, None, "no API call failed; 1 API call returned success")
+    assert rest == ([] if level == "warning" else [succeeded])
+
+
+def test_a_result_that_is_missing_is_no_failure(tmp_path: Path) -> None:
+    calls = [call("cudaFree", 1, 2, returnValue=None), call("cudaFree", 3, 4)]
+    said = "no API call failed; 1 API call returned success"
+    assert found(opened(tmp_path, *calls), "API results") == [("ok", 0, None, said)]
+
+
+def test_results_that_are_not_said(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("cudaFree", 1, 5), without=["returnValue"])
+    assert found(capture, "API results") == [
+        ("info", None, None, "this export does not say what API calls returned")
+    ]
+
+
+def test_profiler_overhead_once_per_thread_and_where_it_lies(tmp_path: Path) -> None:
+    # 0        100       200       300       400       500
+    # API      [100 ------ 200)                          thread 100
+    # GPU                      [250-300)      [400-450)  idle: 300-400
+    # flush    [120 - 150)
+    #             [140 -- 210)                           union 90, 80 in the call
+    # init  [10-60)                                      thread 100
+    # flush                           [320 - 340)        thread 101, in no call of its own
+    capture = opened(
+        tmp_path,
+        *(call(LAUNCH, 100, 200, 1), kernel("k", 250, 300, 1), kernel("k", 400, 450, 1)),
+        *(overhead("flush", 120, 150), overhead("flush", 140, 210), overhead("init(lib.so)", 10, 60)),
+        overhead("flush", 320, 340, tid=101),
+    )
+    in_all = (
+        "in all, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU idled (20.0 % of that time)"
+    )
+    assert found(capture, "profiler overhead") == [
+        ("warning", 4, 160, f"{in_all}: without a profiler they may be shorter"),
+        ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU idled"),
+        ("info", 1, 50, "init: none of it in API calls or while a GPU idled"),
+    ]
+
+
+def test_overhead_that_lengthens_nothing(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *launch(1, 100), overhead("init", 10, 60))
+    in_all, _ = found(capture, "profiler overhead")
+    assert in_all == ("info", 1, 50, "in all, 0 ns in API calls (0.0 % of that time)")
+    (tmp_path / "alone").mkdir()
+    [(*_, meaning), _] = found(
+        opened(tmp_path / "alone", overhead("init", 10, 60), ELSEWHERE), "profiler overhead"
+    )
+    assert meaning == "in all, with no API call and no idle GPU that it could lengthen"
+
+
+def test_what_cuda_does_by_itself_is_no_cost_of_profiling(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        call(LAUNCH, 100, 200, 1),
+        overhead("flush", 110, 115, kind=3),
+        by_cuda("flush", 110, 115, 3),  # stands in both tables: counts once
+        by_cuda("Lazy Function Loading", 120, 180, 7),
+    )
+    assert [(level, count, time) for level, count, time, _ in found(capture, "profiler overhead")] == [
+        ("info", 1, 5),
+        ("info", 1, 5),
+    ]
+    said = "Lazy Function Loading: 60 ns in API calls; without a profiler it is there too"
+    assert found(capture, "overhead of CUDA") == [("info", 1, 60, said)]
