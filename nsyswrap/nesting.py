@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.reader import NULL
+from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,36 @@ def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = 
         nearer &= (held != holder) | (not same)
         best[held[nearer]] = holder[nearer]
     return best
+
+
+def one_axis(*parts: Spans) -> list[Pairs]:
+    """Return starts and ends on one axis, on which the threads lie one behind another and never touch.
+
+    Within a thread all times keep their distances. They have to be known, of one span at least.
+    """
+    _, codes = distinct(np.concatenate([part.thread for part in parts]))
+    times = np.concatenate([times for part in parts for times in (part.start, part.end)])
+    low, length = int(times.min()), int(times.max()) - int(times.min()) + 1
+    behind = np.split(codes * length - low, np.cumsum([len(part.start) for part in parts])[:-1])
+    return [(part.start + by, part.end + by) for part, by in zip(parts, behind, strict=True)]
+
+
+class Inside:
+    """The calls that begin in each range, on its thread; one that begins at its end is not in it.
+
+    ``order`` has the calls' positions by thread and start, and range ``i`` the calls
+    ``order[first[i]:last[i]]``.
+    """
+
+    def __init__(self, calls: Spans, ranges: Spans) -> None:
+        (starts, _), ends = one_axis(calls, ranges)
+        self.order = np.argsort(starts, kind="stable")
+        self.first, self.last = (np.searchsorted(starts[self.order], times, "left") for times in ends)
+
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of one value per call over the calls in each range."""
+        running = np.concatenate(([0], np.cumsum(values[self.order])))
+        return running[self.last] - running[self.first]
 
 
 class Tree(NamedTuple):

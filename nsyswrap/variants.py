@@ -8,6 +8,8 @@ from nsyswrap.join import outermost_launches
 from nsyswrap.operations import durations
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
+from nsyswrap.reports.timing_audit import REPORT as AUDIT
+from nsyswrap.reports.timing_audit import STEADY
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
 _OPERATOR = Column("operator", "Operator", Unit.TEXT, "implementation that was timed")
 _PHASE_COLUMNS = ("launches", "api_med_ns", "queue_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
+_AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
 _GPU_COLUMNS = (
     Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
     Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
@@ -51,6 +54,20 @@ TIMING_BY_VARIANT = Report(
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median the program itself measured"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
+    ),
+    compute=no_capture,
+)
+
+AUDIT_BY_VARIANT = Report(
+    name="audit_by_variant",
+    title="Whether what the program measured is what it launched",
+    layer="analysis",
+    needs=(),
+    columns=(
+        _VARIANT,
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured, over all verdicts"),
+        *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
     ),
     compute=no_capture,
 )
@@ -111,6 +128,20 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
     return table_of(TIMING_BY_VARIANT, rows)
 
 
+def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
+    """Put each timing a program printed beside the verdicts on its NVTX range, warm-up left out.
+
+    A row per verdict; one without, where the variant was run without nsys or the range is not to be found.
+    """
+    rows: list[tuple[object, ...]] = []
+    for variant, result in measured.items():
+        verdicts = _verdicts(captures[variant]) if variant in captures else {}
+        for timing in result["timings"]:
+            found = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
+            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in found]
+    return table_of(AUDIT_BY_VARIANT, rows)
+
+
 def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
     """Return what profilers inside the programs saw: a row for each timing with ``profiler``."""
     rows = [
@@ -167,10 +198,23 @@ def _total_ns(capture: Capture, kind: str) -> int:
 
 def _phases(capture: Capture) -> dict[str, list[object]]:
     """Return the phases of each NVTX range; none where nsys has no API calls or ranges to tell them from."""
-    if not (capture.has("nvtx") and capture.has("api")):
-        return {}
-    places = [[column.name for column in PHASES.columns].index(name) for name in _PHASE_COLUMNS]
-    return {str(row[0]): [row[place] for place in places] for row in capture.report("nvtx_phases").rows()}
+    return {str(row["range"]): [row[name] for name in _PHASE_COLUMNS] for row in _rows(capture, PHASES)}
+
+
+def _verdicts(capture: Capture) -> dict[str, list[list[object]]]:
+    """Return a row per verdict on the steady instances of each NVTX range, as `_phases` does."""
+    found: dict[str, list[list[object]]] = {}
+    for row in _rows(capture, AUDIT):
+        if row["phase"] == STEADY:
+            found.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
+    return found
+
+
+def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
+    if report.lacks(capture):
+        return []
+    names = [column.name for column in report.columns]
+    return [dict(zip(names, row, strict=True)) for row in capture.report(report.name).rows()]
 
 
 def _ns(microseconds: float | None) -> float | None:
