@@ -65,7 +65,7 @@ def test_a_missing_and_an_empty_table_have_no_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", schema.EVENTS)
 def test_columns_of_a_missing_table_name_what_collects_them(tmp_path: Path, kind: str) -> None:
-    capture = opened(tmp_path, row("TARGET_INFO_GPU", id=0))
+    capture = opened(tmp_path, row("TARGET_INFO_NVTX", id=0))
     with pytest.raises(NotInCapture, match=f"no {schema.EVENTS[kind].title} in this capture") as caught:
         capture.columns(kind, next(iter(schema.EVENTS[kind].fields)))
     assert caught.value.hint == f"collect with {schema.EVENTS[kind].collect}"

@@ -60,14 +60,15 @@ def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = Fa
 
 @pytest.mark.parametrize("report", NAMES)
 def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp_path: Path) -> None:
-    table = ugly(tmp_path).report(report)
+    table = replace(ugly(tmp_path).report(report), verdict="")
+    prose = any(column.prose for column in table.columns)  # sentences take several lines
     for width in range(40, 201):
         [content] = text.render([table], width=width).values()
         lines = content.splitlines()
         assert max(map(cell_len, lines)) <= width, width
         body = lines[2:]
         notes = next((i for i, line in enumerate(body) if line.startswith("… ")), len(body))
-        assert notes == len(table), width
+        assert notes >= len(table) if prose else notes == len(table), width
 
 
 def test_every_name_is_told_apart_at_100_columns(tmp_path: Path) -> None:
@@ -96,12 +97,11 @@ def test_without_colour_there_is_no_escape_sequence(tmp_path: Path) -> None:
 
 def test_figures_have_units_and_missing_ones_a_dash(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 2500, 1), kernel(7, 1000, 3000, 1))
-    title, header, row = text_of(capture, "launch_overhead")
+    title, header, row, *_ = text_of(capture, "launch_overhead")
     assert title == "Launch overhead  launch_overhead"
-    assert header.startswith("Launches        Count  API Total  API Med  API Max  Queue Med")
-    assert row.split("  ")[0] == "first launches"
-    assert row.split()[3:5] == ["2.50", "µs"]
-    assert " - " in row
+    assert header.startswith("Launches  First  First API  First Cost  ")
+    assert row.split()[:5] == ["1", "1", "2.50", "µs", "-"]
+    assert row.endswith("  [all launches]")
     assert text_of(capture, "cuda_gpu_kern_sum")[2].endswith("(no name)")
 
 

@@ -16,7 +16,7 @@ MODULES = {
 }
 
 # Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
-BOTTOM = ({"errors", "units"}, {"folder"}, {"nsys_install"}, {"nsys"})
+BOTTOM = ({"errors", "units", "instruments", "measurement"}, {"folder"}, {"nsys_install"}, {"nsys"})
 COLLECT = (
     {"_launch", "device"},
     {"nvcc", "supervise", "torch_extension", "experiment", "profilers"},
@@ -32,9 +32,13 @@ ANALYSE = (
     {"capture"},
     {"redact"},
     {"report"},
+    {"columns"},
     {"stats", "join", "operations", "nesting", "nvtx", "projection"},
-    {"intervals", "device_work", "rules"},
-    {"reports", "silence"},
+    {"intervals", "device_work", "rules", "kernel_names"},
+    {"work", "calls"},
+    {"launched", "idle", "transfers"},
+    {"launch_bound", "trust", "audit"},
+    {"reports", "silence", "advice", "findings"},
     {"summary", "variants", "cross_check", "formats", "together"},
 )
 TOP = {"api", "cli", "__main__"}  # where both sides meet

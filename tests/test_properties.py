@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
 from nsyswrap.capture import Capture
+from nsyswrap.columns import share, stat_values
 from nsyswrap.reader import NULL
-from nsyswrap.report import share, stat_values
 from nsyswrap.reports import find
 from nsyswrap.selection import LEAST, MOST, chosen, parse_time
 from nsyswrap.stats import Groups, distinct, group_keys, grouped, number_texts

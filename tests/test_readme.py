@@ -83,7 +83,9 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
     assert shown == blocks("text")[0]
 
 
-def test_the_python_example_runs() -> None:
-    done = run([sys.executable, "-c", blocks("python")[0]], ROOT)
+def test_the_python_examples_run() -> None:
+    done = run([sys.executable, "-c", "\n".join(blocks("python"))], ROOT)
     assert done.returncode == 0, done.stderr
+    assert re.match(r"\d+\n", done.stdout)  # what measure took
+    assert re.search(r"^load: [\d.]+ ms$", done.stderr, re.MULTILINE)
     assert "add2_kernel" in done.stdout

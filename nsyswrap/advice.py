@@ -1,0 +1,105 @@
+"""What to do about a run: findings with evidence, ranked by time at stake; none where nothing is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap import findings
+from nsyswrap.idle import idle
+from nsyswrap.launched import launched
+from nsyswrap.work import window, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.idle import Idle
+    from nsyswrap.launched import Launched
+    from nsyswrap.work import Work
+
+    Look = Callable[["Situation"], Iterator["Finding"]]
+
+WORTH_PERCENT = 5.0  # of the time between the first and the last operation; less is not worth a word
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that may be wrong.
+
+    ``at_stake_ns``: the time it concerns, which no change can save more of; None where it is not about time
+    but about whether the figures hold. ``unless``: when the advice would be wrong. ``see``: the report that
+    has the rows behind it.
+    """
+
+    name: str
+    what: str
+    at_stake_ns: int | None
+    evidence: str
+    do: str
+    unless: str
+    see: str
+
+
+class Situation:
+    """A capture, and what several findings look at: made once, when first asked for."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+
+    @cached_property
+    def work(self) -> Work:
+        """All operations on GPUs that are selected."""
+        return work(self.capture)
+
+    @cached_property
+    def idle(self) -> Idle:
+        """The gaps between them."""
+        return idle(self.capture)
+
+    @cached_property
+    def launched(self) -> Launched:
+        """The launches that are selected."""
+        return launched(self.capture)
+
+    @cached_property
+    def after_repeat(self) -> NDArray[Any]:
+        """Marks gaps that end with the launch of a kernel or graph which its process had launched before."""
+        calls = self.launched.call[~self.launched.first]
+        after = np.append(self.idle.operations.call, -1)[self.idle.after]
+        return np.isin(after, calls)
+
+    @cached_property
+    def window_ns(self) -> int:
+        """From the first to the last operation of each process on each device, summed."""
+        ends = [window(self.capture, self.work.of(rows)) for _, _, rows in self.work.by_device()]
+        return sum(last - first for first, last in ends)
+
+    def percent(self, ns: int) -> float:
+        """Return a time as percent of the window."""
+        return 100.0 * ns / self.window_ns if self.window_ns else 0.0
+
+    def worth(self, ns: int) -> bool:
+        """Whether a time is enough of the window to speak of."""
+        return ns > 0 and self.percent(ns) >= WORTH_PERCENT
+
+
+def looks() -> tuple[Look, ...]:
+    """Return every function that looks for something, by module, then as they stand there."""
+    names = [module.name for module in pkgutil.iter_modules(findings.__path__)]
+    modules = [importlib.import_module(f"nsyswrap.findings.{name}") for name in names]
+    return tuple(look for module in modules for look in module.LOOKS)
+
+
+def advise(capture: Capture) -> list[Finding]:
+    """Return what was found: first what puts the figures in doubt, then by time at stake, the most first."""
+    situation = Situation(capture)
+    found = [finding for look in looks() for finding in look(situation)]
+    return sorted(found, key=lambda finding: (finding.at_stake_ns is not None, -(finding.at_stake_ns or 0)))

@@ -1,0 +1,100 @@
+"""Kernels that leave most of the GPU idle, and communication that nothing hides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.advice import Finding
+from nsyswrap.intervals import intersection, union
+from nsyswrap.kernel_names import classify
+from nsyswrap.operations import look_up, name_codes
+from nsyswrap.reader import NULL
+from nsyswrap.units import Unit, human
+from nsyswrap.work import GRAPH, KERNEL, KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.advice import Situation
+    from nsyswrap.work import Work
+
+_COMMUNICATION = "communication"  # the class of NCCL's kernels
+_GRID = ("grid_x", "grid_y", "grid_z")
+
+
+def few_blocks(seen: Situation) -> Iterator[Finding]:
+    """Kernels of fewer blocks than the GPU has multiprocessors: the others stand idle."""
+    kernels = seen.work.of(seen.work.kind == KINDS.index(KERNEL))
+    count = _multiprocessors(seen)
+    if not len(kernels) or count is None:
+        return
+    sizes = seen.capture.whole.columns(KERNEL, *_GRID)
+    blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
+    took = kernels.end_ns - kernels.start_ns
+    few = (blocks < count) & ~_communicates(seen, kernels)
+    unused = int((took[few] * (1 - blocks[few] / count)).sum())
+    if not seen.worth(unused):
+        return
+    codes, texts = name_codes(seen.capture.whole, KERNEL)
+    names = codes[kernels.row]
+    worst = int(np.bincount(names[few], took[few]).argmax())
+    yield Finding(
+        "few_blocks",
+        "kernels have fewer blocks than the GPU has multiprocessors: the others have nothing to do",
+        unused,
+        f"kernel executions: {int(few.sum()):,}, {human(int(took[few].sum()), Unit.NS)} in all, median "
+        f"{np.median(blocks[few]):g} blocks for {count} multiprocessors; most of it in {texts[worst]}",
+        "give the kernel more blocks: more elements at once, smaller blocks, or batch small problems",
+        "other streams fill the GPU meanwhile, or one block is all that the problem allows",
+        "cuda_gpu_kern_gb_sum",
+    )
+
+
+def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
+    """Communication during which nothing is computed."""
+    total = hidden = 0
+    for _, _, rows in seen.work.by_device():
+        mine = seen.work.of(rows)
+        kernels = mine.of(mine.kind == KINDS.index(KERNEL))
+        if not len(kernels):
+            continue
+        talks = _communicates(seen, kernels)
+        graphs = mine.of(mine.kind == KINDS.index(GRAPH))
+        talk = union(kernels.start_ns[talks], kernels.end_ns[talks])
+        starts, ends = ((getattr(kernels, at)[~talks], getattr(graphs, at)) for at in ("start_ns", "end_ns"))
+        compute = union(np.concatenate(starts), np.concatenate(ends))
+        total, hidden = total + talk.length, hidden + intersection(talk, compute).length
+    if not seen.worth(total - hidden):
+        return
+    yield Finding(
+        "communication_not_hidden",
+        "the GPU communicates, and computes nothing meanwhile",
+        total - hidden,
+        f"communication kernels (NCCL) ran for {human(total, Unit.NS)}, of which other kernels hid "
+        f"{human(hidden, Unit.NS)}; waiting for slower ranks is part of that",
+        "overlap it with compute (buckets, an own stream), communicate less, or find the rank that is late",
+        "the compute that could hide it needs its result",
+        "gpu_time",
+    )
+
+
+def _communicates(seen: Situation, kernels: Work) -> NDArray[Any]:
+    ids = seen.capture.whole.columns(KERNEL, "name")["name"][kernels.row]
+    classes = look_up(ids, lambda i: classify(seen.capture.text(i) or ""))
+    return classes == _COMMUNICATION  # type: ignore[no-any-return]
+
+
+def _multiprocessors(seen: Situation) -> int | None:
+    """Return how many a GPU has; None where the export does not say, or GPUs differ."""
+    if not seen.capture.whole.has("gpu"):
+        return None
+    counts = set(seen.capture.whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {NULL, 0}
+    return counts.pop() if len(counts) == 1 else None
+
+
+LOOKS = (few_blocks, communication_not_hidden)

@@ -1,0 +1,49 @@
+"""Unified memory: kernels that wait for their pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.advice import Finding
+from nsyswrap.intervals import intersection, union
+from nsyswrap.units import Unit, human
+from nsyswrap.work import COPY, KERNEL, KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.advice import Situation
+
+_PAGE_FAULT = 2  # migrationCause
+
+
+def faulting_kernels(seen: Situation) -> Iterator[Finding]:
+    """Kernels during which pages migrate because the kernel touched them."""
+    work = seen.work
+    kernels = work.of(work.kind == KINDS.index(KERNEL))
+    migrations = work.of(work.migration)
+    if not (len(kernels) and len(migrations)):
+        return
+    known = seen.capture.whole.columns(COPY, "migration_cause", "bytes")
+    rows = np.flatnonzero(known["migration_cause"][migrations.row] == _PAGE_FAULT)
+    faulted = union(migrations.start_ns[rows], migrations.end_ns[rows])
+    running = union(kernels.start_ns, kernels.end_ns)
+    waited = intersection(running, faulted).length
+    if not seen.worth(waited):
+        return
+    size = human(int(known["bytes"][migrations.row][rows].sum()), Unit.BYTES)
+    yield Finding(
+        "faulting_kernels",
+        "kernels run while the pages they touch migrate: their time includes the wait for them",
+        waited,
+        f"{len(rows):,} migrations of {size} after page faults; in {human(float(waited), Unit.NS)} of the "
+        f"kernels' {human(float(running.length), Unit.NS)} some were under way",
+        "prefetch what the kernel needs (cudaMemPrefetchAsync), or use cudaMalloc and explicit copies",
+        "the kernel touches few of the pages, and which ones is not known before",
+        "um_migrations",
+    )
+
+
+LOOKS = (faulting_kernels,)

@@ -1,0 +1,164 @@
+"""Advice: what each finding says of captures drawn on paper, and what captures of known faults must show."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import recorded
+from tiny_export import call, diagnostic, kernel, memcpy, opened
+
+from nsyswrap.advice import advise, looks
+from nsyswrap.capture import open_capture
+from nsyswrap.formats import prose
+from nsyswrap.reports import NAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+    from tiny_export import Row
+
+    from nsyswrap.advice import Finding
+    from nsyswrap.capture import Capture
+
+# Recorded captures whose faults are known: what has to be found in them, and what must not.
+TIMED = {"timed_launch_only", "timed_earlier_work"}
+LABELLED: dict[str, tuple[set[str], set[str]]] = {
+    "storm/empty": ({"launch_bound"}, {"pageable_copies", "host_bound", "allocating", *TIMED}),
+    "storm/busy": ({"few_blocks"}, {"launch_bound", "host_bound", "drained_by_synchronise"}),
+    "graphs/eager": ({"launch_bound"}, {"pageable_copies"}),
+    "graphs/graph": (set(), {"launch_bound"}),
+    "copies/pageable": ({"pageable_copies"}, {"launch_bound", "tiny_copies"}),
+    "copies/pinned": (set(), {"pageable_copies", "launch_bound", "tiny_copies"}),
+    "overlap/one_stream": ({"copies_not_hidden"}, {"pageable_copies", "launch_bound"}),
+    "overlap/four_streams": (set(), {"copies_not_hidden", "pageable_copies", "launch_bound"}),
+    "rules/wasteful": ({"host_bound"}, {"launch_bound"}),
+    "add/1x1": ({"few_blocks"}, {"launch_bound", "faulting_kernels"}),
+    "add/1x256": ({"few_blocks"}, {"launch_bound"}),
+    "add/grid": ({"faulting_kernels"}, {"few_blocks", "launch_bound", "pageable_copies"}),
+    "add/prefetch": (set(), {"faulting_kernels", "launch_bound", "pageable_copies"}),
+    "add2/both": (set(), {*TIMED, "faulting_kernels"}),
+    "add2/second": (set(), TIMED),
+    "add2/first": ({"timed_launch_only"}, {"timed_earlier_work"}),
+    "add2/none": ({"timed_launch_only"}, {"timed_earlier_work"}),
+    "add2_queued/second": ({"timed_earlier_work"}, {"timed_launch_only"}),
+    "add2_queued/none": ({"timed_launch_only"}, {"timed_earlier_work"}),
+    "events/nosync": ({"timed_launch_only"}, {"timed_earlier_work"}),
+    "events/sync": (set(), TIMED),
+    "gelu/torch": (set(), TIMED),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_capture_of_known_faults(name: str, tmp_path: Path) -> None:
+    found = {finding.name for finding in advise(open_capture(recorded.run_folder(name, tmp_path)))}
+    expected, forbidden = LABELLED[name]
+    assert expected <= found
+    assert not forbidden & found
+
+
+def test_every_finding_is_labelled_somewhere_or_drawn_here() -> None:
+    labelled = set[str]().union(*(expected for expected, _ in LABELLED.values()))
+    drawn = {"drained_by_synchronise", "allocating", "tiny_copies", "communication_not_hidden", "lost_events"}
+    assert len(looks()) == len(labelled | drawn)
+
+
+def found_in(capture: Capture) -> dict[str, Finding]:
+    return {finding.name: finding for finding in advise(capture)}
+
+
+# CPU   |L1 |            |L2 |        |L3 |
+# GPU         k[10,30)         k[60,70)     k[100,110)
+def loop(between: str | None = None) -> list[Row]:
+    rows: list[Row] = []
+    for i in range(10):
+        at = i * 100
+        rows += [call("cudaLaunchKernel", at, at + 10, i + 1), kernel("k", at + 10, at + 50, i + 1)]
+        if between:
+            rows.append(call(between, at + 20, at + 95, 100 + i))
+    return rows
+
+
+def test_the_host_did_something_else(tmp_path: Path) -> None:
+    finding = found_in(opened(tmp_path, *loop()))["host_bound"]
+    assert finding.at_stake_ns == 9 * 50  # each gap from 50 to the next launch at 100
+    assert "450 ns" in finding.evidence
+
+
+def test_the_host_waited_until_the_gpu_was_idle(tmp_path: Path) -> None:
+    found = found_in(opened(tmp_path, *loop("cudaDeviceSynchronize")))
+    # Per gap [50, 110): 45 until the wait returns, 5 outside of calls, 10 in the launch.
+    assert found["drained_by_synchronise"].at_stake_ns == 9 * (45 + 10)
+    assert "9 gaps" in found["drained_by_synchronise"].evidence
+    assert "allocating" not in found
+
+
+def test_memory_was_freed_while_the_gpu_waited(tmp_path: Path) -> None:
+    found = found_in(opened(tmp_path, *loop("cudaFree")))
+    assert found["allocating"].at_stake_ns == 9 * 45
+    assert "drained_by_synchronise" not in found
+
+
+def test_many_copies_that_are_shorter_than_their_calls(tmp_path: Path) -> None:
+    rows = []
+    for i in range(100):
+        at = i * 100
+        rows += [
+            call("cudaMemcpyAsync", at, at + 60, i + 1),
+            memcpy(1, at + 50, at + 60, 8, correlationId=i + 1, srcKind=1, dstKind=2),
+        ]
+    assert found_in(opened(tmp_path, *rows))["tiny_copies"].at_stake_ns == 100 * 60
+    (tmp_path / "one less").mkdir()
+    assert "tiny_copies" not in found_in(opened(tmp_path / "one less", *rows[2:]))
+
+
+# all-reduce [0, 100), another kernel [60, 160): 40 of the 100 are hidden.
+def test_communication_that_nothing_hides(tmp_path: Path) -> None:
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm *, unsigned long, ncclWork *)"
+    capture = opened(tmp_path, kernel(name, 0, 100, 1), kernel("k", 60, 160, 2, streamId=8))
+    finding = found_in(capture)["communication_not_hidden"]
+    assert finding.at_stake_ns == 60
+    assert "hid 40 ns" in finding.evidence
+
+
+def test_events_that_were_lost_come_first(tmp_path: Path) -> None:
+    said = "Not all CUDA events might have been collected."
+    first, *rest = advise(opened(tmp_path, *loop(), diagnostic(said)))
+    assert (first.name, first.at_stake_ns, first.evidence) == ("lost_events", None, said)
+    assert rest
+
+
+def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1))
+    assert advise(capture) == []
+    assert prose.render([capture.report("advice")]) == {"advice.txt": f"Advice  advice\n{prose.NOTHING}\n"}
+
+
+def test_findings_are_ranked_by_what_is_at_stake(tmp_path: Path) -> None:
+    found = advise(open_capture(recorded.run_folder("graphs/eager", tmp_path)))
+    stakes = [finding.at_stake_ns for finding in found if finding.at_stake_ns is not None]
+    assert stakes == sorted(stakes, reverse=True)
+    assert len(stakes) > 1
+    for finding in found:
+        assert finding.see in NAMES
+        assert all((finding.what, finding.evidence, finding.do, finding.unless))
+
+
+def test_it_is_shown_in_paragraphs_with_the_time_at_stake(cli: Cli, tmp_path: Path) -> None:
+    result = cli("report", recorded.run_folder("storm/empty", tmp_path), "--advice")
+    assert result.returncode == 0
+    title, _, first, *_ = result.stdout.splitlines()
+    assert title == "Advice  advice"
+    assert re.fullmatch(r"1\. the GPU waits for launches longer than it works \(.* at stake, .* %\)", first)
+    for part in ("seen: ", "do: ", "unless: ", "rows: -r launch_overhead"):
+        assert part in result.stdout
+
+
+def test_of_several_captures_each_finding_names_its_own(cli: Cli, tmp_path: Path) -> None:
+    folders = [recorded.run_folder(name, tmp_path) for name in ("storm/empty", "storm/busy")]
+    result = cli("report", *folders, "--advice")
+    assert result.returncode == 0
+    assert "1. empty: the GPU waits for launches" in result.stdout
+    assert "busy: the GPU waits" not in result.stdout
