@@ -152,7 +152,7 @@ def test_it_is_shown_in_paragraphs_with_the_time_at_stake(cli: Cli, tmp_path: Pa
     title, _, first, *_ = result.stdout.splitlines()
     assert title == "Advice  advice"
     assert re.fullmatch(r"1\. the GPU waits for launches longer than it works \(.* at stake, .* %\)", first)
-    for part in ("seen: ", "do: ", "unless: ", "rows: -r launch_overhead"):
+    for part in ("seen: ", "do: ", "unless: ", "rows:   -r launch_overhead"):
         assert part in result.stdout
 
 

@@ -8,22 +8,17 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.intervals import intersection, union
-from nsyswrap.kernel_names import classify
-from nsyswrap.operations import look_up, name_codes
+from nsyswrap.operations import name_codes
 from nsyswrap.reader import NULL
+from nsyswrap.reports.gpu_time import communicating
 from nsyswrap.units import Unit, human
 from nsyswrap.work import GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
-
-    from numpy.typing import NDArray
 
     from nsyswrap.advice import Situation
-    from nsyswrap.work import Work
 
-_COMMUNICATION = "communication"  # the class of NCCL's kernels
 _GRID = ("grid_x", "grid_y", "grid_z")
 
 
@@ -36,7 +31,7 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
     sizes = seen.capture.whole.columns(KERNEL, *_GRID)
     blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
     took = kernels.end_ns - kernels.start_ns
-    few = (blocks < count) & ~_communicates(seen, kernels)
+    few = (blocks < count) & ~communicating(seen.capture, kernels)
     unused = int((took[few] * (1 - blocks[few] / count)).sum())
     if not seen.worth(unused):
         return
@@ -63,7 +58,7 @@ def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
         kernels = mine.of(mine.kind == KINDS.index(KERNEL))
         if not len(kernels):
             continue
-        talks = _communicates(seen, kernels)
+        talks = communicating(seen.capture, kernels)
         graphs = mine.of(mine.kind == KINDS.index(GRAPH))
         talk = union(kernels.start_ns[talks], kernels.end_ns[talks])
         starts, ends = ((getattr(kernels, at)[~talks], getattr(graphs, at)) for at in ("start_ns", "end_ns"))
@@ -81,12 +76,6 @@ def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
         "the compute that could hide it needs its result",
         "gpu_time",
     )
-
-
-def _communicates(seen: Situation, kernels: Work) -> NDArray[Any]:
-    ids = seen.capture.whole.columns(KERNEL, "name")["name"][kernels.row]
-    classes = look_up(ids, lambda i: classify(seen.capture.text(i) or ""))
-    return classes == _COMMUNICATION  # type: ignore[no-any-return]
 
 
 def _multiprocessors(seen: Situation) -> int | None:

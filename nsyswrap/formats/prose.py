@@ -53,5 +53,5 @@ def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: Ti
     at_stake = f" ({human(stake, Unit.NS, time_unit)} at stake, {share} %)" if stake is not None else ""
     lines = wrapped(f"{number}. {capture}{row['what']}{at_stake}", width, "bold", indent="   ")
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
-        lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 10)
-    return [*lines, Text(f"   rows: -r {row['see']}", "dim")]
+        lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
+    return [*lines, Text(f"   rows:   -r {row['see']}", "dim")]

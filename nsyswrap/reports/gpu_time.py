@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per device and process, and before these one for a device that several used."""
     operations = work(capture)
-    talks = _communicating(capture, operations)
+    talks = communicating(capture, operations)
     rows = [
         {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
         for process, device, mine in _users(operations)
@@ -59,7 +59,7 @@ def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
             yield int(process_ids(np.array(process))), device, rows
 
 
-def _communicating(capture: Capture, operations: Work) -> NDArray[Any]:
+def communicating(capture: Capture, operations: Work) -> NDArray[Any]:
     """Mark the kernels that communicate, by their full names, whatever the view calls them."""
     found = np.zeros(len(operations), dtype=bool)
     kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
