@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.join import outermost_launches
+from nsyswrap.launched import launched
 from nsyswrap.operations import durations
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
@@ -171,10 +171,9 @@ def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table
 
 def gpu_totals(capture: Capture) -> dict[str, int | None]:
     """Return what ran on the GPU, what launching cost, and what was copied."""
-    kinds = [kind for kind in ("kernel", "graph") if capture.has(kind)]
-    launch_ns: int | None = 0
-    if kinds:  # whose calls may not have been recorded: that is no zero
-        launch_ns = _launch_ns(capture, kinds) if capture.has("api") else None
+    launch_ns: int | None = int(launched(capture).api_ns.sum())
+    if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):
+        launch_ns = None  # calls that were not recorded are no zero
     has_copies = capture.has("memcpy")
     return {
         "kernels": capture.count("kernel"),
@@ -186,10 +185,6 @@ def gpu_totals(capture: Capture) -> dict[str, int | None]:
         "copied_bytes": int(capture.columns("memcpy", "bytes")["bytes"].sum()) if has_copies else 0,
         "copy_ns": _total_ns(capture, "memcpy"),
     }
-
-
-def _launch_ns(capture: Capture, kinds: Sequence[str]) -> int:
-    return sum(int(outermost_launches(capture, kind).api_ns.sum()) for kind in kinds)
 
 
 def _total_ns(capture: Capture, kind: str) -> int:

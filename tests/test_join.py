@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
-from nsyswrap.join import launches, outermost_launches
+from nsyswrap.join import launches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,52 +100,6 @@ def test_an_empty_table_meets_nothing(tmp_path: Path, empty: tuple[str, ...]) ->
     found = launches(opened(tmp_path, *rows, empty=empty))
     assert (found.operation.tolist(), found.api.tolist()) == ([], [])
     assert found.without_call == int(KERNEL not in empty)
-
-
-def test_the_outermost_of_two_calls_is_taken_once(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        kernel("a", 50, 60, 1),
-        call("cuLaunchKernel", 12, 18, 1, eventClass=1),
-        call("cudaLaunchKernel", 10, 20, 1),
-    )
-    launch = outermost_launches(capture)
-    assert launch.api_row.tolist() == [1]
-    assert launch.api_ns.tolist() == [10]
-    assert launch.queue_ns.tolist() == [30]
-    assert launch.gpu_ns.tolist() == [10]
-
-
-def test_of_two_calls_that_start_together_the_longer_is_the_outer_one(tmp_path: Path) -> None:
-    rows = [kernel("a", 50, 60, 1), call("cuLaunchKernel", 10, 15, 1), call("cudaLaunchKernel", 10, 20, 1)]
-    assert outermost_launches(opened(tmp_path, *rows)).api_row.tolist() == [1]
-
-
-def test_the_nodes_of_a_graph_are_one_launch(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        kernel("second", 60, 75, 1, graphNodeId=2),
-        kernel("first", 40, 50, 1, graphNodeId=1),
-        kernel("second", 160, 175, 2, graphNodeId=2),
-        kernel("first", 140, 150, 2, graphNodeId=1),
-        call("cudaGraphLaunch", 110, 120, 2),
-        call("cudaGraphLaunch", 10, 20, 1),
-    )
-    launch = outermost_launches(capture)
-    assert launch.api_row.tolist() == [1, 0]  # in order of the calls' start
-    assert launch.api_ns.tolist() == [10, 10]
-    assert launch.queue_ns.tolist() == [20, 20]  # to the first of its kernels
-    assert launch.gpu_ns.tolist() == [25, 25]  # all of its kernels
-
-
-def test_a_queue_time_is_negative_where_the_kernel_started_before_the_call_returned(tmp_path: Path) -> None:
-    rows = [kernel("a", 15, 60, 1), call("launch", 10, 20, 1)]
-    assert outermost_launches(opened(tmp_path, *rows)).queue_ns.tolist() == [-5]
-
-
-def test_kernels_that_meet_no_call_are_no_launch(tmp_path: Path) -> None:
-    launch = outermost_launches(opened(tmp_path, kernel("a", 50, 60, 7), call("launch", 10, 20, 1)))
-    assert [values.tolist() for values in vars(launch).values()] == [[], [], [], [], []]
 
 
 def test_the_join_is_made_once_a_capture(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 For every push/pop range: the calls its thread made inside that launched kernels or whole CUDA graphs, their
 queue times and what they started (wherever that ran, also after the range), the copies and memsets its calls
 started, and the time the thread waited in synchronising calls. Unified-memory migrations belong to no call.
-Medians are over the range's instances. A launch counts in every range around it.
+Medians are over the range's instances. A launch counts in every range around it. Calls and what they started
+are those of the whole capture, whatever is selected of the ranges.
 """
 
 from __future__ import annotations
@@ -12,65 +13,66 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.join import outermost_launches
+from nsyswrap.calls import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans
 from nsyswrap.nvtx import own_texts
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
 from nsyswrap.stats import grouped
 from nsyswrap.units import Unit
+from nsyswrap.work import COPY, KINDS, SET, work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
-    from nsyswrap.join import OutermostLaunches
     from nsyswrap.report import Values
-
-SYNCHRONISING = "Synchronize"  # in the names of all calls that wait
 
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
-    api = capture.columns("api", "start_ns", "end_ns", "global_tid")
-    inside = Inside(Spans(api["global_tid"], api["start_ns"], api["end_ns"]), ranges)
-    launched = [outermost_launches(capture, kind) for kind in ("kernel", "graph") if capture.has(kind)]
-    copied = [outermost_launches(capture, kind) for kind in ("memcpy", "memset") if capture.has(kind)]
-    rows = len(api["start_ns"])
-    sync = np.zeros(rows, np.int64)
-    waits = _synchronising(capture)
-    sync[waits] = (api["end_ns"] - api["start_ns"])[waits]
-
-    def per_call(launches: Sequence[OutermostLaunches], field: str) -> NDArray[Any]:
-        spread = np.zeros(rows, np.int64)
-        for launch in launches:
-            spread[launch.api_row] += np.maximum(getattr(launch, field), 0)  # no wait is no queue time
-        return spread
-
-    def medians(values: NDArray[Any]) -> NDArray[Any]:
-        return grouped(codes, values, len(names)).med
-
-    calls = np.zeros(rows, np.int64)
-    for launch in launched:
-        calls[launch.api_row] = 1
+    per_call = _per_call(capture.whole)
+    api = capture.whole.columns("api", "global_tid", "start_ns", "end_ns")
+    inside = Inside(Spans(*api.values()), ranges)
+    per_range = {field: grouped(codes, inside.sum(per_call[field]), len(names)) for field in per_call}
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
-        "launches": grouped(codes, inside.sum(calls), len(names)).avg,
-        "range_med_ns": medians(ranges.end - ranges.start),
-        "api_med_ns": medians(inside.sum(per_call(launched, "api_ns"))),
-        "queue_med_ns": medians(inside.sum(per_call(launched, "queue_ns"))),
-        "kernel_med_ns": medians(inside.sum(per_call(launched, "gpu_ns"))),
-        "copy_med_ns": medians(inside.sum(per_call(copied, "gpu_ns"))),
-        "sync_med_ns": medians(inside.sum(sync)),
+        "launches": per_range.pop("launches").avg,
+        "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
+        **{f"{field}_med_ns": found.med for field, found in per_range.items()},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return {
         name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
         for name, values in data.items()
+    }
+
+
+def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
+    """Return, for each API call, whether it launched something, and its part of each time, in ns."""
+    api = whole.columns("api", "start_ns", "end_ns")
+    launches, operations = launched(whole), work(whole)
+    copying = np.isin(operations.kind, (KINDS.index(COPY), KINDS.index(SET))) & (operations.call >= 0)
+    copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
+    copies = operations.of(copying)
+    spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)
+    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)  # no wait is no queue time
+
+    def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
+        found = np.zeros(len(spent), np.int64)
+        np.add.at(found, call, values)
+        return found
+
+    return {
+        "launches": spread(launches.call, 1),
+        "api": spread(launches.call, launches.api_ns),
+        "queue": spread(launches.call, queue_ns),
+        "kernel": spread(launches.call, launches.gpu_ns),
+        "copy": spread(copies.call, copies.end_ns - copies.start_ns),
+        "sync": np.where(waits, spent, 0),
     }
 
 
@@ -82,12 +84,6 @@ def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
     return spans, *own_texts(capture, rows)
-
-
-def _synchronising(capture: Capture) -> NDArray[Any]:
-    ids = capture.name_ids("api")
-    named = [i for i in np.unique(ids).tolist() if SYNCHRONISING in (capture.text(i) or "")]
-    return np.isin(ids, named)
 
 
 REPORT = Report(
