@@ -23,6 +23,7 @@ EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
 # In the path of a report nsys replaces the first (more than once) and trips over the others.
 _UNUSABLE = '%&"'
+_CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
@@ -88,7 +89,7 @@ class Options:
         It returned ``code``, said ``log`` and recorded for ``recorded`` seconds. A program that catches the
         signal ends with a code of its own, so ``code`` alone does not tell.
         """
-        if self.duration is not None and recorded >= self.duration:
+        if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
             return True
         runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
         if self.capture_range is not None and _RANGE_ENDED in log and not runs_on:

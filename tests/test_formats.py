@@ -6,9 +6,8 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.cells import cell_len
@@ -23,6 +22,7 @@ from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import FrameType
 
     from conftest import Cli
 
@@ -150,18 +150,28 @@ def test_a_missing_text_is_a_gap_where_it_names_nothing(tmp_path: Path) -> None:
     assert lines[2].endswith("(no name)")
 
 
-def test_a_long_trace_is_written_in_time_that_grows_with_it() -> None:
+def test_a_long_trace_takes_steps_that_grow_with_it() -> None:
     columns = (Column("start_ns", "Start", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
     report = Report("trace", "Trace", "parity", (), columns, no_capture)
 
-    def seconds(rows: int) -> float:
+    def steps(rows: int) -> int:
         table = table_of(report, [(i, f"{'same' * 50}{i}") for i in range(rows)])
-        begun = time.process_time()
-        assert len(table_lines(table, 100)) == rows + 2
-        return time.process_time() - begun
+        lines = 0
 
-    short = min(seconds(1000) for _ in range(3))
-    assert seconds(20_000) < 100 * short  # 20 times the rows: 400 times the comparisons
+        def trace(_: FrameType, event: str, __: object) -> Any:  # noqa: ANN401 - itself
+            nonlocal lines
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert len(table_lines(table, 100)) == rows + 2
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert steps(2000) < 20 * steps(200)  # ten times the rows: a hundred times the comparisons
 
 
 def test_several_reports_in_one_go(tmp_path: Path, cli: Cli) -> None:

@@ -83,6 +83,7 @@ def test_whether_nsys_may_end_the_program(options: Options, *, may: bool) -> Non
         (Options(duration=2), 143, "", 2.01, True),
         (Options(duration=2), 5, "", 2.01, True),  # the program caught the signal
         (Options(duration=2), 5, "", 1.5, False),  # it failed before
+        (Options(duration=2), 5, "", 1.995, True),
         (Options(capture_range="nvtx:x"), 5, "Capture range ended in the application.", 1, True),
         (Options(capture_range="nvtx:x"), 5, "Capture range started in the application.", 1, False),
         (
