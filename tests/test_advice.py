@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from tiny_export import call, diagnostic, kernel, memcpy, opened
+from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened
 
 from nsyswrap.advice import advise, looks
 from nsyswrap.capture import open_capture
@@ -128,6 +128,19 @@ def test_events_that_were_lost_come_first(tmp_path: Path) -> None:
     first, *rest = advise(opened(tmp_path, *loop(), diagnostic(said)))
     assert (first.name, first.at_stake_ns, first.evidence) == ("lost_events", None, said)
     assert rest
+
+
+@pytest.mark.parametrize(("names", "said"), [(20, True), (21, False)])
+def test_ranges_of_very_many_names_are_no_timings(names: int, said: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    rows: list[Row] = []
+    for i in range(3 * names):  # the first of each name is its warm-up
+        at = i * 10_000_000
+        rows += [
+            nvtx(f"operator {i % names}", at, at + 1000),
+            call("cudaLaunchKernel", at + 100, at + 900, i + 1),
+            kernel(f"k{i % names}", at + 5000, at + 9000, i + 1),
+        ]
+    assert ("timed_launch_only" in found_in(opened(tmp_path, *rows))) is said
 
 
 def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:

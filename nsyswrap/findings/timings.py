@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.audit import Audit
 
 _OFF = 0.1  # of what it should be: nearer is near enough
+_TIMED_NAMES = 20  # nobody times more by hand
 _NAMED = 3
 
 
@@ -72,15 +73,18 @@ def _audited(seen: Situation) -> Audit | None:
 def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
     """Mark ranges of these verdicts that launch something and may be timings.
 
-    That is what nsyswrap.measure opened, and what comes again, in the program's own domain. Libraries mark
-    their calls with ranges of their domains.
+    That is what nsyswrap.measure opened, and what comes again in the program's own domain: libraries mark
+    their calls in domains of theirs. Ranges of very many names mark every operator, and time nothing.
     """
-    chosen = np.isin(found.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
+    wrong = np.isin(found.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
+    wrong &= ~found.warm_up & (found.launches > 0)
+    measured = found.reported_ns != NULL
     domain = seen.capture.whole.columns("nvtx", "domain_id")["domain_id"][found.row]
     codes, _ = labels(seen.capture.whole, found.row)
-    again = np.bincount(codes)[codes] > 1
-    timing = (found.reported_ns != NULL) | (again & np.isin(domain, (0, NULL)))
-    return chosen & timing & ~found.warm_up & (found.launches > 0)  # type: ignore[no-any-return]
+    own = wrong & (np.bincount(codes)[codes] > 1) & np.isin(domain, (0, NULL))
+    if len(np.unique(codes[own & ~measured])) > _TIMED_NAMES:
+        own &= measured
+    return own | (wrong & measured)  # type: ignore[no-any-return]
 
 
 def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
