@@ -1,4 +1,4 @@
-"""Unified memory: kernels that wait for their pages."""
+"""Unified memory: kernels that wait for their pages, and pages that keep the GPU waiting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.advice import Finding
 from nsyswrap.intervals import intersection, union
 from nsyswrap.units import Unit, human
-from nsyswrap.work import COPY, KERNEL, KINDS
+from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.advice import Situation
 
 _PAGE_FAULT = 2  # migrationCause
+_COMPUTE = (KINDS.index(KERNEL), KINDS.index(GRAPH))
 
 
 def faulting_kernels(seen: Situation) -> Iterator[Finding]:
@@ -46,4 +47,27 @@ def faulting_kernels(seen: Situation) -> Iterator[Finding]:
     )
 
 
-LOOKS = (faulting_kernels,)
+def waiting_for_pages(seen: Situation) -> Iterator[Finding]:
+    """Before a kernel, nothing runs on the GPU until pages have been moved: mostly the host touches them."""
+    gaps, starts = seen.idle, seen.work.start_ns[np.isin(seen.work.kind, _COMPUTE)]
+    rows = np.flatnonzero((gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0)))
+    if not len(rows):
+        return
+    causes = seen.capture.whole.columns(COPY, "migration_cause")["migration_cause"]
+    rows = rows[causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT]
+    lost = int(gaps.parts["migration"][rows].sum())
+    if not seen.worth(lost):
+        return
+    yield Finding(
+        "waiting_for_pages",
+        "the GPU is idle until pages of unified memory have moved",
+        lost,
+        f"idle for {human(lost, Unit.NS)} in {len(rows):,} gaps that end with a migration after a page "
+        "fault, and before a kernel",
+        "move what is needed at once: cudaMemPrefetchAsync, to the CPU too; keep both off the same pages",
+        "the host computes on these pages meanwhile: then its own work takes the time",
+        "um_migrations",
+    )
+
+
+LOOKS = (faulting_kernels, waiting_for_pages)
