@@ -12,7 +12,7 @@ from nsyswrap.idle import CAUSES, idle
 from nsyswrap.intervals import union
 from nsyswrap.launched import launched
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, human
+from nsyswrap.units import duration
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def verdict(capture: Capture) -> str:
     more = "; ".join([*left_out, *_elsewhere(found)])
     said = (
         f"{'Launch-bound' if found.launch_bound else 'Not launch-bound'}: the GPU idles "
-        f"{_time(found.exposed_ns)} inside repeat launches and works {_time(found.busy_ns)} "
-        f"({_shares(found)}); median launch call {_time(np.median(again.api_ns))} for "
-        f"{_time(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(found)}."
+        f"{duration(found.exposed_ns)} inside repeat launches and works {duration(found.busy_ns)} "
+        f"({_shares(found)}); median launch call {duration(np.median(again.api_ns))} for "
+        f"{duration(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(found)}."
     )
     return f"{said} {more[0].upper()}{more[1:]}." if more else said
 
@@ -105,15 +105,15 @@ def _shares(found: Stakes) -> str:
 
 def _firsts(launches: Launched) -> str:
     count = int(launches.first.sum())
-    spent = _time(int(launches.api_ns[launches.first].sum()))
+    spent = duration(int(launches.api_ns[launches.first].sum()))
     return f"{count:,} first launch{'' if count == 1 else 'es'}, {spent} of CPU time"
 
 
 def _savings(found: Stakes) -> str:
     if not found.saved_ns + found.between_ns:
         return "nothing, as launches after a wait stay" if found.exposed_ns else "nothing"
-    between = f", and {_time(found.between_ns)} of host time in between" if found.between_ns else ""
-    return f"at most {_time(found.saved_ns)}{between}"
+    between = f", and {duration(found.between_ns)} of host time in between" if found.between_ns else ""
+    return f"at most {duration(found.saved_ns)}{between}"
 
 
 def _elsewhere(found: Stakes) -> list[str]:
@@ -124,7 +124,7 @@ def _elsewhere(found: Stakes) -> list[str]:
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
     if not total or (found.launch_bound and cause == CAUSES["launch"]):
         return []
-    return [f"largest part of {_time(total)} idle: {_time(parts[cause])} {cause} (-r gpu_idle)"]
+    return [f"largest part of {duration(total)} idle: {duration(parts[cause])} {cause} (-r gpu_idle)"]
 
 
 def back_to_back(capture: Capture, launches: Launched) -> NDArray[Any]:
@@ -152,7 +152,3 @@ def ended_by(launches: Launched, gaps: Idle) -> NDArray[Any]:
     found = np.searchsorted(launches.call[by_call], call)
     launch = by_call[np.minimum(found, len(launches) - 1)]
     return np.where(launches.call[launch] == call, launch, -1)
-
-
-def _time(value: float) -> str:
-    return human(value, Unit.NS)

@@ -117,6 +117,11 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
 
 
+def duration(ns: float) -> str:
+    """Write a length of time for a person; numpy's numbers too."""
+    return human(float(ns), Unit.NS)
+
+
 def moment(value: object, time_unit: TimeUnit = "auto") -> str:
     """Write a time since the capture's start to the ns: three digits would make all of a trace's alike."""
     if isinstance(value, int) and time_unit == "auto":

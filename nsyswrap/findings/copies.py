@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.advice import Finding
 from nsyswrap.intervals import intersection, union
 from nsyswrap.schema import PAGEABLE
-from nsyswrap.units import Unit, human
+from nsyswrap.units import Unit, duration, human
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def pageable(seen: Situation) -> Iterator[Finding]:
         "pageable_copies",
         "copies from or to pageable memory: slower than from pinned, and the host waits for them",
         took,
-        f"{len(rows):,} copies of {moved} in {_time(took)}",
+        f"{len(rows):,} copies of {moved} in {duration(took)}",
         "pin the memory: cudaMallocHost; tensor.pin_memory() and .to(..., non_blocking=True); "
         "DataLoader(pin_memory=True)",
         "the data is copied once only: pinning it costs more than that copy",
@@ -65,7 +65,8 @@ def not_hidden(seen: Situation) -> Iterator[Finding]:
         "copies_not_hidden",
         "copies and kernels take turns: neither hides the other",
         at_stake,
-        f"copies take {_time(copying)}, kernels {_time(computing)}, and {_time(both)} of it at the same time",
+        f"copies take {duration(copying)}, kernels {duration(computing)}, and {duration(both)} of it at the "
+        "same time",
         "cut the work into parts and use several streams, with pinned memory and asynchronous copies",
         "every kernel needs all that is copied before it, and nothing else is there to compute meanwhile",
         "gpu_time",
@@ -91,7 +92,7 @@ def tiny(seen: Situation) -> Iterator[Finding]:
         "many small copies: their calls take longer than the copies",
         took,
         f"{len(rows):,} copies of up to {human(_TINY_BYTES, Unit.BYTES)}, median "
-        f"{human(float(np.median(size[rows])), Unit.BYTES)}, {_time(took)} in their calls",
+        f"{human(float(np.median(size[rows])), Unit.BYTES)}, {duration(took)} in their calls",
         "put the data together and copy it once, or keep it on the GPU",
         "each copy carries a result that the host needs at once",
         "memcpy_bandwidth",
@@ -108,10 +109,6 @@ def _durations(operations: Work, rows: NDArray[Any]) -> NDArray[Any]:
 
 def _cover(operations: Work, rows: NDArray[Any]) -> Any:  # noqa: ANN401
     return union(operations.start_ns[rows], operations.end_ns[rows])
-
-
-def _time(ns: float) -> str:
-    return human(float(ns), Unit.NS)
 
 
 LOOKS = (pageable, not_hidden, tiny)

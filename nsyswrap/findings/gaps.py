@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.launch_bound import stakes
-from nsyswrap.units import Unit, human
+from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,9 @@ def launch_bound(seen: Situation) -> Iterator[Finding]:
         "launch_bound",
         "the GPU waits for launches longer than it works",
         found.exposed_ns,
-        f"{len(repeats):,} repeated launches, median {_time(np.median(repeats.api_ns))} of CPU time each for "
-        f"{_time(np.median(repeats.gpu_ns))} on the GPU; it was busy for {_time(found.busy_ns)} and idle for "
-        f"{_time(found.exposed_ns)} while a launch was on its way",
+        f"{len(repeats):,} repeated launches, median {duration(np.median(repeats.api_ns))} of CPU time each "
+        f"for {duration(np.median(repeats.gpu_ns))} on the GPU; it was busy for {duration(found.busy_ns)} "
+        f"and idle for {duration(found.exposed_ns)} while a launch was on its way",
         "launch less: CUDA graphs (torch.cuda.graph, torch.compile(mode='reduce-overhead')), fused kernels, "
         "larger batches",
         "nsys makes every launch slower: look at the time without it before and after",
@@ -46,7 +46,7 @@ def waiting_for_host(seen: Situation) -> Iterator[Finding]:
         "host_bound",
         "the GPU waits for the host between launches",
         lost,
-        f"idle for {_time(lost)} while the launching thread was outside of all CUDA calls",
+        f"idle for {duration(lost)} while the launching thread was outside of all CUDA calls",
         "take host work out of the loop, do it in another thread, or queue more work ahead",
         "the program had nothing to compute then, as between requests or while it read its input",
         "gpu_idle",
@@ -65,8 +65,8 @@ def drained_by_synchronise(seen: Situation) -> Iterator[Finding]:
         "drained_by_synchronise",
         "the host waits until the GPU is idle, then launches again",
         lost,
-        f"{int(waited.sum()):,} gaps follow a synchronise; in them {_time(lost)} of idle time for its return "
-        "and the next launch",
+        f"{int(waited.sum()):,} gaps follow a synchronise; in them {duration(lost)} of idle time for its "
+        "return and the next launch",
         "wait less often: no .item(), .cpu() or cudaDeviceSynchronize in the loop; wait on events",
         "the host needs the result before it can go on, or waits in order to time what it launched",
         "gpu_idle",
@@ -85,16 +85,12 @@ def allocating(seen: Situation) -> Iterator[Finding]:
         "allocating",
         "the GPU waits for memory to be allocated or freed",
         lost,
-        f"idle for {_time(lost)} in {np.count_nonzero(part):,} gaps while the launching thread was in "
+        f"idle for {duration(lost)} in {np.count_nonzero(part):,} gaps while the launching thread was in "
         "allocating or freeing calls",
         "allocate once before the loop, or take memory from a pool (cudaMallocAsync, PyTorch's cache)",
         "it happens once, at the start, and the program runs for long",
         "gpu_idle",
     )
-
-
-def _time(ns: float) -> str:
-    return human(float(ns), Unit.NS)
 
 
 LOOKS = (launch_bound, waiting_for_host, drained_by_synchronise, allocating)

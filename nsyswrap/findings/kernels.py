@@ -11,7 +11,7 @@ from nsyswrap.intervals import intersection, union
 from nsyswrap.operations import name_codes
 from nsyswrap.reader import NULL
 from nsyswrap.reports.gpu_time import communicating
-from nsyswrap.units import Unit, human
+from nsyswrap.units import duration
 from nsyswrap.work import GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
         "few_blocks",
         "kernels have fewer blocks than the GPU has multiprocessors: the others have nothing to do",
         unused,
-        f"kernel executions: {int(few.sum()):,}, {human(int(took[few].sum()), Unit.NS)} in all, median "
+        f"kernel executions: {int(few.sum()):,}, {duration(took[few].sum())} in all, median "
         f"{np.median(blocks[few]):g} blocks for {count} multiprocessors; most of it in {texts[worst]}",
         "give the kernel more blocks: more elements at once, smaller blocks, or batch small problems",
         "other streams fill the GPU meanwhile, or one block is all that the problem allows",
@@ -70,8 +70,8 @@ def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
         "communication_not_hidden",
         "the GPU communicates, and computes nothing meanwhile",
         total - hidden,
-        f"communication kernels (NCCL) ran for {human(total, Unit.NS)}, of which other kernels hid "
-        f"{human(hidden, Unit.NS)}; waiting for slower ranks is part of that",
+        f"communication kernels (NCCL) ran for {duration(total)}, of which other kernels hid "
+        f"{duration(hidden)}; waiting for slower ranks is part of that",
         "overlap it with compute (buckets, an own stream), communicate less, or find the rank that is late",
         "the compute that could hide it needs its result",
         "gpu_time",

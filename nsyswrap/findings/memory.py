@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.intervals import intersection, union
-from nsyswrap.units import Unit, human
+from nsyswrap.units import Unit, duration, human
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def faulting_kernels(seen: Situation) -> Iterator[Finding]:
         "faulting_kernels",
         "kernels run while the pages they touch migrate: their time includes the wait for them",
         waited,
-        f"{len(rows):,} migrations of {size} after page faults; in {human(float(waited), Unit.NS)} of the "
-        f"kernels' {human(float(running.length), Unit.NS)} some were under way",
+        f"{len(rows):,} migrations of {size} after page faults; in {duration(waited)} of the "
+        f"kernels' {duration(running.length)} some were under way",
         "prefetch what the kernel needs (cudaMemPrefetchAsync), or use cudaMalloc and explicit copies",
         "the kernel touches few of the pages, and which ones is not known before",
         "um_migrations",
@@ -62,7 +62,7 @@ def waiting_for_pages(seen: Situation) -> Iterator[Finding]:
         "waiting_for_pages",
         "the GPU is idle until pages of unified memory have moved",
         lost,
-        f"idle for {human(lost, Unit.NS)} in {len(rows):,} gaps that end with a migration after a page "
+        f"idle for {duration(lost)} in {len(rows):,} gaps that end with a migration after a page "
         "fault, and before a kernel",
         "move what is needed at once: cudaMemPrefetchAsync, to the CPU too; keep both off the same pages",
         "the host computes on these pages meanwhile: then its own work takes the time",

@@ -10,7 +10,7 @@ from nsyswrap.advice import Finding
 from nsyswrap.audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.reader import NULL
 from nsyswrap.reports.timing_audit import labels
-from nsyswrap.units import Unit, human
+from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
         mine = rows & (codes == code)
         host, should = (float(np.median(values[mine])) for values in (found.host_ns, found.should_ns))
         of = f"{int(mine.sum()):,} of {int((codes == code).sum()):,}"
-        parts.append(f"{texts[code]!r} ({of}): {human(host, Unit.NS)}, should be {human(should, Unit.NS)}")
+        parts.append(f"{texts[code]!r} ({of}): {duration(host)}, should be {duration(should)}")
     more = f"; and {len(parts) - _NAMED} more names" if len(parts) > _NAMED else ""
     return "; ".join(parts[:_NAMED]) + more
 

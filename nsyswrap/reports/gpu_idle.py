@@ -19,7 +19,7 @@ from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, human
+from nsyswrap.units import Unit, duration
 from nsyswrap.work import GRAPH, KINDS, READS, names, window, work
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
         if 100 * time >= _WORTH_PERCENT * total
     ]
     added = f" of {len(ends)} processes and devices added up" if len(ends) > 1 else ""
-    return f"Idle {_time(total)}, {100 * total / every:.1f} % of the time{added}: {'; '.join(causes)}."
+    return f"Idle {duration(total)}, {100 * total / every:.1f} % of the time{added}: {'; '.join(causes)}."
 
 
 def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
@@ -127,10 +127,6 @@ def _in_first_launches(capture: Capture, gaps: Idle) -> str:
     first, part = np.isin(call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()
     return f" ({share:.1f} % of it inside first launches)" if share >= _WORTH_PERCENT else ""
-
-
-def _time(ns: float) -> str:
-    return human(int(ns), Unit.NS)
 
 
 def _part(cause: str, header: str, meaning: str) -> Column:

@@ -21,7 +21,7 @@ from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import PID_SHIFT
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, human
+from nsyswrap.units import Unit, duration
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, machine_ids, window, work
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
 def _busy(row: Mapping[str, Any]) -> str:
     """Say how busy the GPU of one row was, and with what."""
     kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _NAMED.items()}
-    parts = [f"{name} {_time(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
+    parts = [f"{name} {duration(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
     with_what = f" ({', '.join(parts)})" if parts else ""
-    times = f"{_time(row['busy_ns'])} of {_time(row['window_ns'])}"
+    times = f"{duration(row['busy_ns'])} of {duration(row['window_ns'])}"
     return f"{row['utilisation_percent']:.1f} % of the time, {times}{with_what}"
 
 
@@ -177,12 +177,8 @@ def _hidden(rows: list[dict[str, Any]]) -> str:
         known = [row for row in rows if row[f"{kind}_busy_ns"] > 0]
         total, hidden = (sum(int(row[f"{kind}_{part}_ns"]) for row in known) for part in ("busy", "overlap"))
         if total:
-            said += f" {100 * hidden / total:.1f} % of {_time(total)} of {what}."
+            said += f" {100 * hidden / total:.1f} % of {duration(total)} of {what}."
     return said
-
-
-def _time(ns: float) -> str:
-    return human(int(ns), Unit.NS)
 
 
 _SAID = 4  # rows the verdict names

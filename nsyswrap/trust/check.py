@@ -10,7 +10,6 @@ import numpy as np
 from nsyswrap.columns import SPANS
 from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK
-from nsyswrap.units import Unit, human
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, SET, work
 
 if TYPE_CHECKING:
@@ -74,11 +73,6 @@ def counted(kind: str, count: int) -> str:
     """Write how many events of a kind there are: ``1 copy``, ``1,000 copies``."""
     one, more = _NOUNS[kind]
     return f"{count:,} {one if count == 1 else more}"
-
-
-def duration(ns: int) -> str:
-    """Write a time for a person."""
-    return human(ns, Unit.NS)
 
 
 def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from nsyswrap.join import launches
 from nsyswrap.reader import NULL
-from nsyswrap.trust.check import counted, duration, marked
+from nsyswrap.trust.check import counted, marked
+from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

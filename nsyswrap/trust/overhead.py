@@ -15,7 +15,8 @@ from nsyswrap.columns import SPANS
 from nsyswrap.intervals import Cover, union
 from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct, group_keys, text_codes
-from nsyswrap.trust.check import Check, duration, info, owners, unknown, warning
+from nsyswrap.trust.check import Check, info, owners, unknown, warning
+from nsyswrap.units import duration
 from nsyswrap.work import work
 
 if TYPE_CHECKING:

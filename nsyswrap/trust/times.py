@@ -12,17 +12,8 @@ import numpy as np
 
 from nsyswrap.columns import SPANS
 from nsyswrap.reader import NULL
-from nsyswrap.trust.check import (
-    Check,
-    counted,
-    duration,
-    marked,
-    ok,
-    unclipped,
-    unclipped_work,
-    unknown,
-    warning,
-)
+from nsyswrap.trust.check import Check, counted, marked, ok, unclipped, unclipped_work, unknown, warning
+from nsyswrap.units import duration
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
