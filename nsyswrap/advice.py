@@ -73,8 +73,7 @@ class Situation:
     def after_repeat(self) -> NDArray[Any]:
         """Marks gaps that end with the launch of a kernel or graph which its process had launched before."""
         calls = self.launched.call[~self.launched.first]
-        after = np.append(self.idle.operations.call, -1)[self.idle.after]
-        return np.isin(after, calls)
+        return np.isin(self.idle.call, calls)
 
     @cached_property
     def window_ns(self) -> int:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nsyswrap.calls import CLASSES, OTHER, call_classes
+from nsyswrap.calls import CLASSES, LAUNCH, OTHER, call_classes
 from nsyswrap.intervals import gaps, union
 from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.work import Work
 
     Arrays = dict[str, NDArray[Any]]
-    Times = tuple[NDArray[Any], NDArray[Any]]  # starts and ends
+    Times = tuple[NDArray[Any], NDArray[Any]]  # starts and ends, or two marks
 
 # The causes, as keys and as a person reads them. The first counts where several hold at once.
 CAUSES = {
@@ -82,6 +82,12 @@ class Idle:
     def duration_ns(self) -> NDArray[Any]:
         """How long each gap is."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def call(self) -> NDArray[Any]:
+        """Position of the call that launched what came after each gap; -1: none is recorded."""
+        calls = np.append(self.operations.call, -1)  # where nothing came after, -1 finds the one appended
+        return calls[self.after]  # type: ignore[no-any-return]
 
     @property
     def cause(self) -> NDArray[Any]:
@@ -167,17 +173,21 @@ def _causes(
         ends = gap["start_ns"][known], gap["end_ns"][known]
         span = launch_ns[known], api["end_ns"][call[known]]
         after = operations.of(gap["after"][known])
-        for cause, taken in _explain(_Timeline(whole, thread[known]), ends, span, after).items():
+        launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+        launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)  # the copies of graphs too
+        queued = (span[1] <= ends[0]) | (after.start_ns - span[1] > _LATENCY_NS)
+        for cause, taken in _explain(_Timeline(whole, thread[known]), ends, span, (queued, launches)).items():
             parts[cause][known] = taken
     return thread, launch_ns, parts
 
 
-def _explain(timeline: _Timeline, gap: Times, call: Times, after: Work) -> Arrays:
-    """Return the parts of gaps; ``call`` is the one that launched what ran ``after``."""
-    start, end = gap
+def _explain(timeline: _Timeline, gap: Times, call: Times, marks: Times) -> Arrays:
+    """Return the parts of gaps; ``call`` is the one that launched what came after.
+
+    ``marks`` are on gaps whose next operation had been launched, and on those whose call launches.
+    """
+    (start, end), (queued, launches) = gap, marks
     begun, returned = (np.clip(times, start, end) for times in call)
-    queued = (call[1] <= start) | (after.start_ns - call[1] > _LATENCY_NS)
-    launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     found = timeline.split(start, begun, _IN_A_THREAD)
     found["host"] = begun - start - sum(found.values())
     found["queued"] = np.where(queued, end - returned, 0)

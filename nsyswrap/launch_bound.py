@@ -146,9 +146,7 @@ def ended_by(launches: Launched, gaps: Idle) -> NDArray[Any]:
     """Return the launch whose operation ended each gap, by position; -1: none of these."""
     if not len(launches):
         return np.full(len(gaps), -1)
-    calls = np.append(gaps.operations.call, -1)  # where nothing comes after, -1 finds the one appended
-    call = calls[gaps.after]
-    by_call = np.argsort(launches.call)
+    call, by_call = gaps.call, np.argsort(launches.call)
     found = np.searchsorted(launches.call[by_call], call)
     launch = by_call[np.minimum(found, len(launches) - 1)]
     return np.where(launches.call[launch] == call, launch, -1)

@@ -265,3 +265,15 @@ def test_the_cause_is_what_took_most(tmp_path: Path) -> None:
     found = idle(opened(tmp_path / "unknown", *FIRST, kernel("k", 20, 21, 9)))
     assert [list(CAUSES)[cause] for cause in found.cause] == ["unknown"]
     assert (found.thread.tolist(), found.launch_ns.tolist()) == ([NULL], [NULL])
+
+
+# CPU   |L1|          |graph launch|
+# GPU      k[10,20)          copy[60,70)
+def test_a_graph_that_begins_with_a_copy_is_launched_all_the_same(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 20, 1)),
+        *(call("cudaGraphLaunch", 40, 55, 2), memcpy(8, 60, 70, 8, correlationId=2, graphNodeId=7 << 32)),
+    )
+    parts = idle(capture).parts
+    assert (parts["host"].tolist(), parts["launch"].tolist()) == ([20], [20])

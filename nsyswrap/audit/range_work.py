@@ -19,7 +19,7 @@ from nsyswrap.intervals import union
 from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK
 from nsyswrap.stats import group_keys
-from nsyswrap.work import work
+from nsyswrap.work import machine_ids, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from nsyswrap.intervals import Cover
     from nsyswrap.nesting import Inside, Spans
 
-_MACHINE_SHIFT = 48  # of a global process id: what is above names the machine
 _AT_ONCE = 1 << 20  # operations that are looked at together
 
 
@@ -73,7 +72,7 @@ def operations_of(whole: Capture, calls: Spans) -> Operations:
         thread,
         process,
         (1 << number)[codes],
-        group_keys(process >> _MACHINE_SHIFT, found.device_id)[0],
+        group_keys(machine_ids(process), found.device_id)[0],
     )
 
 

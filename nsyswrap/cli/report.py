@@ -166,11 +166,12 @@ def _opened(
     """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
     from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.kernel_names import read_rules  # noqa: PLC0415
     from nsyswrap.together import labels  # noqa: PLC0415
 
     view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
     if options["classes"]:
+        from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
+
         view["classes"] = read_rules(options["classes"])
     found: dict[str, Capture] = {}
     failed = 0

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> Mapping[str, Values]:
     """Return one row per finding."""
     found = advise(capture)
-    window = Situation(capture).window_ns if len(found) else 0
+    seen = Situation(capture)
     stakes = [NULL if finding.at_stake_ns is None else finding.at_stake_ns for finding in found]
     shares = [
-        100.0 * finding.at_stake_ns / window if finding.at_stake_ns is not None and window else np.nan
-        for finding in found
+        np.nan if finding.at_stake_ns is None else seen.percent(finding.at_stake_ns) for finding in found
     ]
     return {
         "finding": [finding.name for finding in found],

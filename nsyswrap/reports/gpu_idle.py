@@ -122,9 +122,7 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
 def _in_first_launches(capture: Capture, gaps: Idle) -> str:
     """Say how much of the time inside launches was in the first one of each kernel or graph."""
     launches = launched(capture.whole)
-    # -1, after the last operation, is the one appended.
-    call = np.append(gaps.operations.call, -1)[gaps.after]
-    first, part = np.isin(call, launches.call[launches.first]), gaps.parts["launch"]
+    first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()
     return f" ({share:.1f} % of it inside first launches)" if share >= _WORTH_PERCENT else ""
 

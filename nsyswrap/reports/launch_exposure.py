@@ -19,6 +19,7 @@ from nsyswrap.operations import process_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
+from nsyswrap.work import READS as OF_WORK
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
@@ -28,14 +29,12 @@ if TYPE_CHECKING:
     from nsyswrap.idle import Idle
     from nsyswrap.report import Values
 
-_PLACE = ("global_pid", "device_id", "context_id", "stream_id")
-_ON_GPU = (*SPANS, "row", "correlation_id", *_PLACE)
 READS = {  # by launches and gaps
-    "kernel": (*_ON_GPU, "name", "graph_node_id"),
-    "memcpy": (*_ON_GPU, "copy_kind", "graph_node_id"),
-    "memset": (*_ON_GPU, "graph_node_id"),
-    "graph": (*_ON_GPU, "graph_exec_id"),
-    "api": (*NAMED, "correlation_id", "global_tid"),
+    "kernel": (*OF_WORK["kernel"], "name", "graph_node_id"),
+    "memcpy": (*OF_WORK["memcpy"], "graph_node_id"),
+    "memset": (*OF_WORK["memset"], "graph_node_id"),
+    "graph": (*OF_WORK["graph"], "graph_exec_id"),
+    "api": (*OF_WORK["api"], *NAMED),
     "overhead": (*SPANS, "global_tid"),
 }
 

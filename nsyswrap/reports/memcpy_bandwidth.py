@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import SPANS, TOTAL_TIME
+from nsyswrap.columns import NAMED, TOTAL_TIME
 from nsyswrap.operations import MEMSET, copy_name
 from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
@@ -36,6 +36,7 @@ from nsyswrap.transfers import (
 )
 from nsyswrap.transfers.bandwidth import bandwidths, compute_overlap, waiting_calls
 from nsyswrap.units import Unit, human
+from nsyswrap.work import READS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +56,6 @@ UP_TO = {
     256 * KIB**2: "256 MiB",
 }
 LARGER = "larger"
-_PLACE = ("global_pid", "device_id", "context_id", "stream_id")
-_ON_GPU = (*SPANS, "row", "correlation_id", *_PLACE)
 _NOT_TIMED = {
     NO_TIME: "took no time",
     STAGED: "went between two GPUs by way of the host, of which nsys times one piece alone",
@@ -217,11 +216,10 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={
-        "kernel": _ON_GPU,
-        "memcpy": (*_ON_GPU, "bytes", "copy_kind", "src_kind", "dst_kind", "copy_count"),
-        "memset": (*_ON_GPU, "bytes", "mem_kind"),
-        "graph": _ON_GPU,
-        "api": (*SPANS, "name", "correlation_id", "global_tid"),
+        **READS,
+        "memcpy": (*READS["memcpy"], "bytes", "src_kind", "dst_kind", "copy_count"),
+        "memset": (*READS["memset"], "bytes", "mem_kind"),
+        "api": (*READS["api"], *NAMED),
         "gpu": ("memory_bytes_per_s", "l2_bytes"),
     },
     conclude=conclude,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.calls import CLASSES, LAUNCH, call_classes
 from nsyswrap.join import launches
 from nsyswrap.operations import strip_version
 from nsyswrap.reader import NULL
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     Calls = dict[str, NDArray[Any]]
 
 SUBJECT = "launches without work"
-_LAUNCH = r"cu(da)?(Launch(?!HostFunc)|GraphLaunch)"
 _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndCapture"
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 
@@ -36,7 +36,7 @@ def look(capture: Capture) -> Iterator[Check]:
         yield unknown(SUBJECT, "no API calls to look at (--trace=cuda records them)")
         return
     calls = unclipped(capture, "api", *_FIELDS)
-    launching = _named(capture, calls, _LAUNCH)
+    launching = call_classes(capture) == CLASSES.index(LAUNCH)
     lacking = _outermost(calls, launching & ~_started(capture))
     failed = ~np.isin(calls["return_value"][lacking], (0, NULL))
     captured = ~failed & _capturing(capture, calls, lacking)
