@@ -11,6 +11,7 @@
     │   └── NotInCapture           readable, but lacks what was asked for
     ├── Unavailable           69   nsys, nvcc, a GPU: missing or unusable
     ├── OutputError           73   the output exists, or cannot be written
+    ├── PlanError             78   a plan of a batch that cannot be used as it is
     ├── NotExecutable        126   the program is there but cannot be executed
     └── ProgramNotFound      127   there is no such program
 
@@ -82,6 +83,12 @@ class OutputError(NsyswrapError):
     """The output exists already, or cannot be written."""
 
     exit_code = 73
+
+
+class PlanError(NsyswrapError):
+    """A plan of a batch has a wrong key or value."""
+
+    exit_code = 78
 
 
 class NotExecutable(NsyswrapError):

@@ -13,10 +13,15 @@ from nsyswrap.folder import LAUNCHER
 if TYPE_CHECKING:
     from nsyswrap.reader import Export
 
+_CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # of a process, in the capture's metadata
+
 
 @dataclass(frozen=True)
 class Info:
-    """Where a capture comes from; an empty string or None means that the export does not say."""
+    """Where a capture comes from; an empty string or None means that the export does not say.
+
+    ``cuda_traced``: whether nsys was to record CUDA in any of the processes.
+    """
 
     command: tuple[str, ...]
     exporter_version: str
@@ -26,6 +31,7 @@ class Info:
     cuda_version: str
     started_utc: str
     duration_ns: int | None
+    cuda_traced: bool | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ def read_info(export: Export) -> Info:
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
         started_utc=str(started[0][0] or "") if started else "",
         duration_ns=duration[0][0] if duration else None,
+        cuda_traced=_cuda_traced(export),
     )
 
 
@@ -97,6 +104,12 @@ def _command(export: Export) -> tuple[str, ...]:
     argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
     launcher = next((i for i, argument in enumerate(argv) if Path(argument).name == LAUNCHER), None)
     return tuple(argv if launcher is None else argv[launcher + 2 :])
+
+
+def _cuda_traced(export: Export) -> bool | None:
+    said = _pairs(export, schema.CAPTURE_METADATA)
+    values = {value for name, value in said.items() if name.endswith(_CUDA_TRACE)}
+    return "true" in values if values else None
 
 
 def _pairs(export: Export, table: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
 # In the path of a report nsys replaces the first (more than once) and trips over the others.
-_UNUSABLE = '%&"'
+_UNUSABLE = '%&"\n'
 _CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
 RANGE_STARTED = "Capture range started in the application"
@@ -130,14 +130,9 @@ def _range_argv(capture_range: str | None) -> list[str]:
     return [f"--capture-range={capture_range}"]
 
 
-def check_output(folder: Path) -> None:
-    """Raise OutputError for a path where nsys would record and then fail to write the report."""
-    found = [character for character in _UNUSABLE if character in str(folder.absolute())]
-    if found:
-        raise OutputError(
-            f"nsys cannot write into a folder with {' and '.join(found)} in its path: {folder.absolute()}",
-            "give another --output",
-        )
+def trips_over(folder: Path) -> bool:
+    """Whether nsys would record into a folder of this path, and then fail to write the report."""
+    return any(character in str(folder.absolute()) for character in _UNUSABLE)
 
 
 def progress(log_tail: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from nsyswrap import _launch, device, folder, nsys, nsys_install
 from nsyswrap.folder import (
     EXPORT,
     LOG,
+    PROGRAM_ERRORS,
     PROGRAM_OUTPUT,
     REPORT,
     RUN,
@@ -47,8 +50,9 @@ _STARTS = 3  # of an nsys that has not come to start the program
 class RunSpec:
     """What to run, how to record it, and where to.
 
-    ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` sends the
-    program's stdout into the run folder instead of to ours.
+    ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` and
+    ``keep_errors`` send the program's stdout and stderr into the run folder instead of to ours. ``rank``:
+    which rank of a launch it is, for run.json.
     """
 
     program: Program
@@ -59,6 +63,8 @@ class RunSpec:
     timeout_s: float | None = None
     force: bool = False
     keep_output: bool = False
+    keep_errors: bool = False
+    rank: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,16 +92,17 @@ def execute(
     spec: RunSpec,
     on_progress: Callable[[str], None] = lambda _: None,
     on_broken: Callable[[nsys_install.Nsys], None] = lambda _: None,
+    on_signal: Callable[[], None] = lambda: None,
 ) -> Status:
     """Run the program, leave a complete run folder, and return how it ended.
 
     ``on_progress`` gets what nsys does after the program's end; ``on_broken`` an unusable nsys that was
-    passed over. Raises Unavailable and OutputError before anything is started.
+    passed over; ``on_signal`` is called as soon as a signal has come that ends the run. Raises Unavailable
+    and OutputError before anything is started.
     """
     found, broken = nsys_install.find(spec.nsys_path)
     for candidate in broken:
         on_broken(candidate)
-    nsys.check_output(spec.output)
     run = RunFolder(spec.output)
     run.create(force=spec.force)
     facts = _facts(spec, found)
@@ -105,7 +112,7 @@ def execute(
         starts = 0
         while starts < _STARTS:
             starts += 1
-            ending, started = _run(spec, found.path, received, on_progress)
+            ending, started = _run(spec, found.path, received, on_progress, on_signal)
             log = _divide_log(run)
             if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
                 break
@@ -117,16 +124,20 @@ def execute(
 
 
 def _run(
-    spec: RunSpec, nsys_path: str, received: list[signal.Signals], on_progress: Callable[[str], None]
+    spec: RunSpec,
+    nsys_path: str,
+    received: list[signal.Signals],
+    on_progress: Callable[[str], None],
+    on_signal: Callable[[], None],
 ) -> tuple[Ending, _Started]:
     token = uuid.uuid4().hex
     environment = {**os.environ, **spec.env, Supervisor.MARK: token}
     log_path = spec.output / LOG
-    with _descriptors(spec) as own, log_path.open("wb") as log:
+    with _descriptors(spec) as own, log_path.open("wb") as log, _writable(spec.output) as output:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                command_line(spec, nsys_path, (*own, writer)),
+                command_line(replace(spec, output=output), nsys_path, (*own, writer)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -135,11 +146,23 @@ def _run(
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
             os.close(writer)
-            supervisor = Supervisor(process, token, log_path, reader, received, on_progress)
+            supervisor = Supervisor(process, token, log_path, reader, received, on_progress, on_signal)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
             return ending, _launcher_report(reader)
         finally:
             os.close(reader)
+
+
+@contextmanager
+def _writable(output: Path) -> Iterator[Path]:
+    """Give nsys a path to the folder that it can write to: it trips over some characters."""
+    if not nsys.trips_over(output):
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as place:
+        link = Path(place) / "run"
+        link.symlink_to(output.absolute(), target_is_directory=True)
+        yield link
 
 
 @contextmanager
@@ -148,12 +171,11 @@ def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     own: list[int] = []
+    kept = {1: PROGRAM_OUTPUT if spec.keep_output else "", 2: PROGRAM_ERRORS if spec.keep_errors else ""}
     try:
         for number in range(3):
-            if number == 1 and spec.keep_output:
-                own.append(
-                    os.open(spec.output / PROGRAM_OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-                )
+            if name := kept.get(number):
+                own.append(os.open(spec.output / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
             else:
                 own.append(_duplicate(number))
         yield own[0], own[1], own[2]
@@ -250,9 +272,11 @@ def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
         "nsyswrap": nsyswrap.__version__,
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
+        "host": socket.gethostname(),
         "env_set": sorted(spec.env),
         "nsys": {"path": found.path, "version": found.version, **asdict(spec.options)},
         "timeout_s": spec.timeout_s,
+        **({"rank": dict(spec.rank)} if spec.rank else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
 

@@ -18,7 +18,7 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
     """Return the causes that fit, the likeliest first; ``run`` is the run's run.json, or empty."""
     if run.get("gpu_error"):
         return [f"this machine has no usable GPU: {run['gpu_error']}"]
-    causes = [*_trace(run), *_old_nsys(capture), *_range(run)]
+    causes = [*_trace(capture, run), *_old_nsys(capture), *_range(run)]
     if not capture.has("api"):
         causes.append("the program made no CUDA call while it was recorded")
         causes.append(
@@ -31,9 +31,11 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
     return causes
 
 
-def _trace(run: dict[str, Any]) -> list[str]:
+def _trace(capture: Capture, run: dict[str, Any]) -> list[str]:
     trace = str(run.get("nsys", {}).get("trace", "cuda"))
-    return [] if "cuda" in trace else [f"CUDA was not traced: --trace={trace} (add cuda)"]
+    if "cuda" not in trace:
+        return [f"CUDA was not traced: --trace={trace} (add cuda)"]
+    return ["CUDA was not traced (nsys profile --trace=cuda)"] if capture.info.cuda_traced is False else []
 
 
 def _old_nsys(capture: Capture) -> list[str]:

@@ -24,8 +24,10 @@ START_S = 2  # nsys starts the program within this, or it may be told to stop at
 SETTLE_S = 0.5  # and this long after that it loses signals
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
+ALONE_S = 1.5  # Slurm signals every process of a job: a second signal sooner than this costs nsys its report
 LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
 _TAIL_BYTES = 4096
+_IN_JOB = "SLURM_JOB_ID"
 _FORWARDED = {
     signal.SIGINT: signal.SIGINT,
     signal.SIGTERM: signal.SIGTERM,
@@ -60,10 +62,12 @@ class Supervisor:
     started: int
     received: list[signal.Signals]
     on_progress: Callable[[str], None]
+    on_signal: Callable[[], None] = lambda: None
     _stopping_since: float | None = None
     _said_bytes: int = 0
     _said_at: float = 0.0
     _pending: signal.Signals | None = None
+    _not_before: float = 0.0
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
 
@@ -76,6 +80,8 @@ class Supervisor:
         while self.process.poll() is None:
             if len(self.received) > handled:
                 killed |= self._forward(again=handled > 0)
+                if not handled:
+                    self.on_signal()
                 handled = len(self.received)
             if deadline is not None and time.monotonic() > deadline and not timed_out:
                 timed_out = True
@@ -90,7 +96,12 @@ class Supervisor:
         return Ending(self.process.returncode, first, timed_out, killed)
 
     def _forward(self, *, again: bool) -> bool:
-        """Hand a signal on to nsys, which ends the program and writes the report; the second one kills."""
+        """Hand a signal on to nsys, which ends the program and writes the report; the second one kills.
+
+        Slurm repeats SIGTERM by itself, before its SIGKILL: there it is no sign of impatience.
+        """
+        if again and _IN_JOB in os.environ and self.received[-1] is signal.SIGTERM:
+            return False
         if again:
             self._kill(self._members())
             return True
@@ -101,6 +112,7 @@ class Supervisor:
         """Have nsys end the program and write its report."""
         self._stopping_since = self._stopping_since or time.monotonic()
         self._pending = number
+        self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
 
     def _deliver(self) -> None:
         """Send nsys the signal when it can do something with it.
@@ -111,7 +123,7 @@ class Supervisor:
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
             self._started_at = now
-        if self._pending is None:
+        if self._pending is None or now < self._not_before:
             return
         if self._started_at is None:
             is_time = now > self._began + START_S

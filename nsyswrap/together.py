@@ -120,8 +120,8 @@ def _telling_apart(paths: Sequence[tuple[str, ...]], different: int) -> list[str
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    made: list[str] = []
+    made: dict[str, None] = {}  # in order, and quick to look up
     for name in names:
         again = (f"{name} ({number})" for number in range(2, len(names) + 2))
-        made.append(name if name not in made else next(label for label in again if label not in made))
-    return made
+        made[name if name not in made else next(label for label in again if label not in made)] = None
+    return list(made)

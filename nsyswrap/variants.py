@@ -170,7 +170,9 @@ def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table
 
 
 def gpu_totals(capture: Capture) -> dict[str, int | None]:
-    """Return what ran on the GPU, what launching cost, and what was copied."""
+    """Return what ran on the GPU, what launching cost, and what was copied; nothing where none was traced."""
+    if capture.info.cuda_traced is False:
+        return dict.fromkeys(column.name for column in _GPU_COLUMNS)
     launch_ns: int | None = int(launched(capture).api_ns.sum())
     if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):
         launch_ns = None  # calls that were not recorded are no zero
