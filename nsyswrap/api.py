@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from nsyswrap import nsys, redact
 from nsyswrap.capture import Capture, open_capture
+from nsyswrap.errors import CaptureError
 from nsyswrap.folder import EXPORT, REPORT
+from nsyswrap.planned import read_spec
+from nsyswrap.planned_run import carry_out
 from nsyswrap.program import resolve
 from nsyswrap.run import RunSpec, claim_output, execute
 from nsyswrap.supervise import signals_noted
@@ -68,16 +72,17 @@ def profile(  # noqa: PLR0913 - the options of one run
     return run(spec, keep_environment=keep_environment, discard_rep=discard_rep)
 
 
-def run(
+def run(  # noqa: PLR0913 - what it tells of
     spec: RunSpec,
     *,
     keep_environment: bool = False,
     discard_rep: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
     on_broken: Callable[[Nsys], None] = lambda _: None,
+    on_signal: Callable[[], None] = lambda: None,
 ) -> Run:
     """Execute a RunSpec, then take the environment out of the export it left (not out of the .nsys-rep)."""
-    status = execute(spec, on_progress, on_broken)
+    status = execute(spec, on_progress, on_broken, on_signal)
     export = spec.output / EXPORT
     if not keep_environment and not nsys.check_export(export):
         with signals_noted():  # an interruption would leave the environment where it is
@@ -85,3 +90,31 @@ def run(
     if discard_rep:
         (spec.output / REPORT).unlink(missing_ok=True)
     return Run(spec.output, status)
+
+
+def run_planned(
+    folder: Path, *, again: bool = False, on_broken: Callable[[Nsys], None] = lambda _: None
+) -> Status:
+    """Carry out one planned run of a batch, and leave in its folder what collecting them will need.
+
+    Raises OutputError where the folder holds no planned run, or another process is at it.
+    """
+    from nsyswrap.digest import write_digest  # noqa: PLC0415 - it imports every report
+
+    spec = read_spec(folder)
+    folder = folder.absolute()
+
+    def execute_and_digest(prepared: RunSpec, on_signal: Callable[[], None]) -> Status:
+        made = run(
+            prepared,
+            keep_environment=spec.keep_environment,
+            discard_rep=spec.discard_rep,
+            on_broken=on_broken,
+            on_signal=on_signal,
+        )
+        if not nsys.check_export(folder / EXPORT):
+            with suppress(CaptureError):  # whoever collects says what is wrong with it
+                write_digest(folder)
+        return made.status
+
+    return carry_out(folder, execute_and_digest, again=again)

@@ -63,11 +63,13 @@ def test_a_folder_with_a_strange_name(tmp_path: Path, cli: Cli) -> None:
     assert check_export(folder / EXPORT) == ""
 
 
-def test_a_folder_nsys_would_fail_to_write_into_is_refused_before(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "-o", "R&D/100%", "echo", "this never runs")
-    assert (done.returncode, done.stdout) == (73, "")
-    assert "% and &" in done.stderr
-    assert not (tmp_path / "R&D").exists()
+def test_a_folder_nsys_would_fail_to_write_into(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "R&D" / '100% "it\'s"\ntwo lines'
+    assert cli("profile", "--no-stats", "-o", folder, "true").returncode == 0
+    assert check_export(folder / EXPORT) == ""
+    dry = cli("profile", "--dry-run", "-o", folder, "true")
+    assert (dry.returncode, dry.stdout) == (2, "")
+    assert "nsys itself cannot write into" in dry.stderr
 
 
 @pytest.mark.parametrize(

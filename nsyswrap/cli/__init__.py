@@ -16,9 +16,12 @@ from nsyswrap.errors import NsyswrapError
 COMMANDS = {
     "profile": "Run a program under nsys and show what the GPU did.",
     "report": "Show what is in captures: one screen, or reports in any format.",
+    "batch": "Run many variants, here or on a Slurm cluster: run, sweep, status, cancel.",
+    "collect": "Put many runs and captures into one table.",
     "scenarios": "Small experiments that teach and prove: list them, run them.",
     "redact": "Take environment, output and names out of a capture.",
     "demo": "See what nsyswrap shows, with a GPU or without.",
+    "run-folder": "Carry out one planned run of a batch, as its tasks do.",
 }
 _SIGPIPE = 141
 
@@ -34,7 +37,7 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

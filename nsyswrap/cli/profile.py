@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.cli.recording import environment, nsys_options, recording_options
 from nsyswrap.cli.show import (
     Look,
     asked,
@@ -24,7 +25,10 @@ from nsyswrap.cli.show import (
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nsyswrap.api import Run
+    from nsyswrap.cli.one_rank import OneRank
     from nsyswrap.nsys_install import Nsys
     from nsyswrap.program import Program
     from nsyswrap.run import RunSpec
@@ -41,39 +45,12 @@ if TYPE_CHECKING:
     help="Run folder [nsyswrap-runs/<program>-<time>].",
 )
 @click.option("--force", is_flag=True, help="Replace the run that is in the folder.")
-@click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces.")
-@click.option("--no-stats", is_flag=True, help="Skip nsys' own tables: export only, for large runs.")
-@click.option("--um-faults", is_flag=True, help="Record unified-memory page faults (slows the program).")
+@recording_options
 @click.option(
-    "--graphs", type=click.Choice(["graph", "node"]), help="Record CUDA graphs whole or node by node."
+    "--ranks",
+    metavar="N,N-N",
+    help="Inside torchrun, mpirun or srun: profile these ranks, run the others without nsys.",
 )
-@click.option(
-    "--capture-range", metavar="RANGE", help="Record only inside `cudaProfilerApi` or `nvtx:NAME[@DOMAIN]`."
-)
-@click.option("--delay", type=click.FloatRange(min=0), metavar="S", help="Start recording after S seconds.")
-@click.option(
-    "--duration", type=click.FloatRange(min=0), metavar="S", help="Record S seconds, then end the program."
-)
-@click.option(
-    "--env", "variables", multiple=True, metavar="K=V", help="Set an environment variable; repeatable."
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="End the run after S seconds (exit 75).",
-)
-@click.option(
-    "--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture, not for the GPU here."
-)
-@click.option(
-    "--nsys", "nsys_path", metavar="PATH", help="The nsys to use [$NSYSWRAP_NSYS, PATH, the usual places]."
-)
-@click.option(
-    "--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Hand ARG to nsys as it is; repeatable."
-)
-@click.option("--keep-environment", is_flag=True, help="Leave the environment variables in the export.")
-@click.option("--discard-rep", is_flag=True, help="Delete the .nsys-rep: it cannot be redacted.")
 @click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
 @reporting_options
 def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bool, **options: Any) -> None:  # noqa: ANN401
@@ -81,76 +58,99 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
 
     PROGRAM is a Python script, a module (-m), a .cu file (compiled first) or an executable; all that
     follows belongs to it. Its stdin, stdout, stderr and exit code are its own.
+
+    Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
+    one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
+    from nsyswrap.cli import one_rank  # noqa: PLC0415
     from nsyswrap.program import resolve  # noqa: PLC0415
 
-    asked(options["reports"])  # a wrong name is told before the program runs
-    env = dict(map(_variable, variables))
+    one = one_rank.find(options["ranks"])
+    _check_names(options["reports"], one)  # a wrong name is told before the program runs
+    env = environment(variables)
     found = resolve(program, module=options["module"], arch=options["arch"])
-    spec = _spec(found, options, env, make_folder=not dry_run)
     if dry_run:
-        click.echo(_shell_line(spec))
-        return
-    if found.warning:
-        note(f"nsyswrap: {found.warning}")
+        click.echo(_dry_run(found, options, env, one))
+    elif one and not one.profiled:
+        one_rank.run_bare(found, env)
+    else:
+        sys.exit(_record(found, options, env, one))
+
+
+def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> str:
+    """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
+    from nsyswrap.nsys import trips_over  # noqa: PLC0415
+    from nsyswrap.nsys_install import find  # noqa: PLC0415
+    from nsyswrap.run import command_line  # noqa: PLC0415
+
+    if one and not one.profiled:
+        return _shell_line(program.argv, env)
+    spec = _spec(program, options, env, one, make_folder=False)
+    if trips_over(spec.output):
+        raise UsageError(
+            f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
+            "give another --output, or leave out --dry-run: nsyswrap has a way",
+        )
+    line = _shell_line(command_line(spec, find(spec.nsys_path)[0].path), env)
+    return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
+
+
+def _shell_line(argv: Sequence[str], env: dict[str, str]) -> str:
+    assignments = [f"{name}={value}" for name, value in env.items()]
+    return shlex.join([*(["env", *assignments] if assignments else []), *argv])
+
+
+def _record(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> int:
+    """Run the program under nsys, show what was recorded, and return the exit code."""
+    spec = _spec(program, options, env, one, make_folder=True)
+    if program.warning and (not one or one.speaks):
+        note(f"nsyswrap: {program.warning}")
     from nsyswrap import api  # noqa: PLC0415
 
     run = api.run(
         spec,
         keep_environment=options["keep_environment"],
         discard_rep=options["discard_rep"],
-        on_progress=progress_line(),
+        on_progress=(lambda _: None) if one else progress_line(),
         on_broken=warn_of_broken,
     )
-    _show(run, options)
-    sys.exit(run.status.exit_code)
+    if one:
+        one.show(run, options)
+    else:
+        _show(run, options)
+    return run.status.exit_code
 
 
-def _shell_line(spec: RunSpec) -> str:
-    """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
-    from nsyswrap.nsys_install import find  # noqa: PLC0415
-    from nsyswrap.run import command_line  # noqa: PLC0415
-
-    environment = [f"{name}={value}" for name, value in spec.env.items()]
-    command = command_line(spec, find(spec.nsys_path)[0].path)
-    line = shlex.join([*(["env", *environment] if environment else []), *command])
-    return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
-
-
-def _spec(program: Program, options: dict[str, Any], env: dict[str, str], *, make_folder: bool) -> RunSpec:
+def _spec(
+    program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
+) -> RunSpec:
     from nsyswrap.folder import default_output  # noqa: PLC0415
-    from nsyswrap.nsys import Options  # noqa: PLC0415
     from nsyswrap.run import RunSpec, claim_output  # noqa: PLC0415
 
-    output = options["output"]
+    output = one.folder(program, options["output"]) if one else options["output"]
     if output is None and make_folder:
         output = claim_output(program, options["nsys_path"])
-    nsys_options = Options(
-        trace=options["trace"],
-        stats=not options["no_stats"],
-        um_faults=options["um_faults"],
-        graphs=options["graphs"],
-        capture_range=options["capture_range"],
-        delay=options["delay"],
-        duration=options["duration"],
-        extra=options["nsys_args"],
-    )
     return RunSpec(
         program,
         output or default_output(program.name),
-        nsys_options,
+        nsys_options(options),
         options["nsys_path"],
         env,
         options["timeout"],
         options["force"],
+        rank=one.facts if one else {},
     )
 
 
-def _variable(assignment: str) -> tuple[str, str]:
-    name, equals, value = assignment.partition("=")
-    if not name or not equals:
-        raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
-    return name, value
+def _check_names(reports: tuple[str, ...], one: OneRank | None) -> None:
+    """Raise UsageError for a report there is none of; reports over ranks are made later, of all ranks."""
+    from nsyswrap.ranks import split  # noqa: PLC0415
+
+    of_one, over_ranks = split(reports)
+    if over_ranks and not one:
+        raise UsageError(f"{over_ranks[0]} is a report over several ranks, and this is one program")
+    if of_one or not over_ranks:
+        asked(of_one)
 
 
 def warn_of_broken(nsys: Nsys) -> None:

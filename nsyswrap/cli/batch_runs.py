@@ -1,0 +1,151 @@
+"""Running a batch: plan its folders, hand them to an executor, put the results in one table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsyswrap.batch import ENDED, UNFINISHED, Batch, folder_name, held, make_batch
+from nsyswrap.cli.batch_progress import in_words, progress
+from nsyswrap.cli.recording import environment, nsys_options
+from nsyswrap.cli.show import note
+from nsyswrap.errors import CaptureError, OutputError, UsageError
+from nsyswrap.folder import DEFAULT_BASE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from nsyswrap.batch import RunState
+    from nsyswrap.executors.sbatch import Settings
+    from nsyswrap.plan import Plan
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
+    """Return the plan of a sweep."""
+    from nsyswrap.plan import sweep  # noqa: PLC0415
+
+    return sweep(
+        program,
+        options["parameters"],
+        repeat=options["repeat"],
+        module=options["module"],
+        arch=options["arch"],
+        env=environment(options["variables"]),
+        nsys=nsys_options(options),
+        nsys_path=options["nsys_path"],
+        timeout_s=options["timeout"],
+        keep_environment=options["keep_environment"],
+        discard_rep=options["discard_rep"],
+        slurm_settings=options["slurm"],
+    )
+
+
+def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
+    """Run what has not been run yet, show the table over all; return the exit code."""
+    from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
+
+    _check(options)
+    chosen_measure([], options["by"])  # a wrong name is said before anything is run
+    folder: Path = options["output"] or DEFAULT_BASE / plan.name
+    for text in plan.notes:
+        note(f"nsyswrap: {text}")
+    if options["dry_run"]:
+        _print_plan(plan, folder, options)
+        return 0
+    from nsyswrap.executors import slurm  # noqa: PLC0415
+
+    _make(folder)
+    with held(folder, "another batch"):
+        batch = make_batch(folder, plan.name, plan.specs)
+        code = _run(batch, plan, options)
+        states = slurm.states(batch)
+        _show_tables(folder, options)
+    return code or (0 if all(state.state == "done" for state in states.values()) else _FAILED)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    slurm = options["executor"] == "slurm"
+    if slurm and options["gpus"]:
+        raise UsageError(
+            "--gpus is for the local executor", "on Slurm ask for GPUs in the plan: gres = 'gpu:1'"
+        )
+    if not slurm and options["max_running"]:
+        raise UsageError(
+            "--max-running is for --executor slurm", "here it is one run at a time, or --gpus 0,1"
+        )
+
+
+def _print_plan(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
+    """Print a line for each run, as it would be typed, and the job script."""
+    for number, spec in enumerate(plan.specs, 1):
+        env = [f"{name}={value}" for name, value in spec.env.items()]
+        click.echo(f"{folder_name(number, spec.name)}: {shlex.join([*env, *spec.words])}")
+    if options["executor"] == "slurm":
+        from nsyswrap.executors.sbatch import script  # noqa: PLC0415
+
+        batch = Batch(folder, plan.name, "", {})
+        click.echo(f"\n{script(batch, _settings(plan, options))}", nl=False)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+
+
+def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
+    """Hand what is to be run to the executor; return the exit code of an interruption, or 0."""
+    from nsyswrap.executors import local, slurm  # noqa: PLC0415
+
+    states = slurm.states(batch)
+    wanted = [n for n, state in states.items() if _is_wanted(state, retry=options["retry_failed"])]
+    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
+    with progress(states) as on_progress:
+        if options["executor"] == "slurm":
+            try:
+                slurm.execute_all(batch, wanted, _settings(plan, options), on_progress)
+            except KeyboardInterrupt:
+                note("nsyswrap: the jobs go on. The same command waits for them again; to end them:")
+                note(f"  nsyswrap batch cancel {shlex.quote(str(batch.folder))}")
+                return _INTERRUPTED
+            return 0
+        from nsyswrap import nsys_install  # noqa: PLC0415
+
+        if wanted:
+            nsys_install.find()  # without one nothing runs
+        gpus = [gpu.strip() for gpu in (options["gpus"] or "").split(",") if gpu.strip()]
+        signal = local.execute_all(batch, wanted, gpus, on_progress)
+        return 128 + signal if signal else 0
+
+
+def _settings(plan: Plan, options: Mapping[str, Any]) -> Settings:
+    from nsyswrap.executors.sbatch import Settings  # noqa: PLC0415
+
+    return Settings(
+        plan.slurm,
+        plan.setup,
+        plan.wrapper,
+        plan.python or sys.executable,
+        options["max_running"] or plan.max_running,
+    )
+
+
+def _is_wanted(state: RunState, *, retry: bool) -> bool:
+    return state.state in UNFINISHED or (retry and state.state in ENDED and state.state != "done")
+
+
+def _show_tables(folder: Path, options: Mapping[str, Any]) -> None:
+    from nsyswrap.cli.collect import collect  # noqa: PLC0415
+
+    try:
+        collect([folder], folder, by=options["by"], top=options["top"])
+    except CaptureError as error:  # how the runs ended tells more
+        note(f"nsyswrap: {error}")

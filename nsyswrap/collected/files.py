@@ -1,0 +1,79 @@
+"""The files that hold all runs. Each replaces the one of its name once it is complete."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from nsyswrap.collected.combinations import combinations
+from nsyswrap.collected.parameters import combination
+from nsyswrap.collected.rows import Summaries, merged_kernels
+from nsyswrap.digest import read
+from nsyswrap.errors import OutputError, Unavailable
+from nsyswrap.formats import csv, parquet
+from nsyswrap.merge import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from nsyswrap.collected.gather import Result
+    from nsyswrap.collected.parameters import Parameters
+    from nsyswrap.report import Table
+
+RESULTS, PARQUET, SUMMARIES, KERNELS = "results.csv", "results.parquet", "summaries.csv", "kernels.csv"
+
+
+def write_results(output: Path, results: Table) -> list[Path]:
+    """Write results.csv and, where pyarrow is installed, results.parquet; return what was written.
+
+    A results.parquet that cannot be replaced is removed: it would be that of other runs.
+    """
+    with _replacing(output / RESULTS) as file:
+        file.write(csv.render([results])[RESULTS])
+    try:
+        content = parquet.render([results])[PARQUET]
+    except Unavailable:
+        (output / PARQUET).unlink(missing_ok=True)
+        return [output / RESULTS]
+    with _replacing(output / PARQUET) as file:
+        file.buffer.write(content)
+    return [output / RESULTS, output / PARQUET]
+
+
+def write_rows(
+    output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
+) -> list[Path]:
+    """Write summaries.csv and kernels.csv, one digest in memory at a time; return what was written."""
+    groups = combinations(results)
+    parts = {key: part for part, key in enumerate(groups)}
+    reports = {name for result in results for name in result.reports if name in wanted}
+    summaries = Summaries(parameters, reports)
+    with closing(Pool(scratch / "kernels.sqlite")) as pool:
+        with _replacing(output / SUMMARIES) as file:
+            file.write(summaries.header)
+            for result in results:
+                if result.digest:
+                    digest = read(result.digest)
+                    file.write(summaries.of(result, digest))
+                    pool.add(parts[combination(result.run)], digest.kernels)
+        with _replacing(output / KERNELS) as file:
+            file.writelines(merged_kernels(pool, list(groups.values()), parameters))
+    return [output / SUMMARIES, output / KERNELS]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """Write a file under a name of its own, and put it in its place when all is there; else nothing stays."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                yield file
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}", "give another --output") from None
