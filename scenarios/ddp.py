@@ -9,23 +9,20 @@ averaged by an all-reduce of NCCL, and each rank takes the same SGD step.
 
 What to look for in nsyswrap's output:
 
-* Kernel Med in the closing table, a row for each rank. In straggler it is
-  about as long for rank 0 as for the last rank, although rank 0 computes no
-  more than in even. The rest is its NCCL kernel: it starts when rank 0 has
-  come to the all-reduce, and cannot end before the last rank has too. Waiting
-  inside a kernel counts as kernel time, and the GPU looks busy.
-* That kernel (ncclDevKernel_AllReduce...) is short on the straggler itself:
-  who waits least is the one that all wait for. cuda_gpu_kern_sum adds all
-  ranks up; `capture.events("kernel")` has device_id beside each kernel.
+* `nsyswrap report FOLDER --by rank` names the straggler and what it costs.
+* Kernel Med in the closing table, a row for each rank: in straggler about as
+  long for rank 0, which computes no more than in even. The rest is its NCCL
+  kernel (ncclDevKernel_AllReduce...): it starts when rank 0 has come to the
+  all-reduce, and cannot end before the last rank has too. Waiting inside a
+  kernel counts as kernel time, and the GPU looks busy.
+* That kernel is short on the straggler itself: who waits least is the one that
+  all wait for.
 * Program is about the same for all ranks: no step ends before the all-reduce
   does. So the time of a step does not tell who is slow.
-* Launches: two more on the last rank in straggler, otherwise equal. So there
-  it is more work that takes longer, not the same work on a slower GPU.
-* A range for each step, `straggler/rank 1`, in the process of that rank.
-  Backward is kept on the thread that calls it
-  (torch.autograd.set_multithreading_enabled): by default autograd launches
-  from threads of its own, outside of these ranges.
-* The range `check` has the first step, and what comes once for all of them.
+* Launches: two more on the last rank in straggler. It is more work that takes
+  longer, not the same work on a slower GPU.
+* A range for each step, `straggler/rank 1`; `check` has the first one. Backward
+  stays on the thread that calls it: autograd launches from threads of its own.
 
 The network has no loss, the gradient of its output is given: that keeps a step
 to the kernels that matter. After the first step each rank compares its
@@ -35,6 +32,11 @@ between the ranks they must be equal bit by bit, then and at the end.
 The ranks are processes of their own, which nsys follows. They meet in a file,
 and end with this process or when one of them fails. The last line on stdout is
 the result as JSON, times in microseconds.
+
+Started by torchrun this process is one rank of its group; a step is then
+`straggler/step` on all of them. A capture for each:
+
+  torchrun --nproc-per-node 2 --no-python nsyswrap profile scenarios/ddp.py
 """
 
 from __future__ import annotations
@@ -44,20 +46,19 @@ import hashlib
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from argparse import SUPPRESS
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, redirect_stdout
 from datetime import timedelta
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import ScenarioFailed, Unavailable
+from nsyswrap.errors import Unavailable
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.rank_processes import await_ranks, leave_result
 from nsyswrap.torch_extension import import_torch
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.experiment import Timing
 
-# Read by the runner as literals, without importing this file.
+# Read as literals, without importing this file.
 VARIANTS = ("even", "straggler")
 NEEDS = ("torch", "gpus")
 LOOK_FOR = (
@@ -85,7 +86,6 @@ COUNTS = {
     "iterations": (1, 10, "timed steps"),
 }
 SEED = 13
-
 LEARNING_RATE = 0.01
 EXTRA_PRODUCTS = 2  # of the straggler before every step
 EXTRA_WIDTH = 16  # side of their matrices, in widths of the network
@@ -93,13 +93,11 @@ DEADLINE = timedelta(seconds=60)  # of the rendezvous, and of one collective
 
 
 class Place(NamedTuple):
-    """Where a rank computes."""
+    """Where a rank computes: ``synchronise`` waits for it, ``span`` opens an NVTX range."""
 
     device: str
     synchronise: Callable[[], None]
-    """Waits until the device is idle."""
     span: Callable[[str], AbstractContextManager[object]]
-    """Keeps an NVTX range of this name open for the length of a `with` block."""
 
 
 def make_network(torch: ModuleType, width: int) -> Module:
@@ -161,8 +159,10 @@ def digest(parameters: Sequence[Tensor]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespace, span: str) -> Timing:
+def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespace) -> Timing:
     """Warm up, then take one sample for each step."""
+    operator = f"rank {options.rank}"
+    span = f"{options.variant}/{'step' if launched() else operator}"
     with place.span(f"warm-up {span}"):
         for _ in range(options.warmup):
             step()
@@ -174,14 +174,12 @@ def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespa
             step()
             place.synchronise()
             samples.append(time.perf_counter() - start)
-    variant, _, operator = span.partition("/")
-    launches = options.warmup + options.iterations
-    return summarise(variant, operator, samples, span=span, launches=launches)
+    count = options.warmup + options.iterations
+    return summarise(options.variant, operator, samples, span=span, launches=count)
 
 
 def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[str, Any]:
     """Train as one rank of a group that is there: check the first step, time the rest."""
-    span = f"{options.variant}/rank {options.rank}"
     with place.span("check"):
         network = torch.nn.parallel.DistributedDataParallel(
             make_network(torch, options.width).to(place.device), gradient_as_bucket_view=True
@@ -193,48 +191,42 @@ def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[
         expected = expected_parameters(torch, options.ranks, options.width)
         for parameter, value in zip(parameters, expected, strict=True):
             torch.testing.assert_close(parameter.detach().cpu().double(), value, rtol=0, atol=1e-5)
-    timing = time_steps(step, place, options, span)
+    timing = time_steps(step, place, options)
     return {"parameters": [first, digest(parameters)], "timing": timing}
 
 
-def join_group(options: argparse.Namespace) -> dict[str, Any]:
-    """Take this rank's device, meet the others, train, and return the result."""
-    if options.backend == "gloo":
-        torch = importlib.import_module("torch")
-        place, measured_on = Place("cpu", lambda: None, nullcontext), {}
+def take_place(backend: str, device: int) -> tuple[ModuleType, Place, dict[str, str]]:
+    """Return PyTorch, where this rank computes, and what that is; on the CPU with gloo."""
+    if backend == "gloo":
+        span = importlib.import_module("nvtx").annotate
+        return importlib.import_module("torch"), Place("cpu", lambda: None, span), {}
+    torch = import_torch()
+    if device >= (gpus := torch.cuda.device_count()):
+        raise Unavailable(f"a rank needs GPU {device} of its own, and PyTorch finds {gpus}")
+    torch.cuda.set_device(device)
+    place = Place(f"cuda:{device}", torch.cuda.synchronize, torch.cuda.nvtx.range)
+    return torch, place, platform(torch)
+
+
+def join_group(options: argparse.Namespace, variants: Sequence[str]) -> tuple[list[dict[str, Any]], Any]:
+    """Meet the other ranks and train each variant; return this rank's results, and the store of all."""
+    device = int(os.environ["LOCAL_RANK"]) if launched() else options.rank
+    torch, place, measured_on = take_place(options.backend, device)
+    if launched():
+        store, _, _ = next(torch.distributed.rendezvous("env://"))
     else:
-        torch = import_torch()
-        torch.cuda.set_device(options.rank)
-        place = Place(f"cuda:{options.rank}", torch.cuda.synchronize, torch.cuda.nvtx.range)
-        measured_on = platform(torch)
-    store = torch.distributed.FileStore(str(options.folder / "store"), options.ranks)
+        store = torch.distributed.FileStore(str(options.folder / "store"), options.ranks)
     store.set_timeout(DEADLINE)
     torch.distributed.init_process_group(
         options.backend, store=store, rank=options.rank, world_size=options.ranks, timeout=DEADLINE
     )
-    result = {**train(torch, place, options), "platform": measured_on}
+    results = []
+    for options.variant in variants:
+        results.append({**train(torch, place, options), "platform": measured_on})
     # The network, in a cycle of references, holds the group: threads of it would outlive the interpreter.
     gc.collect()
     torch.distributed.destroy_process_group()
-    return result
-
-
-def end_with_parent() -> None:
-    """Wait for the end of stdin, which this process' parent holds open, and end at once."""
-    os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants when it ends
-    os._exit(1)
-
-
-def run_rank(options: argparse.Namespace) -> None:
-    """Be one rank; leave the result in a file, or in one line what went wrong."""
-    Thread(target=end_with_parent, daemon=True).start()
-    result = options.folder / f"rank-{options.rank}.json"
-    try:
-        result.write_text(json.dumps(join_group(options)))
-    except Exception as error:  # noqa: BLE001 - whatever it is: the parent tells it
-        result.with_suffix(".error").write_text(" ".join(str(error).split()) or type(error).__name__)
-        # Not by way of the destructors: NCCL's may wait for the other ranks.
-        os._exit(1)
+    return results, store
 
 
 def start_rank(options: argparse.Namespace, variant: str, rank: int, folder: Path) -> subprocess.Popen[bytes]:
@@ -245,44 +237,46 @@ def start_rank(options: argparse.Namespace, variant: str, rank: int, folder: Pat
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=sys.stderr)
 
 
-def await_ranks(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
-    """Return when all have ended; when one has failed, end the others and raise ScenarioFailed."""
-    codes: list[int | None] = [None]
-    while None in codes and not any(codes):
-        time.sleep(0.05)
-        codes = [rank.poll() for rank in ranks]
-    failures = [f"rank {rank} {_cause(folder, rank, code)}" for rank, code in enumerate(codes) if code]
-    if failures:
-        for rank in ranks:
-            rank.kill()
-        raise ScenarioFailed("; ".join(failures))
-
-
-def _cause(folder: Path, rank: int, code: int) -> str:
-    said = folder / f"rank-{rank}.error"
-    if said.exists():
-        return f"failed: {said.read_text()}"
-    return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
 def run_variant(options: argparse.Namespace, variant: str) -> list[dict[str, Any]]:
     """Run all ranks of one variant; return their results, once they agree."""
     with tempfile.TemporaryDirectory(prefix="nsyswrap-ddp-") as name, ExitStack() as started:
         folder, count = Path(name), options.ranks
         ranks = [started.enter_context(start_rank(options, variant, rank, folder)) for rank in range(count)]
-        await_ranks(ranks, folder)
-        results = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(count)]
+        return agreeing(await_ranks(ranks, folder))
+
+
+def agreeing(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of all ranks; raise AssertionError where they ended up with other parameters."""
     for rank, result in enumerate(results):
         if result["parameters"] != results[0]["parameters"]:
             raise AssertionError(f"rank {rank} ended up with other parameters than rank 0")
     return results
 
 
+def launched() -> bool:
+    """Whether torchrun, or what does as it does, started this process as one rank."""
+    return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"} <= set(os.environ)
+
+
+def run_launched(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Be one rank of a launcher's group; return the results of all ranks, variant by variant."""
+    options.rank, options.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    own, store = join_group(options, chosen(options, VARIANTS))
+    store.set(f"results/{options.rank}", json.dumps(own))
+    every = [json.loads(store.get(f"results/{rank}")) for rank in range(options.ranks)]
+    return [result for results in zip(*every, strict=True) for result in agreeing(list(results))]
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run every variant asked for, and put the ranks' timings together."""
-    if options.backend == "nccl" and options.ranks > (gpus := import_torch().cuda.device_count()):
+    if launched():
+        results = run_launched(options)
+    elif options.backend == "nccl" and options.ranks > (gpus := import_torch().cuda.device_count()):
         raise Unavailable(f"{options.ranks} ranks need a GPU each, and PyTorch finds {gpus}")
-    results = [result for variant in chosen(options, VARIANTS) for result in run_variant(options, variant)]
+    else:
+        results = [
+            result for variant in chosen(options, VARIANTS) for result in run_variant(options, variant)
+        ]
     timings = {"timings": [result["timing"] for result in results]}
     return {**counted(options, COUNTS), **results[0]["platform"], **timings}
 
@@ -294,7 +288,12 @@ if __name__ == "__main__":
     parser.add_argument("--rank", type=int, help=SUPPRESS)
     parser.add_argument("--folder", type=Path, help=SUPPRESS)
     arguments = parser.parse_args()
+    if launched():
+        with redirect_stdout(sys.stdout if os.environ["RANK"] == "0" else None):
+            status = main("ddp", arguments, measure)
+        if status:  # not by way of the destructors: NCCL's may wait for the other ranks
+            os._exit(status)
+        sys.exit()
     if arguments.rank is None:
         sys.exit(main("ddp", arguments, measure))
-    (arguments.variant,) = arguments.variants
-    run_rank(arguments)
+    leave_result(arguments.folder, arguments.rank, lambda: join_group(arguments, arguments.variants)[0][0])

@@ -19,10 +19,13 @@ MODULES = {
 BOTTOM = ({"errors", "units", "instruments", "measurement"}, {"folder"}, {"nsys_install"}, {"nsys"})
 COLLECT = (
     {"_launch", "device"},
-    {"nvcc", "supervise", "torch_extension", "experiment", "profilers"},
-    {"program", "clocks"},
+    {"nvcc", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
+    {"program", "clocks", "launcher"},
     {"run"},
     {"scenario"},
+    {"planned"},
+    {"plan", "batch"},
+    {"planned_run", "executors"},
 )
 ANALYSE = (
     {"schema", "records"},
@@ -40,6 +43,9 @@ ANALYSE = (
     {"launch_bound", "trust", "audit"},
     {"reports", "silence", "advice", "findings"},
     {"summary", "variants", "cross_check", "formats", "together"},
+    {"digest", "ranks"},
+    {"merge"},
+    {"collected"},
 )
 TOP = {"api", "cli", "__main__"}  # where both sides meet
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}

@@ -25,7 +25,7 @@ from nsyswrap.cli.show import (
 from nsyswrap.errors import CaptureError, NotInCapture, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.capture import Capture
     from nsyswrap.cli.show import Made
@@ -39,6 +39,7 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
 @click.command()
 @click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
 @reporting_options
+@click.option("--by", type=click.Choice(["rank"]), help="Show reports per rank, and who waits for whom.")
 @click.option(
     "--advice", is_flag=True, help="Say what to do about it: findings by time at stake (-r advice)."
 )
@@ -86,35 +87,52 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,
     the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is; of several
     captures it makes one table a report, with the capture's label in front.
+
+    With --by rank, CAPTURE is the folder of a launch, or captures of several ranks, or one of several
+    processes. Without -r it shows rank_waiting and rank_skew; rank_steps has every step.
     """
     if options["explain"] or options["listing"]:
         click.echo(_told(options), nl=False)
         return
     wanted = _wanted(options)
+    if wanted.by_rank:
+        sys.exit(_ranks(options, wanted))
     captures, failed = _opened(options["captures"], options, wanted)
     if wanted.as_tables or wanted.csv_folder:
         if captures:
-            _tables(captures, wanted)
+            _tables(captures, make(captures, wanted.requests), wanted)
     else:
         for capture in captures.values():
             _screen(capture, wanted, several=len(options["captures"]) > 1)
     sys.exit(failed)
 
 
+def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
+    """Show the reports by rank; return the exit code of damaged captures."""
+    from nsyswrap.cli import ranks  # noqa: PLC0415
+
+    open_one = _opener(options, wanted)
+    members, failed = ranks.opened(options["captures"], open_one)
+    if members:
+        made = ranks.made(members, wanted.requests, wanted.over_ranks)
+        _tables({member.label: member.capture for member in members}, made, wanted)
+    return failed
+
+
 def _told(options: Mapping[str, Any]) -> str:
     """Say what a report is, or which there are."""
-    from nsyswrap.cli import catalogue  # noqa: PLC0415
+    from nsyswrap.cli import catalogue, ranks  # noqa: PLC0415
+    from nsyswrap.ranks import NAMES  # noqa: PLC0415
 
-    return (
-        catalogue.explain(options["explain"])
-        if options["explain"]
-        else catalogue.listing(options["captures"])
-    )
+    if not options["explain"]:
+        return catalogue.listing(options["captures"])
+    explain = ranks.explain if options["explain"] in NAMES else catalogue.explain
+    return explain(options["explain"])
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the user wants to see."""
+    """What the user wants to see; ``over_ranks`` are the reports that compare ranks."""
 
     requests: Sequence[Request]
     as_tables: bool
@@ -123,11 +141,17 @@ class _Wanted:
     output: Path | None
     look: Look
     selection: Selection
+    over_ranks: Sequence[str] = ()
+    by_rank: bool = False
 
 
 def _wanted(options: Mapping[str, Any]) -> _Wanted:
-    reports = [*options["reports"], *(["advice"] if options["advice"] else [])]
-    as_tables = bool(reports) or options["form"] != "text"
+    from nsyswrap.cli.ranks import reports_asked  # noqa: PLC0415
+
+    named = [*options["reports"], *(["advice"] if options["advice"] else [])]
+    reports, over = reports_asked(named, by_rank=bool(options["by"]))
+    by_rank = bool(options["by"] or over)
+    as_tables = bool(reports) or by_rank or options["form"] != "text"
     if options["form"] == "parquet" and not options["output"]:
         raise UsageError(
             "--format parquet writes no text", "name a file, or a folder for several reports, with -o"
@@ -136,13 +160,15 @@ def _wanted(options: Mapping[str, Any]) -> _Wanted:
         raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
     look = Look(options["top"], options["time_unit"], options["csv_safe"], _readable(options))
     return _Wanted(
-        asked(reports) if as_tables or options["csv_folder"] else (),
+        asked(reports) if reports or (not by_rank and (as_tables or options["csv_folder"])) else (),
         as_tables,
         options["csv_folder"],
         options["form"],
         options["output"],
         replace(look, color=False) if options["output"] else look,
         selection_of(options),
+        over,
+        by_rank,
     )
 
 
@@ -164,22 +190,16 @@ def _opened(
     paths: Sequence[Path], options: Mapping[str, Any], wanted: _Wanted
 ) -> tuple[dict[str, Capture], int]:
     """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
     from nsyswrap.folder import newest_run  # noqa: PLC0415
     from nsyswrap.together import labels  # noqa: PLC0415
 
-    view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
-    if options["classes"]:
-        from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
-
-        view["classes"] = read_rules(options["classes"])
+    open_one = _opener(options, wanted)
     found: dict[str, Capture] = {}
     failed = 0
     chosen = paths or (newest_run(),)
     for label, path in zip(labels(chosen), chosen, strict=True):
         try:
-            capture = open_capture(path).viewed(**view, selection=wanted.selection)
-            _ = capture.window  # finds the NVTX range that was chosen, or raises
+            capture = open_one(path)
         except CaptureError as error:  # the others still have something to say
             if len(chosen) == 1:
                 raise
@@ -192,6 +212,24 @@ def _opened(
     return found, failed
 
 
+def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Capture]:
+    """Return what opens a capture in the view that is asked for."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+
+    view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
+    if options["classes"]:
+        from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
+
+        view["classes"] = read_rules(options["classes"])
+
+    def open_one(path: Path) -> Capture:
+        capture = open_capture(path).viewed(**view, selection=wanted.selection)
+        _ = capture.window  # finds the NVTX range that was chosen, or raises
+        return capture
+
+    return open_one
+
+
 def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
     from nsyswrap.folder import RunFolder  # noqa: PLC0415
 
@@ -200,9 +238,8 @@ def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
     _emit(summary_text(capture, wanted.look, RunFolder(capture.source).read_run()), wanted.output)
 
 
-def _tables(captures: Mapping[str, Capture], wanted: _Wanted) -> None:
+def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> None:
     """Print the reports, or write them where they are asked for; raises NotInCapture where there is none."""
-    made = make(captures, wanted.requests)
     if not made.tables and wanted.form != "json":
         names = ", ".join(str(capture.source) for capture in captures.values())
         raise NotInCapture(f"{names} holds nothing for the reports asked for")

@@ -1,0 +1,84 @@
+"""scenarios/ddp.py under torchrun, on the CPU: gloo in place of NCCL, and no GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from scenario_scripts import SCENARIOS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
+DEADLINE_S = 120
+
+pytest.importorskip("torch")
+
+
+def argv(*arguments: str, **counts: int) -> list[str]:
+    given = [f"--{name}={count}" for name, count in {**SMALL, **counts}.items()]
+    return [str(SCENARIOS / "ddp.py"), "--backend", "gloo", *given, *arguments]
+
+
+def torchrun(environment: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python"]
+    return subprocess.run(
+        [*launcher, sys.executable, *arguments],
+        cwd=folder,
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_torchrun_makes_it_one_rank(environment: dict[str, str], tmp_path: Path) -> None:
+    done = torchrun(environment, tmp_path, *argv())
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    result = json.loads(line)
+    assert {name: result[name] for name in SMALL} == SMALL
+    assert [(timing["range"], timing["operator"]) for timing in result["timings"]] == [
+        (f"{variant}/step", f"rank {rank}") for variant in ("even", "straggler") for rank in range(2)
+    ]
+
+
+def test_what_goes_wrong_under_torchrun_ends_all(environment: dict[str, str], tmp_path: Path) -> None:
+    done = torchrun(environment, tmp_path, *argv(width=1 << 32))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ddp: " in done.stderr
+
+
+@pytest.mark.nsys
+@pytest.mark.usefixtures("nsys")
+def test_a_capture_for_each_rank_of_torchrun(environment: dict[str, str], tmp_path: Path) -> None:
+    profile = ("-m", "nsyswrap", "profile", "-o", "job", "--trace", "nvtx", "--no-stats")
+    done = torchrun(environment, tmp_path, *profile, *argv("--variant", "straggler"))
+    assert done.returncode == 0, done.stderr
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "nsyswrap",
+            "report",
+            "job",
+            "--by",
+            "rank",
+            "-r",
+            "rank_steps",
+            "--format",
+            "csv",
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    steps = [line for line in shown.stdout.splitlines() if line.startswith("straggler/step,")]
+    assert len(steps) == SMALL["iterations"]
