@@ -50,7 +50,8 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 fine; the program's own when it failed; 65 not a capture; 69 nsys or GPU missing; "
-    "70 nsys failed; 73 output exists or cannot be written; 75 timed out; 126/127 not executable/not found.",
+    "70 nsys failed; 73 output exists or cannot be written; 75 timed out; 78 wrong plan; "
+    "126/127 not executable/not found.",
 )
 @click.version_option(__version__, prog_name="nsyswrap")
 def cli() -> None:

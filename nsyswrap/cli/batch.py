@@ -60,7 +60,14 @@ def _running_options(function: Decorated) -> Decorated:
     return function
 
 
-@click.group(no_args_is_help=True)
+class _InOrder(click.Group):
+    """A group whose commands are listed in the order of use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, no_args_is_help=True)
 def command() -> None:
     """Run many variants of programs, here or on a Slurm cluster, and hold them against each other.
 
@@ -68,7 +75,7 @@ def command() -> None:
     """
 
 
-@command.command("run")
+@command.command("run", short_help="Run what a plan file says.")
 @click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
 @_running_options
 def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
@@ -79,7 +86,11 @@ def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
     sys.exit(carry_out(read_plan(plan), options))
 
 
-@command.command("sweep", context_settings={"allow_interspersed_args": False})
+@command.command(
+    "sweep",
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a program with all combinations of parameters.",
+)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @click.option(
     "-p",
@@ -106,7 +117,7 @@ def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - o
     sys.exit(carry_out(plan_of(program, options), options))
 
 
-@command.command("status")
+@command.command("status", short_help="Say how the runs stand.")
 @_FOLDER
 @click.option("--watch", is_flag=True, help="Go on showing it until every run has ended.")
 @click.option("--top", type=click.IntRange(min=1), default=20, metavar="N", help="Show at most N runs.")
@@ -117,7 +128,7 @@ def status(folder: Path, *, watch: bool, top: int) -> None:
     show_status(folder, watch=watch, top=top)
 
 
-@command.command("cancel")
+@command.command("cancel", short_help="End a batch; the reports are written.")
 @_FOLDER
 def cancel(folder: Path) -> None:
     """End a batch: what is running writes its report, what is waiting is not run."""
