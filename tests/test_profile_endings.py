@@ -99,9 +99,9 @@ def running(
 ) -> Iterator[subprocess.Popen[str]]:
     """Profile ``script.py`` and go on when it says that it is ready."""
 
-    def as_from_a_terminal() -> None:  # the tests may themselves run in a script's background
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
+    def ignore() -> None:
+        if ignored is not None:
+            signal.signal(ignored, signal.SIG_IGN)
 
     with subprocess.Popen(
         [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"],
@@ -110,7 +110,7 @@ def running(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=as_from_a_terminal,  # noqa: PLW1509 - no threads here
+        preexec_fn=ignore,  # noqa: PLW1509 - no threads here
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
