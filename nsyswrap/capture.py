@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,8 @@ from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import NULL, Export
-from nsyswrap.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
+from nsyswrap.selection import EVERYTHING, Window, chosen, clipped, resolve, select
+from nsyswrap.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.info import Diagnostic, Info
+    from nsyswrap.plots.sheet import Sheet
     from nsyswrap.report import Table
     from nsyswrap.units import Rounding
 
@@ -32,21 +34,6 @@ KernelNames = Literal["full", "base", "mangled"]
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 # What a selection looks at.
 _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
-
-
-@dataclass(frozen=True)
-class View:
-    """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
-
-    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
-    rules for the class of a kernel, name and pattern, tried before the built-in ones.
-    """
-
-    names: KernelNames = "full"
-    nvtx_names: bool = False
-    classes: tuple[tuple[str, str], ...] = ()
-    rounding: Rounding = "2025"
-    selection: Selection = EVERYTHING
 
 
 class Capture:
@@ -225,6 +212,18 @@ class Capture:
         found = importlib.import_module("nsyswrap.reports").find(name)
         made: Table = found.make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return made
+
+    def plot(self, kind: str) -> Sheet:
+        """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies``, as a matplotlib Figure.
+
+        Raises NotInCapture, UsageError.
+        """
+        drawn: Sheet = importlib.import_module("nsyswrap.plots").find(kind).draw({"": self})
+        return drawn
+
+    def _repr_html_(self) -> str:
+        shown: str = importlib.import_module("nsyswrap.formats.html_table").summary_html(self)
+        return shown
 
     def labels(self, enum: str) -> dict[int, str]:
         """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""

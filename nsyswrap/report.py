@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -204,6 +205,11 @@ class Table:
         """Return the rows, or the first ``top``, as plain values: int, float, str, or None for missing."""
         columns = [_plain(self.data[column.name][:top]) for column in self.columns]
         return list(zip(*columns, strict=True))
+
+    def _repr_html_(self) -> str:
+        # Formats stand above reports: looked up by name, at call time.
+        shown: str = importlib.import_module("nsyswrap.formats.html_table").table_html(self)
+        return shown
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -1,0 +1,109 @@
+"""``nsyswrap plot``: pictures of captures, one a question."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsyswrap.cli.selecting import selection_of, selection_options
+from nsyswrap.cli.show import note, step, write
+from nsyswrap.errors import CaptureError, NotInCapture, OutputError, UsageError
+from nsyswrap.plots import MOST_CAPTURES, NAMES, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.plots.plot import Plot
+    from nsyswrap.selection import Selection
+
+FORMATS = ("png", "svg", "pdf")
+
+
+@click.command()
+@click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Write DIR/<kind>.<format>.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(NAMES),
+    multiple=True,
+    help="Draw this; repeatable. Default: all that CAPTURE answers.",
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="png", help="Format of the files.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@selection_options
+def command(**options: Any) -> None:  # noqa: ANN401 - one an option
+    """Draw captures: the longest kernels, a timeline, launches, copies.
+
+    CAPTURE is a .sqlite export, a .nsys-rep or a run folder; without one, the newest run folder under
+    nsyswrap-runs/ is taken. Several are drawn next to one another.
+    """
+    if len(options["captures"]) > MOST_CAPTURES:
+        raise UsageError(
+            f"a picture holds {MOST_CAPTURES} captures at most", "`nsyswrap report` takes any number"
+        )
+    paths = {kind: options["output"] / f"{kind}.{options['form']}" for kind in options["kinds"] or NAMES}
+    taken = [path for path in paths.values() if path.exists() and not options["force"]]
+    if taken:
+        raise OutputError(f"{taken[0]} exists", "overwrite it with --force, or name another folder with -o")
+    captures, failed = _opened(options["captures"], selection_of(options))
+    drawn = [kind for kind, path in paths.items() if _draw(find(kind), captures, path, options["form"])]
+    if not drawn and captures:
+        names = ", ".join(str(capture.source) for capture in captures.values())
+        raise NotInCapture(f"nothing to draw in {names}")
+    sys.exit(failed)
+
+
+def _opened(paths: Sequence[Path], selection: Selection) -> tuple[dict[str, Capture], int]:
+    """Open the captures, by label; of several, one that is bad is said, and the others are drawn."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.together import labels  # noqa: PLC0415
+
+    chosen = paths or (newest_run(),)
+    found: dict[str, Capture] = {}
+    failed = 0
+    for label, path in zip(labels(chosen), chosen, strict=True):
+        try:
+            capture = open_capture(path).viewed(selection=selection)
+            _ = capture.window  # finds the NVTX range that was chosen, or raises
+        except CaptureError as error:
+            if len(chosen) == 1:
+                raise
+            note(f"nsyswrap: {error}")
+            failed = error.exit_code
+            continue
+        for remark in capture.remarks:
+            note(f"nsyswrap: {path}: {remark}")
+        found[label] = capture
+    return found, failed
+
+
+def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Any) -> bool:  # noqa: ANN401 - a choice
+    """Draw the captures that answer, say which do not, and return whether there was one."""
+    from nsyswrap.plots.sheet import content  # noqa: PLC0415 - matplotlib
+
+    found: dict[str, Any] = {}
+    for label, capture in captures.items():
+        try:
+            with step(f"reading {capture.source} for {plot.name} …"):
+                found[label] = plot.read(capture)
+        except NotInCapture as error:
+            note(f"nsyswrap: no {plot.name}: {error}; {error.hint}")
+    if found:
+        with step(f"drawing {plot.name} …"):
+            picture = content(plot.draw_read(found), form)
+        write(path, picture)
+        note(f"wrote {path}")
+    return bool(found)

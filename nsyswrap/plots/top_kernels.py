@@ -1,0 +1,158 @@
+"""Which kernels take the time: bars of their total time, with how often they ran and the median.
+
+The times are those of ``cuda_gpu_kern_sum``; the shares are of all the GPU's operations, as in
+``cuda_gpu_sum``. Of several captures each kernel has one bar for each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.kernel_names import OTHER
+from nsyswrap.operations import name_codes
+from nsyswrap.palette import kernel_color
+from nsyswrap.plots.kernel_classes import kernel_classes
+from nsyswrap.plots.lettering import columns_in, fitted, for_title
+from nsyswrap.plots.plot import Plot, notes_of, table_for
+from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, sheet, time_axis
+from nsyswrap.units import Unit, duration, human
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.plots.sheet import Sheet
+
+    Rows = Mapping[str | None, "Row"]
+
+_MOST_BARS, _MOST_KERNELS, _FEWEST_KERNELS = 40, 12, 3
+_LINE_IN, _AXIS_IN = 0.185, 0.75
+_BAR, _GAP = 0.8, 0.5  # of a line
+_BARS_PART = 0.6  # of the axes' width; the figures have the rest
+_COLUMNS = (("total", 0.72), ("of GPU time", 0.85), ("count", 0.91), ("median", 1.0))
+_LABEL_COLUMNS = 20
+_WHOLE = 0.1  # below it a share has a decimal
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel in one capture; ``share`` is the part of the time of all its GPU operations."""
+
+    total_ns: int
+    count: int
+    med_ns: float
+    share: float
+    kernel_class: str
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of a capture by name, those of the most time first."""
+
+    rows: dict[str | None, Row]
+    notes: list[str]
+
+
+def read(capture: Capture) -> Kernels:
+    """Return the kernels of a capture; raises NotInCapture."""
+    table = table_for(capture, "cuda_gpu_kern_sum")
+    total = int(np.asarray(capture.report("cuda_gpu_sum").data["total_ns"]).sum())
+    names, classes = table.data["name"], _classes(capture)
+    figures = (np.asarray(table.data[column]).tolist() for column in ("total_ns", "instances", "med_ns"))
+    rows = {
+        name: Row(spent, count, med, spent / max(total, 1), classes[name])
+        for name, spent, count, med in zip(names, *figures, strict=True)
+    }
+    return Kernels(rows, notes_of(table))
+
+
+def _classes(capture: Capture) -> dict[str | None, str]:
+    codes, names = name_codes(capture, "kernel")
+    found, first = np.unique(codes, return_index=True)
+    class_codes, classes = kernel_classes(capture)
+    of_name = class_codes[first].tolist()
+    return {names[code]: classes[kind] for code, kind in zip(found.tolist(), of_name, strict=True)}
+
+
+def figure(found: Mapping[str, Kernels]) -> Sheet:
+    """Draw the kernels of the most time over all captures."""
+    by_label = {label: part.rows for label, part in found.items()}
+    names, notes = _longest(by_label)
+    notes += dict.fromkeys(note for part in found.values() for note in part.notes)
+    classes = {rows[name].kernel_class for rows in by_label.values() for name in names if name in rows}
+    colors = {kind: kernel_color(kind) for kind in sorted(classes)} if classes - {OTHER} else {}
+    lines = len(names) * (1 + len(found) + _GAP)
+    drawn = sheet(lines * _LINE_IN + _AXIS_IN, _title(list(by_label.values()), names[0]), notes, colors)
+    _bars(drawn.add_subplot(), names, by_label)
+    return drawn
+
+
+def _longest(found: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]:
+    """Return the kernels to draw, and what to say of the others."""
+    totals: Counter[str | None] = Counter()
+    for rows in found.values():
+        totals.update({name: row.total_ns for name, row in rows.items()})
+    most = min(_MOST_KERNELS, max(_FEWEST_KERNELS, _MOST_BARS // len(found)))
+    names = [name for name, _ in totals.most_common(most)]
+    rest = len(totals) - len(names)
+    spent = duration(sum(totals.values()) - sum(totals[name] for name in names))
+    return names, [f"not drawn: {rest:,} more kernel{'' if rest == 1 else 's'} of {spent}"] if rest else []
+
+
+def _title(found: Sequence[Rows], name: str | None) -> str:
+    """Say how much the longest kernel takes, and what takes more; of several captures, in which of them."""
+    taken = [rows[name].share for rows in found if name in rows]
+    least, most = _percent(min(taken)), _percent(max(taken))
+    said = f"{for_title(name)} takes {least}"
+    if len(found) > 1:
+        more = f" to {most}" if most != least else ""
+        return f"{said}{more} of the GPU time in {len(taken)} of {len(found)} captures"
+    others = 1 - sum(row.share for row in found[0].values())
+    return f"{said} of the GPU time" + f", copies and memsets {_percent(others)}" * (others > taken[0])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= _WHOLE else f"{100 * share:.1f} %"
+
+
+def _bars(axes: Axes, names: list[str | None], found: Mapping[str, Rows]) -> None:
+    labels = fitted(list(found), _LABEL_COLUMNS) if len(found) > 1 else [""]
+    taken = max(map(len, labels)) + 2
+    shown = fitted(names, columns_in(WIDTH_IN - 0.3) - taken)
+    most = max((row.total_ns for rows in found.values() for row in rows.values()), default=1)
+    ticks: list[float] = []
+    for number, (name, text) in enumerate(zip(names, shown, strict=True)):
+        top = number * (1 + len(found) + _GAP)
+        axes.text(0, top, text, va="center", in_layout=False, **NAMES)
+        for line, rows in enumerate(found.values(), 1):
+            ticks.append(top + line)
+            if name in rows:
+                _bar(axes, top + line, rows[name])
+            else:
+                axes.text(0, top + line, " not there", va="center", color=GREY, fontsize=7, in_layout=False)
+    axes.set(xlim=(0, most / _BARS_PART), ylim=(len(names) * (1 + len(found) + _GAP) - _GAP, -1.2))
+    axes.set_yticks(ticks if len(found) > 1 else [], labels * len(names) if len(found) > 1 else [], **NAMES)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    for header, place in _COLUMNS:
+        axes.text(place, 1.0, header, transform=axes.transAxes, ha="right", va="top", color=GREY, fontsize=7)
+    time_axis(axes.xaxis, most, "total time")
+    axes.set_xticks([place for place in axes.get_xticks() if place <= most])
+
+
+def _bar(axes: Axes, line: float, row: Row) -> None:
+    axes.barh(line, row.total_ns, height=_BAR, color=kernel_color(row.kernel_class))
+    cells = (duration(row.total_ns), f"{100 * row.share:.1f} %", f"{row.count:,}", human(row.med_ns, Unit.NS))
+    for text, (_, place) in zip(cells, _COLUMNS, strict=True):
+        axes.text(
+            place, line, text, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=8
+        )
+
+
+PLOT = Plot("top-kernels", "Which kernels take the time?", read, figure)

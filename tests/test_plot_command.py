@@ -1,0 +1,102 @@
+"""``nsyswrap plot``: which files it writes, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import ROOT, run_folder
+from tiny_export import call, everything, nvtx, row, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+KINDS = ["copies", "launch", "timeline", "top-kernels"]
+
+
+@pytest.mark.parametrize("form", MAGIC)
+def test_all_that_a_capture_answers_is_drawn(cli: Cli, tmp_path: Path, form: str) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    done = cli("plot", "a.sqlite", "-o", "pictures", "--format", form)
+    assert (done.returncode, done.stdout) == (0, "")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "pictures").iterdir()}
+    assert sorted(files) == [f"{kind}.{form}" for kind in KINDS]
+    assert all(content.startswith(MAGIC[form]) for content in files.values())
+    assert [line for line in done.stderr.splitlines() if not line.startswith("wrote pictures/")] == []
+
+
+def test_what_cannot_be_drawn_is_a_line_and_the_rest_is_drawn(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", call("cudaMalloc", 0, 10), nvtx("step", 0, 20))
+    done = cli("plot", "a.sqlite", "-o", ".")
+    assert done.returncode == 0
+    said = done.stderr.splitlines()
+    assert "wrote timeline.png" in said
+    refused = [line for line in said if line.startswith("nsyswrap: no ")]
+    assert [line.split()[2] for line in refused] == ["top-kernels:", "launch:", "copies:"]
+    assert all("--trace=cuda" in line for line in refused)
+    assert [path.name for path in tmp_path.glob("*.png")] == ["timeline.png"]
+
+
+def test_nothing_to_draw_is_an_error(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", row("TARGET_INFO_GPU", id=0, name="GPU"))
+    done = cli("plot", "a.sqlite", "-o", "pictures")
+    assert done.returncode == 65
+    assert done.stderr.splitlines()[-1] == "nsyswrap: nothing to draw in a.sqlite"
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_files_are_overwritten_with_force_alone(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    (tmp_path / "launch.png").write_bytes(b"mine")
+    done = cli("plot", "a.sqlite", "-o", ".")
+    assert done.returncode == 73
+    assert "launch.png exists" in done.stderr
+    assert "--force" in done.stderr
+    assert [path.name for path in tmp_path.glob("*.png")] == ["launch.png"]
+    assert (tmp_path / "launch.png").read_bytes() == b"mine"
+    assert cli("plot", "a.sqlite", "-o", ".", "--kind", "copies").returncode == 0
+    assert cli("plot", "a.sqlite", "-o", ".", "--kind", "launch", "--force").returncode == 0
+    assert (tmp_path / "launch.png").read_bytes().startswith(MAGIC["png"])
+
+
+def test_of_several_captures_a_bad_one_is_said_and_the_others_are_drawn(cli: Cli, tmp_path: Path) -> None:
+    folders = [run_folder(name, tmp_path / "runs") for name in ("gelu/torch", "copies/pinned")]
+    done = cli("plot", *folders, "nowhere", "-o", "pictures", "--kind", "launch", "--kind", "copies")
+    assert done.returncode == 65
+    assert "nowhere: No such file" in done.stderr
+    assert f"no launch: launch_overhead: {folders[1]} holds no kernels" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["copies.png", "launch.png"]
+
+
+def test_a_part_of_a_capture_can_be_drawn(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    whole, part = (
+        cli("plot", "a.sqlite", "-o", folder, "--kind", "timeline", *options)
+        for folder, options in (("whole", ()), ("part", ("--time", "0s/1us")))
+    )
+    assert (whole.returncode, part.returncode) == (0, 0)
+    assert (tmp_path / "whole/timeline.png").read_bytes() != (tmp_path / "part/timeline.png").read_bytes()
+
+
+def test_there_is_room_for_a_dozen_captures(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    done = cli("plot", *(["a.sqlite"] * 13), "-o", ".")
+    assert done.returncode == 2
+    assert "12 captures at most" in done.stderr
+    assert cli("plot", *(["a.sqlite"] * 12), "-o", ".").returncode == 0
+
+
+def test_no_window_library_is_loaded(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", *everything())
+    code = (
+        "import sys, nsyswrap\n"
+        f"for kind in {KINDS}: nsyswrap.open_capture({str(path)!r}).plot(kind)._repr_png_()\n"
+        "print('matplotlib.pyplot' in sys.modules, 'matplotlib.figure' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
