@@ -16,7 +16,12 @@ MODULES = {
 }
 
 # Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
-BOTTOM = ({"errors", "units", "instruments", "measurement"}, {"folder"}, {"nsys_install"}, {"nsys"})
+BOTTOM = (
+    {"errors", "units", "instruments", "measurement", "palette"},
+    {"folder"},
+    {"nsys_install"},
+    {"nsys"},
+)
 COLLECT = (
     {"_launch", "device"},
     {"nvcc", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
@@ -32,6 +37,7 @@ ANALYSE = (
     {"pages"},
     {"reader"},
     {"frames", "info", "locate", "selection"},
+    {"view"},
     {"capture"},
     {"redact"},
     {"report"},
@@ -42,10 +48,10 @@ ANALYSE = (
     {"launched", "idle", "transfers"},
     {"launch_bound", "trust", "audit"},
     {"reports", "silence", "advice", "findings"},
-    {"summary", "variants", "cross_check", "formats", "together"},
-    {"digest", "ranks"},
+    {"summary", "variants", "cross_check", "formats", "together", "trace_events"},
+    {"digest", "ranks", "plots"},
     {"merge"},
-    {"collected"},
+    {"collected", "page"},
 )
 TOP = {"api", "cli", "__main__"}  # where both sides meet
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}

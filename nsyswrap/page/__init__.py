@@ -1,0 +1,46 @@
+"""One HTML page of captures: a file that needs nothing else, loads nothing, and runs no script but its own.
+
+``render`` puts it together from the sections, each a module of its own; the page's style and scripts lie in
+``static``. A section is a function that takes the Subject and returns Markup; one that has nothing to show
+returns None, and has no place in the page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.page.copies import copies
+from nsyswrap.page.document import document
+from nsyswrap.page.head import head
+from nsyswrap.page.idle import idle
+from nsyswrap.page.kernels import classes, kernels
+from nsyswrap.page.latency import latency
+from nsyswrap.page.subject import Subject
+from nsyswrap.page.timeline import timeline
+from nsyswrap.page.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.page.markup import Markup
+
+# Anchor, name in the list at the page's top, and what makes it.
+SECTIONS: tuple[tuple[str, str, Callable[[Subject], Markup | None]], ...] = (
+    ("ran", "Origin", head),
+    ("verdicts", "Verdicts", verdicts),
+    ("timeline", "Timeline", timeline),
+    ("kernels", "Kernels", kernels),
+    ("classes", "Classes", classes),
+    ("latency", "Latency", latency),
+    ("copies", "Copies", copies),
+    ("idle", "Idle", idle),
+)
+
+
+def render(captures: Mapping[str, Capture]) -> str:
+    """Return the page of one capture, or of several side by side, by label."""
+    subject = Subject(captures)
+    made = [(anchor, name, make(subject)) for anchor, name, make in SECTIONS]
+    shown = [(anchor, name, part) for anchor, name, part in made if part is not None]
+    return document(" · ".join(captures), shown)

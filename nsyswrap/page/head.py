@@ -1,0 +1,40 @@
+"""What ran where, and whether to trust it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.page.markup import Markup, element
+from nsyswrap.page.section import section
+from nsyswrap.page.tables import folded
+
+if TYPE_CHECKING:
+    from nsyswrap.page.subject import Subject
+    from nsyswrap.summary import Summary
+
+
+def head(subject: Subject) -> Markup:
+    """Return a card per capture, and all that was checked of them."""
+    cards = (
+        _card(label, subject.summaries[label], capture.remarks) for label, capture in subject.captures.items()
+    )
+    checks = subject.table("diagnostics")
+    return section(
+        "ran",
+        "What ran where",
+        element("div", *cards, class_="cards"),
+        folded(checks, "what was checked of the recording") if checks is not None else None,
+    )
+
+
+def _card(label: str, summary: Summary, remarks: list[str]) -> Markup:
+    seen, *warnings = summary.trust
+    return element(
+        "article",
+        element("h3", label),
+        element("p", element("code", summary.command), class_="command") if summary.command else None,
+        element("p", summary.origin),
+        element("p", seen, class_="trust"),
+        *(element("p", text.strip(), class_="warning") for text in (*warnings, *remarks)),
+        class_="card",
+    )

@@ -1,0 +1,77 @@
+"""What a page is about: captures by label, and the reports of them, each made once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.errors import NotInCapture
+from nsyswrap.report import read_ahead
+from nsyswrap.reports import find
+from nsyswrap.summary import summarise
+from nsyswrap.together import together
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.report import Table
+
+# What the sections will ask for, beside the summary's own.
+_REPORTS = (
+    "cuda_gpu_kern_sum",
+    "launch_overhead",
+    "memcpy_bandwidth",
+    "cuda_api_sum",
+    "kernel_class_sum",
+    "gpu_idle",
+    "timing_audit",
+    "diagnostics",
+    "advice",
+)
+
+
+class Subject:
+    """Captures, what ran in each, and their tables."""
+
+    def __init__(self, captures: Mapping[str, Capture]) -> None:
+        """Take one capture or more, by label."""
+        self.captures = captures
+        for capture in captures.values():
+            read_ahead(capture, map(find, _REPORTS))
+        self.summaries = {label: summarise(capture) for label, capture in captures.items()}
+        self._known = {
+            (label, table.report.name): table
+            for label, summary in self.summaries.items()
+            for table, _ in summary.tables
+        }
+        self._missing: dict[tuple[str, str], str] = {}
+
+    @property
+    def several(self) -> bool:
+        """Whether captures are held side by side."""
+        return len(self.captures) > 1
+
+    def tables(self, name: str) -> dict[str, Table]:
+        """Return one report of each capture that can answer it, by label."""
+        for label, capture in self.captures.items():
+            if (label, name) not in {*self._known, *self._missing}:
+                try:
+                    self._known[label, name] = find(name).make(capture)
+                except NotInCapture as error:
+                    self._missing[label, name] = f"{error}; {error.hint}"
+        return {label: self._known[label, name] for label in self.captures if (label, name) in self._known}
+
+    def missing(self, name: str) -> list[str]:
+        """Return why captures cannot answer a report."""
+        self.tables(name)
+        return [reason for (_, report), reason in self._missing.items() if report == name]
+
+    def table(self, name: str) -> Table | None:
+        """Return one report of all captures as one table; None where no capture can answer it."""
+        return self.as_one(self.tables(name))
+
+    def as_one(self, tables: Mapping[str, Table]) -> Table | None:
+        """Put tables of captures into one, with the labels in front where there are several captures."""
+        if not tables:
+            return None
+        return together(list(tables.items())) if self.several else next(iter(tables.values()))

@@ -1,0 +1,151 @@
+"""The timeline: a picture that the page's script draws, and its numbers lane by lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.intervals import union
+from nsyswrap.page.chosen import chosen
+from nsyswrap.page.content import Shown, content
+from nsyswrap.page.markup import Markup, data, element
+from nsyswrap.page.section import section
+from nsyswrap.page.streams import streams
+from nsyswrap.page.tables import folded
+from nsyswrap.page.threads import ranges_left_out, threads
+from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.units import Unit
+from nsyswrap.work import KINDS
+
+if TYPE_CHECKING:
+    from nsyswrap.page.lanes import Lane
+    from nsyswrap.page.subject import Subject
+    from nsyswrap.report import Table
+
+_CAPTURES = 8  # that get a timeline
+_LANES = 60  # of one capture; those of the fewest events are left out, and counted
+_EVENTS = 9_000  # kept one by one, of all captures together
+_CELLS = 140_000  # bins of all lanes, series and captures together
+
+LANE_TABLE = Report(
+    name="timeline",
+    title="Timeline by lane",
+    layer="analysis",
+    needs=((*KINDS, "api", "nvtx"),),
+    columns=(
+        Column("group", "Of", Unit.TEXT, "the device or thread"),
+        Column("lane", "Lane", Unit.TEXT, "stream, or kind of event on the thread"),
+        Column("events", "Events", Unit.COUNT, "events in the lane; calls inside calls are none"),
+        Column("busy_ns", "Busy", Unit.NS, "time in which at least one of them went on"),
+        Column("longest_ns", "Longest", Unit.NS, "duration of the longest one"),
+        Column("first_start_ns", "First", Unit.NS, "start of the first one", 1),
+        Column("kept", "One by One", Unit.COUNT, "events that the picture shows one by one", 1),
+    ),
+    compute=no_capture,
+)
+
+
+def timeline(subject: Subject) -> Markup:
+    """Return a picture per capture, and the numbers of all lanes."""
+    drawn = list(subject.captures.items())[:_CAPTURES]
+    pictures: list[Markup] = []
+    tables: dict[str, Table] = {}
+    for label, capture in drawn:
+        every = [lane for lane in (*streams(capture), *threads(capture)) if len(lane)]
+        if every:
+            busiest = _busiest(every)
+            shown = Shown(busiest, chosen(capture, busiest, _EVENTS // len(drawn)))
+            tables[label] = _table(shown)
+            made = content(capture, shown, _CELLS // len(drawn))
+            left_out = (len(every) - len(busiest), ranges_left_out(capture))
+            pictures.append(_picture(label, f"timeline-{len(pictures)}", made, left_out))
+    numbers = subject.as_one(tables)
+    return section(
+        "timeline",
+        "Timeline",
+        *pictures,
+        None if pictures else _note("Nothing was recorded that has a time."),
+        _left_out(len(subject.captures) - len(drawn), "captures have no timeline here: name fewer at once"),
+        folded(numbers) if numbers is not None else None,
+    )
+
+
+def _busiest(every: list[Lane]) -> list[Lane]:
+    """Return the lanes of the most events, in their order."""
+    order = np.argsort([-len(lane) for lane in every], kind="stable")[:_LANES]
+    return [every[i] for i in sorted(order.tolist())]
+
+
+def _table(shown: Shown) -> Table:
+    return table_of(
+        LANE_TABLE,
+        [
+            (
+                lane.group,
+                lane.title,
+                len(lane),
+                union(lane.start_ns, lane.end_ns).length,
+                int((lane.end_ns - lane.start_ns).max()),
+                int(lane.start_ns.min()),
+                len(rows),
+            )
+            for lane, rows in zip(shown.lanes, shown.kept, strict=True)
+        ],
+    )
+
+
+def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, int]) -> Markup:
+    """Return the frame that the script draws into."""
+    canvas = element(
+        "canvas",
+        tabindex="0",
+        role="application",
+        aria_label=f"Timeline of {label}",
+        aria_describedby=f"{name}-keys",
+    )
+    buttons = (_button(*button) for button in _BUTTONS)
+    return element(
+        "article",
+        element("h3", label),
+        element("div", *buttons, class_="tools", role="group", aria_label=f"View of {label}"),
+        element("p", "Point at the picture, tap it, or use the keys.", class_="readout", role="status"),
+        element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
+        element("div", class_="legends"),
+        element("p", _KEYS, id=f"{name}-keys", class_="note keys"),
+        _left_out(left_out[0], "lanes, those of the fewest events, are left out"),
+        _left_out(left_out[1], "NVTX ranges, deep in others or ended on another thread, are left out"),
+        data(made, name),
+        class_="timeline",
+        data_content=name,
+    )
+
+
+def _button(action: str, text: str, meaning: str) -> Markup:
+    return element("button", text, type="button", data_action=action, aria_label=meaning, title=meaning)
+
+
+def _note(text: str) -> Markup:
+    return element("p", text, class_="note")
+
+
+def _left_out(count: int, what: str) -> Markup | None:
+    return _note(f"{count} more {what}.") if count > 0 else None
+
+
+_BUTTONS = (
+    ("in", "+", "Zoom in"),
+    ("out", "\N{MINUS SIGN}", "Zoom out"),
+    ("left", "←", "Earlier"),
+    ("right", "→", "Later"),
+    ("home", "All", "Show all the time"),
+    ("gpu", "GPU work", "Show the time of GPU work"),
+    ("previous", "◂ event", "Select the previous event of the lane"),
+    ("next", "event ▸", "Select the next event of the lane"),
+)
+_KEYS = (
+    "Drag to move, turn the wheel to zoom. Keys: arrows left and right move, + and \N{MINUS SIGN} zoom, Home "
+    "shows all; arrows up and down choose a lane, N and P the next and the previous event in it. Heights are "
+    "the share of time taken where events are narrower than a pixel, and pale where the page does not keep "
+    "them one by one; what has an outline is a single event."
+)

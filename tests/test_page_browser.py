@@ -1,0 +1,398 @@
+"""The page in a real browser: quiet, readable, and what it does with clicks, keys and a pointer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nsyswrap.errors import NotInCapture
+from nsyswrap.page import SECTIONS
+from nsyswrap.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from browser import Visit
+    from playwright.sync_api import Locator, Page
+
+    from nsyswrap.capture import Capture
+
+    Captures = Callable[[str], dict[str, Capture]]
+    PageOf = Callable[[str], Path]
+
+pytest_plugins = ("browser", "page_examples")
+KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
+PHONE = {"width": 360, "height": 740}
+# Reports on the page, and how many of their rows are there.
+TABLES = {
+    "cuda_gpu_kern_sum": 400,
+    "kernel_class_sum": 400,
+    "memcpy_bandwidth": 400,
+    "launch_overhead": 100,
+    "timing_audit": 100,
+    "gpu_time": 100,
+    "gpu_idle": 50,
+    "advice": 100,
+    "diagnostics": 400,
+}
+
+
+def raw_rows(page: Page, report: str) -> list[dict[str, str]]:
+    """The raw values of a table, by the names of its columns, as they are in the page."""
+    found: list[dict[str, str]] = page.evaluate(
+        """report => {
+          const table = document.querySelector(`table[data-report="${report}"]`);
+          const names = [...table.tHead.rows[0].cells].map(cell => cell.dataset.name);
+          return [...table.tBodies[0].rows].map(row => Object.fromEntries(
+            [...row.cells].map((cell, i) => [names[i], rawValue(cell)])));
+        }""",
+        report,
+    )
+    return found
+
+
+def timeline(page: Page) -> Locator:
+    return page.locator("article.timeline").first
+
+
+def ends(page: Page) -> tuple[float, float]:
+    """The times that the timeline shows, in ns from its first event."""
+    data = timeline(page).locator("canvas").evaluate("canvas => ({...canvas.dataset})")
+    return float(data["start"]), float(data["end"])
+
+
+def said(page: Page) -> str:
+    return timeline(page).locator(".readout").inner_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_section_is_there_and_nothing_sticks_out(kind: str, page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of(kind))
+    assert page.evaluate("[...document.querySelectorAll('section')].map(e => e.id)") == [
+        anchor for anchor, _, _ in SECTIONS
+    ]
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("kind", ["one launch", "two GPUs", "side by side", "many"])
+def test_the_numbers_are_those_of_the_reports(
+    kind: str, page_of: PageOf, captures: Captures, visit: Visit
+) -> None:
+    page = visit(page_of(kind))
+    for report, most in TABLES.items():
+        expected = expected_rows(captures(kind), report)
+        found = raw_rows(page, report) if expected else []
+        assert len(found) == min(len(expected), most)
+        assert found == expected[:most]
+
+
+def expected_rows(captures: dict[str, Capture], report: str) -> list[dict[str, str]]:
+    """What a report says of all captures that can answer it."""
+    found: list[dict[str, str]] = []
+    for label, capture in captures.items():
+        with suppress(NotInCapture):
+            table = capture.report(report)
+            names = [column.name for column in table.columns]
+            first = {"capture": label} if len(captures) > 1 else {}
+            found += [first | dict(zip(names, map(_raw, row), strict=True)) for row in table.rows()]
+    return found
+
+
+def _raw(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else repr(value)
+
+
+def test_figures_of_verdicts_are_those_of_the_report(
+    page_of: PageOf, captures: Captures, visit: Visit
+) -> None:
+    page = visit(page_of("one launch"))
+    [capture] = captures("one launch").values()
+    table = capture.report("launch_overhead")
+    tile = page.locator('.tile[data-report="launch_overhead"]')
+    assert tile.locator(".lead").inner_text() == table.verdict
+    assert tile.locator("dd").first.get_attribute("data-value") == str(table.data["launches"][0])
+
+
+def test_a_click_sorts_and_so_does_the_keyboard(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    header = page.locator('table[data-report="cuda_gpu_kern_sum"] th[data-name="instances"]')
+
+    def column() -> list[int]:
+        return [int(row["instances"]) for row in raw_rows(page, "cuda_gpu_kern_sum")]
+
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    assert column() == sorted(column(), reverse=True) != sorted(column())
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert column() == sorted(column())
+
+
+def test_what_is_missing_comes_last_however_it_is_sorted(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    header = page.locator('table[data-report="launch_overhead"] th[data-name="latency_med_ns"] button')
+    for _ in range(2):
+        header.click()
+        values = [row["latency_med_ns"] for row in raw_rows(page, "launch_overhead")]
+        assert "" in values
+        assert values.index("") == len(values) - values.count("")
+
+
+def test_the_filter_leaves_what_holds_the_word(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.locator("#kernels input").fill("ALLREDUCE")
+    shown = page.locator("#kernels tbody tr:visible")
+    assert shown.count() == 1
+    assert "ncclDevKernel_AllReduce" in (shown.locator("code").text_content() or "")
+    assert page.locator("#kernels output").inner_text() == "1 of 14 rows"
+    page.locator("#kernels input").fill("")
+    assert shown.count() == 14
+
+
+def test_a_name_opens_to_all_of_it_and_is_copied(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    name = page.locator("#kernels details.name").first
+    assert not name.locator("code").is_visible()
+    name.locator("summary").click()
+    assert name.locator("code").inner_text().startswith("ncclDevKernel_")
+    name.locator("button").click()
+    page.wait_for_function("document.querySelector('#kernels .copy').textContent !== 'Copy'")
+    copied = name.locator("button").inner_text()
+    assert copied in ("Copied", "Selected")
+    if copied == "Selected":
+        assert page.evaluate("getSelection().toString()") == name.locator("code").inner_text()
+
+
+def test_a_button_saves_the_table_as_csv(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save CUDA GPU Kernel Summary as CSV").click()
+    assert waiting.value.suggested_filename == "cuda_gpu_kern_sum.csv"
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert list(csv.DictReader(io.StringIO(text))) == raw_rows(page, "cuda_gpu_kern_sum")
+
+
+def test_every_picture_has_its_numbers_to_save(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("side by side"))
+    for anchor, _, _ in SECTIONS:
+        assert page.locator(f"#{anchor} table").count() >= 1, anchor
+        assert page.locator(f"#{anchor} table").count() == page.locator(f"#{anchor} button.save").count()
+
+
+def test_zoom_and_pan_by_buttons_and_keys(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    every = ends(page)
+    timeline(page).get_by_role("button", name="Zoom in").click()
+    closer = ends(page)
+    assert closer[1] - closer[0] == pytest.approx((every[1] - every[0]) / 2)
+    canvas = timeline(page).locator("canvas")
+    canvas.focus()
+    page.keyboard.press("+")
+    nearer = ends(page)
+    assert nearer[1] - nearer[0] == pytest.approx((every[1] - every[0]) / 4)
+    page.keyboard.press("ArrowRight")
+    assert ends(page)[0] == pytest.approx(nearer[0] + (nearer[1] - nearer[0]) / 4)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("-")
+    page.keyboard.press("-")
+    assert ends(page) == pytest.approx(every)
+    page.keyboard.press("+")
+    page.keyboard.press("Home")
+    assert ends(page) == pytest.approx(every)
+
+
+def test_the_wheel_zooms_where_it_points_and_a_drag_moves(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    canvas = timeline(page).locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    every = ends(page)
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 30)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(
+        "start => document.querySelector('canvas').dataset.start !== String(start)", arg=every[0]
+    )
+    start, end = ends(page)
+    assert end - start < every[1] - every[0]
+    assert (3 * start + end) / 4 == pytest.approx(
+        (3 * every[0] + every[1]) / 4, rel=0.01
+    )  # stays where it was
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 4 - 100, box["y"] + 30, steps=4)
+    page.mouse.up()
+    assert ends(page)[0] == pytest.approx(start + 100 / box["width"] * (end - start), rel=0.01)
+
+
+def test_pointing_at_a_kernel_tells_name_duration_and_launch(
+    page_of: PageOf, captures: Captures, visit: Visit
+) -> None:
+    page = visit(page_of("one launch"))
+    [capture] = captures("one launch").values()
+    kernel, launch = (capture.report(name).rows()[0] for name in ("cuda_kern_exec_trace", "launch_overhead"))
+    assert launch[0] == 1
+    names = [column.name for column in capture.report("cuda_kern_exec_trace").columns]
+    row: dict[str, Any] = dict(zip(names, kernel, strict=True))
+    timeline(page).get_by_role("button", name="Show the time of GPU work").click()
+    place_of(page, "kernels")
+    text = said(page)
+    assert "add" in text
+    assert f": {duration(row['kernel_ns'])}, from " in text
+    latency = duration(row["kernel_start_ns"] - row["api_start_ns"])
+    assert f"Launched by cudaLaunchKernel, which took {duration(row['api_ns'])}, {latency} before." in text
+
+
+def test_times_are_written_as_the_reports_write_them(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"))
+    times = [
+        0,
+        1,
+        999,
+        1_000,
+        1_125,
+        1_115,
+        9_995,
+        10_250,
+        10_350,
+        99_950,
+        100_500,
+        101_500,
+        2_675_000,
+        10**9,
+    ]
+    between = [10 ** (i / 37) for i in range(500)]
+    every = [*times, *between]
+    assert page.evaluate("times => times.map(duration)", every) == list(map(duration, every))
+
+
+def place_of(page: Page, family: str) -> None:
+    """Point at the middle of the longest event of a family that the timeline holds."""
+    canvas = timeline(page).locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    x, y = page.evaluate(
+        """family => {
+          const { picture, content, view } = timelines[0];
+          const mine = content.items.filter(item => content.series[item.series].family === family);
+          const item = mine.reduce((a, b) => (a.duration >= b.duration ? a : b));
+          const middle = (Math.max(item.start, view.start) + Math.min(item.end, view.end)) / 2;
+          return [picture.x(middle), picture.tops[item.lane] + 10];
+        }""",
+        family,
+    )
+    canvas.hover(position={"x": x, "y": y})
+
+
+def test_keys_step_through_a_lane_and_a_line_leads_to_the_launch(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("side by side"))
+    canvas = timeline(page).locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    assert re.fullmatch(r"GPU 0 · process \d+, stream 7: 51 events\.", said(page))
+    page.keyboard.press("n")
+    first = said(page)
+    assert "Launched by cudaMemcpyAsync" in first
+    page.evaluate("timelines[0].picture.draw()")
+    drawn = canvas.evaluate("canvas => canvas.toDataURL()")
+    page.evaluate("timelines[0].picture.connection = () => {}; timelines[0].picture.draw()")
+    assert canvas.evaluate("canvas => canvas.toDataURL()") != drawn
+    page.keyboard.press("n")
+    assert said(page) != first
+    page.keyboard.press("p")
+    assert said(page) == first
+
+
+def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), viewport=PHONE, has_touch=True)
+    timeline(page).get_by_role("button", name="Show the time of GPU work").click()
+    canvas = timeline(page).locator("canvas")
+    assert timeline(page).locator(".labels .lane").first.inner_text() == "stream 7"
+    x, y = page.evaluate("[timelines[0].picture.width / 2, timelines[0].picture.tops[0] + 10]")
+    canvas.tap(position={"x": x, "y": y})
+    assert "Launched by cudaLaunchKernel" in said(page)
+
+
+def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit: Visit) -> None:
+    assert page_of("many").stat().st_size < 3_000_000
+    page = visit(page_of("many"))
+    canvas = timeline(page).locator("canvas")
+    canvas.hover(position={"x": 300, "y": 50})
+    assert re.search(
+        r": in [\d.]+ .s: (\d+ \N{MULTIPLICATION SIGN} [\w-]+, [\d.]+ % of the time(; )?)+$", said(page)
+    ), said(page)
+    begun, kernels = page.evaluate(
+        """() => {
+          const { content } = timelines[0];
+          const kernel = content.series.map(series => series.family === "kernels");
+          let begun = 0;
+          for (const [lane, series] of Object.entries(content.levels[0].lanes))
+            for (const [number, bins] of Object.entries(series))
+              if (kernel[number]) begun += bins.begun.reduce((a, b) => a + b, 0);
+          const whole = content.items.filter(item => kernel[item.series] && content.lanes[item.lane].whole);
+          return [begun + whole.length, content.items.filter(item => kernel[item.series]).length];
+        }"""
+    )
+    [capture] = captures("many").values()
+    assert begun == capture.count("kernel")
+    assert 0 < kernels < begun / 10  # the page keeps a few of them one by one
+
+
+def test_nothing_can_be_loaded_or_run_from_outside(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), loud=True)
+    blocked = page.evaluate(
+        """async () => {
+          const found = [];
+          document.addEventListener("securitypolicyviolation", event => found.push(event.effectiveDirective));
+          document.body.append(Object.assign(new Image(), { src: "http://192.0.2.1/a.png" }));
+          document.body.append(Object.assign(document.createElement("script"), { textContent: "pwned = 1" }));
+          document.body.insertAdjacentHTML("beforeend", "<p style='color:red' onclick='pwned = 1'>x</p>");
+          await fetch("http://192.0.2.1/").catch(() => {});
+          await new Promise(done => setTimeout(done, 200));
+          return [found, typeof pwned];
+        }"""
+    )
+    assert blocked[1] == "undefined"
+    assert {"img-src", "script-src-elem", "style-src-attr", "connect-src"} <= set(blocked[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [("one launch", "light"), ("side by side", "dark"), ("side by side", "light"), ("NVTX only", "dark")],
+)
+def test_contrast_headings_and_all_that_axe_looks_at(
+    kind: str, scheme: str, page_of: PageOf, visit: Visit
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = visit(page_of(kind), color_scheme=scheme)
+    found = axe.Axe().run(page).response["violations"]
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+
+
+def test_tables_that_are_open_pass_too(page_of: PageOf, visit: Visit) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = visit(page_of("one launch"))
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = axe.Axe().run(page).response["violations"]
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+
+
+def test_dark_where_the_system_is_and_light_on_paper(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), color_scheme="dark")
+
+    def ground() -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    assert ground() == "rgb(20, 22, 26)"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert ground() == "rgb(255, 255, 255)"
+    assert not page.locator("nav").is_visible()
