@@ -44,7 +44,7 @@ ANALYSE = (
     {"columns"},
     {"stats", "join", "operations", "nesting", "nvtx", "projection"},
     {"intervals", "device_work", "rules", "kernel_names"},
-    {"work", "calls"},
+    {"work", "calls", "kernel_classes"},
     {"launched", "idle", "transfers"},
     {"launch_bound", "trust", "audit"},
     {"reports", "silence", "advice", "findings"},

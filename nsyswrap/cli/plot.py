@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import note, step, write
-from nsyswrap.errors import CaptureError, NotInCapture, OutputError, UsageError
+from nsyswrap.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.plots import MOST_CAPTURES, NAMES, find
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from nsyswrap.capture import Capture
     from nsyswrap.plots.plot import Plot
-    from nsyswrap.selection import Selection
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -57,37 +57,12 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     taken = [path for path in paths.values() if path.exists() and not options["force"]]
     if taken:
         raise OutputError(f"{taken[0]} exists", "overwrite it with --force, or name another folder with -o")
-    captures, failed = _opened(options["captures"], selection_of(options))
+    captures, failed = open_all(options["captures"], opener(selection_of(options)))
     drawn = [kind for kind, path in paths.items() if _draw(find(kind), captures, path, options["form"])]
     if not drawn and captures:
         names = ", ".join(str(capture.source) for capture in captures.values())
         raise NotInCapture(f"nothing to draw in {names}")
     sys.exit(failed)
-
-
-def _opened(paths: Sequence[Path], selection: Selection) -> tuple[dict[str, Capture], int]:
-    """Open the captures, by label; of several, one that is bad is said, and the others are drawn."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.together import labels  # noqa: PLC0415
-
-    chosen = paths or (newest_run(),)
-    found: dict[str, Capture] = {}
-    failed = 0
-    for label, path in zip(labels(chosen), chosen, strict=True):
-        try:
-            capture = open_capture(path).viewed(selection=selection)
-            _ = capture.window  # finds the NVTX range that was chosen, or raises
-        except CaptureError as error:
-            if len(chosen) == 1:
-                raise
-            note(f"nsyswrap: {error}")
-            failed = error.exit_code
-            continue
-        for remark in capture.remarks:
-            note(f"nsyswrap: {path}: {remark}")
-        found[label] = capture
-    return found, failed
 
 
 def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Any) -> bool:  # noqa: ANN401 - a choice

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import (
     Look,
@@ -22,7 +23,7 @@ from nsyswrap.cli.show import (
     write,
     write_csv,
 )
-from nsyswrap.errors import CaptureError, NotInCapture, UsageError
+from nsyswrap.errors import NotInCapture, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     wanted = _wanted(options)
     if wanted.by_rank:
         sys.exit(_ranks(options, wanted))
-    captures, failed = _opened(options["captures"], options, wanted)
+    captures, failed = open_all(options["captures"], _opener(options, wanted))
     if wanted.as_tables or wanted.csv_folder:
         if captures:
             _tables(captures, make(captures, wanted.requests), wanted)
@@ -111,8 +112,7 @@ def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
     """Show the reports by rank; return the exit code of damaged captures."""
     from nsyswrap.cli import ranks  # noqa: PLC0415
 
-    open_one = _opener(options, wanted)
-    members, failed = ranks.opened(options["captures"], open_one)
+    members, failed = ranks.opened(options["captures"], _opener(options, wanted))
     if members:
         made = ranks.made(members, wanted.requests, wanted.over_ranks)
         _tables({member.label: member.capture for member in members}, made, wanted)
@@ -186,48 +186,13 @@ def _readable(options: Mapping[str, Any]) -> bool:
     return True
 
 
-def _opened(
-    paths: Sequence[Path], options: Mapping[str, Any], wanted: _Wanted
-) -> tuple[dict[str, Capture], int]:
-    """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.together import labels  # noqa: PLC0415
-
-    open_one = _opener(options, wanted)
-    found: dict[str, Capture] = {}
-    failed = 0
-    chosen = paths or (newest_run(),)
-    for label, path in zip(labels(chosen), chosen, strict=True):
-        try:
-            capture = open_one(path)
-        except CaptureError as error:  # the others still have something to say
-            if len(chosen) == 1:
-                raise
-            note(f"nsyswrap: {error}")
-            failed = error.exit_code
-            continue
-        for remark in capture.remarks:
-            note(f"nsyswrap: {path}: {remark}")
-        found[label] = capture
-    return found, failed
-
-
 def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Capture]:
-    """Return what opens a capture in the view that is asked for."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-
     view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
     if options["classes"]:
         from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
 
         view["classes"] = read_rules(options["classes"])
-
-    def open_one(path: Path) -> Capture:
-        capture = open_capture(path).viewed(**view, selection=wanted.selection)
-        _ = capture.window  # finds the NVTX range that was chosen, or raises
-        return capture
-
-    return open_one
+    return opener(wanted.selection, **view)
 
 
 def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.operations import process_ids
 from nsyswrap.palette import GRAPH, MEMSET, copy_color, kernel_color
-from nsyswrap.plots.kernel_classes import kernel_classes
 from nsyswrap.plots.lanes import Kind, Lane, busiest, shares
 from nsyswrap.reader import NULL
 from nsyswrap.stats import group_keys

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import OTHER
 from nsyswrap.operations import name_codes
 from nsyswrap.palette import kernel_color
-from nsyswrap.plots.kernel_classes import kernel_classes
 from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, sheet, time_axis

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.columns import KERNEL_NAMES, NAMED, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.kernel_names import CLASSES, classify
+from nsyswrap.kernel_classes import kernel_classes
+from nsyswrap.kernel_names import CLASSES
 from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import Groups, group_keys, grouped, text_codes
+from nsyswrap.stats import Groups, group_keys, grouped
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per class of which there is a kernel."""
     _note_graphs(capture)
     lasting = durations(capture, "kernel")
-    codes, classes = _classes(capture)
+    codes, classes = kernel_classes(capture)
     rows = Groups(codes, len(classes))
     of = rows.of(lasting)
     number, largest = _kernels(capture, codes, lasting, len(classes))
@@ -47,15 +48,6 @@ def compute(capture: Capture) -> dict[str, Values]:
         **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
         "largest_name": largest,
     }
-
-
-def _classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
-    """Return a code per kernel, and the class of each code, in the classes' order."""
-    codes, names = text_codes(capture.columns("kernel", "name")["name"], capture.text)
-    of_name = [classify(name, capture.view.classes) for name in names]
-    classes = sorted(set(of_name))
-    number = {name: code for code, name in enumerate(classes)}
-    return np.array([number[name] for name in of_name], np.int64)[codes], classes
 
 
 def _kernels(

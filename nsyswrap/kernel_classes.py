@@ -1,4 +1,4 @@
-"""The class of each kernel, by its full name: what gives it its colour."""
+"""The class of each kernel of a capture, by its full name, whatever the view calls it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+"""Opening the captures that several commands show side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.cli.show import note
+from nsyswrap.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from nsyswrap.capture import Capture
+    from nsyswrap.selection import Selection
+
+
+def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
+    """Return what opens a capture in the view that is asked for; raises CaptureError, or UsageError."""
+    from nsyswrap.capture import open_capture  # noqa: PLC0415
+
+    def open_one(path: Path) -> Capture:
+        capture = open_capture(path).viewed(**view, selection=selection)
+        _ = capture.window  # finds the NVTX range that was chosen, or raises
+        return capture
+
+    return open_one
+
+
+def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[dict[str, Capture], int]:
+    """Return the captures by label, without any the newest run, and the exit code of those that are bad.
+
+    Of several a bad one is said, and the others are shown; of one alone it is raised.
+    """
+    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.together import labels  # noqa: PLC0415
+
+    found: dict[str, Capture] = {}
+    failed = 0
+    chosen = paths or (newest_run(),)
+    for label, path in zip(labels(chosen), chosen, strict=True):
+        try:
+            capture = open_one(path)
+        except CaptureError as error:  # the others still have something to say
+            if len(chosen) == 1:
+                raise
+            note(f"nsyswrap: {error}")
+            failed = error.exit_code
+            continue
+        for remark in capture.remarks:
+            note(f"nsyswrap: {path}: {remark}")
+        found[label] = capture
+    return found, failed
