@@ -222,7 +222,7 @@ class Capture:
         return drawn
 
     def _repr_html_(self) -> str:
-        shown: str = importlib.import_module("nsyswrap.formats.html_table").summary_html(self)
+        shown: str = importlib.import_module("nsyswrap.notebook").summary_html(self)
         return shown
 
     def labels(self, enum: str) -> dict[int, str]:

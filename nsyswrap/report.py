@@ -208,7 +208,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         # Formats stand above reports: looked up by name, at call time.
-        shown: str = importlib.import_module("nsyswrap.formats.html_table").table_html(self)
+        shown: str = importlib.import_module("nsyswrap.notebook").table_html(self)
         return shown
 
     @property

@@ -50,10 +50,11 @@ def nsys() -> str:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with a home and a cache of its own, in which nsyswrap can be imported."""
+    """An environment with a home and a cache of its own, no terminal, in which nsyswrap can be imported."""
     home = tmp_path_factory.mktemp("home")
+    outside = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}
+    return {**outside, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}
 
 
 @pytest.fixture

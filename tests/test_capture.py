@@ -233,6 +233,7 @@ def test_an_export_that_says_nothing_of_itself(tmp_path: Path) -> None:
         "cuda_version": "",
         "started_utc": "",
         "duration_ns": None,
+        "cuda_traced": None,
     }
 
 

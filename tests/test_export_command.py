@@ -15,9 +15,8 @@ from recorded import run_folder
 from tiny_export import API, call, everything, kernel, nvtx, opened, row, write
 from trace_event_rules import read
 
-from nsyswrap import open_capture
+from nsyswrap import event_files, open_capture
 from nsyswrap.errors import OutputError, Unavailable
-from nsyswrap.formats import parquet_events
 from nsyswrap.schema import EVENTS
 from nsyswrap.trace_events import compose
 from nsyswrap.trace_events import write as write_trace
@@ -140,9 +139,9 @@ def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path, monkeypatch: py
     def fail(*_: object) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(parquet_events, "_write_kind", fail)
+    monkeypatch.setattr(event_files, "_write_kind", fail)
     with pytest.raises(Interrupted):
-        parquet_events.write(source, tmp_path / "events")
+        event_files.write(source, tmp_path / "events")
     assert names(tmp_path) == ["o.json", "tiny.sqlite"]
 
 
@@ -167,11 +166,11 @@ def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:
 
 def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nsyswrap.trace_events.rows.BLOCK_ROWS", 3)
-    monkeypatch.setattr(parquet_events, "GROUP_ROWS", 3)
+    monkeypatch.setattr(event_files, "GROUP_ROWS", 3)
     source = opened(tmp_path, *(kernel(f"k{i}", 10 * i, 10 * i + 5) for i in range(7)))
     write_trace(compose(source), tmp_path / "o.json")
     assert [part.name for part in read(tmp_path / "o.json").slices] == [f"k{i}" for i in range(7)]
-    parquet_events.write(source, tmp_path / "p")
+    event_files.write(source, tmp_path / "p")
     assert arrow.ParquetFile(tmp_path / "p" / "kernel.parquet").num_row_groups == 3
     _assert_equal(source, tmp_path / "p")
 
@@ -179,7 +178,7 @@ def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("name", ["hybrid/gpu", "copies/faults", "graphs/nodes", "nvtx/kernels", "ddp/even"])
 def test_parquet_holds_the_events_of_recorded_captures(name: str, tmp_path: Path) -> None:
     source = open_capture(run_folder(name, tmp_path))
-    rows = parquet_events.write(source, tmp_path / "p")
+    rows = event_files.write(source, tmp_path / "p")
     assert rows == {kind: source.count(kind) for kind in EVENTS if source.has(kind)}
     _assert_equal(source, tmp_path / "p")
 
@@ -188,7 +187,7 @@ def test_parquet_holds_every_kind_in_the_fields_terms(tmp_path: Path) -> None:
     registered = nvtx(None, 3, 4, textId="registered")
     untimed = row(API, start=1, end=None, eventClass=0, globalTid=1, correlationId=0, nameId=1, returnValue=0)
     source = opened(tmp_path, *everything(), registered, nvtx(None, 5, 6), untimed, kernel(9, 0, 1))
-    parquet_events.write(source, tmp_path / "p")
+    event_files.write(source, tmp_path / "p")
     _assert_equal(source, tmp_path / "p")
     table = arrow.read_table(tmp_path / "p" / "kernel.parquet")
     units = {field.name: field.metadata[b"unit"].decode() for field in table.schema}
@@ -217,7 +216,7 @@ def _assert_equal(source: Capture, folder: Path) -> None:
 
 def test_parquet_of_a_selection_says_so(tmp_path: Path) -> None:
     source = opened(tmp_path, kernel("a", 0, 5), call("c", 10, 20)).select(time="0/9")
-    assert parquet_events.write(source, tmp_path / "p") == {"kernel": 1}
+    assert event_files.write(source, tmp_path / "p") == {"kernel": 1}
     said = arrow.read_schema(tmp_path / "p" / "kernel.parquet").metadata
     assert said[b"nsyswrap.selection"].startswith(b"time 0s/")
 
@@ -226,6 +225,6 @@ def test_parquet_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.Mon
     source = opened(tmp_path, kernel("k", 0, 5))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Unavailable, match="Parquet needs pyarrow") as caught:
-        parquet_events.write(source, tmp_path / "p")
+        event_files.write(source, tmp_path / "p")
     assert caught.value.hint == "pip install 'nsyswrap[parquet]'"
     assert names(tmp_path) == ["tiny.sqlite"]

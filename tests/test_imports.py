@@ -48,7 +48,7 @@ ANALYSE = (
     {"launched", "idle", "transfers"},
     {"launch_bound", "trust", "audit"},
     {"reports", "silence", "advice", "findings"},
-    {"summary", "variants", "cross_check", "formats", "together", "trace_events"},
+    {"summary", "variants", "cross_check", "formats", "together", "trace_events", "event_files", "notebook"},
     {"digest", "ranks", "plots"},
     {"merge"},
     {"collected", "page"},

@@ -87,10 +87,10 @@ def _write_trace(capture: Capture, path: Path) -> None:
 
 
 def _write_events(capture: Capture, folder: Path) -> None:
-    from nsyswrap.formats import parquet_events  # noqa: PLC0415
+    from nsyswrap import event_files  # noqa: PLC0415
     from nsyswrap.schema import EVENTS  # noqa: PLC0415
 
     with step(f"writing {folder} …"):
-        rows = parquet_events.write(capture, folder)
+        rows = event_files.write(capture, folder)
     held = ", ".join(f"{count:,} {EVENTS[kind].title}" for kind, count in rows.items())
     note(f"wrote {len(rows)} Parquet file{'' if len(rows) == 1 else 's'} to {folder}/: {held}")
