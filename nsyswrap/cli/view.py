@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.cli.opening import opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import note, note_silence, step, write
 from nsyswrap.errors import CaptureError, NotACapture, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.capture import Capture
-    from nsyswrap.selection import Selection
+    from nsyswrap.ranks.members import Member
 
 _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
 _MOST = 40  # captures of a folder
@@ -27,6 +29,7 @@ _MOST = 40  # captures of a folder
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write this file. [<label>.html]"
 )
+@click.option("--by", type=click.Choice(["rank"]), help="Take a capture of several processes for ranks.")
 @click.option("--open", "opening", is_flag=True, help="Open the page in the browser.")
 @click.option("--force", is_flag=True, help="Replace the file where it exists.")
 @selection_options
@@ -34,27 +37,30 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     """Write captures as one HTML page: verdicts, timeline, tables; it needs no network and nothing else.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one, the
-    newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side.
+    newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side;
+    where they are the ranks of a launch, the page compares these first.
     """
-    paths = _found(options["captures"])
-    captures, failed = _opened(paths, selection_of(options))
-    output = options["output"] or Path(_file_name(options["captures"], captures))
+    given, by_rank = options["captures"], bool(options["by"])
+    paths = _found(given) if given or not by_rank else []
+    captures, members, failed = _opened(paths, opener(selection_of(options)), by_rank=by_rank)
+    name = _job(captures) if members else _name(given, captures)
+    output = options["output"] or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
     if output.exists() and not options["force"]:
         raise OutputError(f"{output} exists", "give another --output, or --force")
-    write(output, _page(captures))
+    write(output, _page(captures, members, name))
     note(f"wrote {output}")
     if options["opening"]:
         _open(output)
     sys.exit(failed)
 
 
-def _page(captures: Mapping[str, Capture]) -> str:
-    from nsyswrap.page import render  # noqa: PLC0415
+def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
+    from nsyswrap.page import render, render_ranks  # noqa: PLC0415
 
     for capture in captures.values():
         note_silence(capture, _run(capture))
     with step("making the page …"):
-        return render(captures)
+        return render_ranks(name, members) if members else render(captures)
 
 
 def _run(capture: Capture) -> dict[str, Any]:
@@ -72,9 +78,13 @@ def _found(given: Sequence[Path]) -> list[Path]:
 
 def _in(path: Path) -> list[Path]:
     from nsyswrap.folder import EXPORT, FILES, REPORT  # noqa: PLC0415
+    from nsyswrap.ranks.members import places  # noqa: PLC0415
 
     if not path.is_dir() or any((path / name).exists() for name in FILES):
         return [path]
+    ranks = [place.path for place in places([path])]
+    if ranks != [path]:
+        return ranks
     found: dict[Path, Path] = {}
     for file in (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}")):
         run = file.name in (EXPORT, REPORT)
@@ -88,36 +98,69 @@ def _in(path: Path) -> list[Path]:
     return sorted(found.values())
 
 
-def _opened(paths: Sequence[Path], selection: Selection) -> tuple[dict[str, Capture], int]:
-    """Open the captures, by label; of several, one that is bad is said, and the others are shown."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+def _opened(
+    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, by_rank: bool
+) -> tuple[Mapping[str, Capture], Sequence[Member], int]:
+    """Open the captures, by label, and return them, the ranks that they are, and the exit code of bad ones.
+
+    Of several, one that is bad is said, and the others are shown. What is left of ranks may be one alone,
+    which is a rank only where that was asked for.
+    """
+    if not by_rank and not _are_ranks(paths):
+        captures, failed = _one_by_one(paths, open_one)
+        return captures, (), failed
+    from nsyswrap.cli import ranks  # noqa: PLC0415
+
+    members, failed = ranks.opened(paths, open_one)
+    if not members:
+        raise NotACapture("none of them can be read", "see above")
+    found = {member.label: member.capture for member in members}
+    return found, members if by_rank or len(members) > 1 else (), failed
+
+
+def _are_ranks(paths: Sequence[Path]) -> bool:
+    """Whether each of several captures says which rank it is, no two the same."""
+    from nsyswrap.ranks.members import places  # noqa: PLC0415
+
+    if len(paths) <= 1:
+        return False
+    try:
+        return all(place.number is not None for place in places(paths))
+    except UsageError:  # ranks of several launches: side by side they may still stand
+        return False
+
+
+def _one_by_one(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[dict[str, Capture], int]:
     from nsyswrap.together import labels  # noqa: PLC0415
 
     found: dict[str, Capture] = {}
     failed = 0
     for label, path in zip(labels(paths), paths, strict=True):
         try:
-            capture = open_capture(path).viewed(selection=selection)
-            _ = capture.window  # finds the NVTX range that was chosen, or raises
+            found[label] = open_one(path)
         except CaptureError as error:
             if len(paths) == 1:
                 raise
             note(f"nsyswrap: {error}")
             failed = error.exit_code
-            continue
-        found[label] = capture
     if not found:
         raise NotACapture("none of them can be read", "see above")
     return found, failed
 
 
-def _file_name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
+def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
     """Return the capture's label, or for several that of the folder they were found in."""
     first, *others = captures
-    name = f"{given[0].absolute().name}" if others and len(given) == 1 else first
     if others and len(given) > 1:
-        name = f"{first}-and-{len(others)}-more"
-    return f"{name.replace('/', '-').strip('.') or 'captures'}.html"
+        return f"{first}-and-{len(others)}-more"
+    return given[0].absolute().name if others else first
+
+
+def _job(captures: Mapping[str, Capture]) -> str:
+    """Return the name of what holds all ranks: the folder of a launch, or a capture of several processes."""
+    from nsyswrap.together import labels  # noqa: PLC0415
+
+    return labels([Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))])[0]
 
 
 def _open(path: Path) -> None:

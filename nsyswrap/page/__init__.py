@@ -15,19 +15,23 @@ from nsyswrap.page.head import head
 from nsyswrap.page.idle import idle
 from nsyswrap.page.kernels import classes, kernels
 from nsyswrap.page.latency import latency
+from nsyswrap.page.ranks import ranks, side_by_side
 from nsyswrap.page.subject import Subject
 from nsyswrap.page.timeline import timeline
 from nsyswrap.page.verdicts import verdicts
+from nsyswrap.ranks import make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.capture import Capture
     from nsyswrap.page.markup import Markup
+    from nsyswrap.ranks.members import Member
 
 # Anchor, name in the list at the page's top, and what makes it.
 SECTIONS: tuple[tuple[str, str, Callable[[Subject], Markup | None]], ...] = (
     ("ran", "Origin", head),
+    ("ranks", "Ranks", ranks),
     ("verdicts", "Verdicts", verdicts),
     ("timeline", "Timeline", timeline),
     ("kernels", "Kernels", kernels),
@@ -40,7 +44,16 @@ SECTIONS: tuple[tuple[str, str, Callable[[Subject], Markup | None]], ...] = (
 
 def render(captures: Mapping[str, Capture]) -> str:
     """Return the page of one capture, or of several side by side, by label."""
-    subject = Subject(captures)
+    return _page(" · ".join(captures), Subject(captures))
+
+
+def render_ranks(name: str, members: Sequence[Member]) -> str:
+    """Return the page of a job of this name; raises UsageError where there are fewer than two ranks."""
+    job = make_job(members)
+    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job))
+
+
+def _page(title: str, subject: Subject) -> str:
     made = [(anchor, name, make(subject)) for anchor, name, make in SECTIONS]
     shown = [(anchor, name, part) for anchor, name, part in made if part is not None]
-    return document(" · ".join(captures), shown)
+    return document(title, shown)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _STYLE = ("page.css",)
-_SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js")
+_SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
 
 
 def document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:

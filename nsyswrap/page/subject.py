@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.capture import Capture
+    from nsyswrap.ranks.job import Job
     from nsyswrap.report import Table
 
 # What the sections will ask for, beside the summary's own.
@@ -33,9 +34,10 @@ _REPORTS = (
 class Subject:
     """Captures, what ran in each, and their tables."""
 
-    def __init__(self, captures: Mapping[str, Capture]) -> None:
-        """Take one capture or more, by label."""
+    def __init__(self, captures: Mapping[str, Capture], job: Job | None = None) -> None:
+        """Take one capture or more, by label; ``job``: what they, and perhaps others, are the ranks of."""
         self.captures = captures
+        self.job = job
         for capture in captures.values():
             read_ahead(capture, map(find, _REPORTS))
         self.summaries = {label: summarise(capture) for label, capture in captures.items()}
