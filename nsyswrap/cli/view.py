@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.opening import opener
+from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import note, note_silence, step, write
-from nsyswrap.errors import CaptureError, NotACapture, OutputError, UsageError
+from nsyswrap.errors import NotACapture, OutputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,9 @@ def _opened(
     which is a rank only where that was asked for.
     """
     if not by_rank and not _are_ranks(paths):
-        captures, failed = _one_by_one(paths, open_one)
+        captures, failed = open_all(paths, open_one)
+        if not captures:
+            raise NotACapture("none of them can be read", "see above")
         return captures, (), failed
     from nsyswrap.cli import ranks  # noqa: PLC0415
 
@@ -128,24 +130,6 @@ def _are_ranks(paths: Sequence[Path]) -> bool:
         return all(place.number is not None for place in places(paths))
     except UsageError:  # ranks of several launches: side by side they may still stand
         return False
-
-
-def _one_by_one(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[dict[str, Capture], int]:
-    from nsyswrap.together import labels  # noqa: PLC0415
-
-    found: dict[str, Capture] = {}
-    failed = 0
-    for label, path in zip(labels(paths), paths, strict=True):
-        try:
-            found[label] = open_one(path)
-        except CaptureError as error:
-            if len(paths) == 1:
-                raise
-            note(f"nsyswrap: {error}")
-            failed = error.exit_code
-    if not found:
-        raise NotACapture("none of them can be read", "see above")
-    return found, failed
 
 
 def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
