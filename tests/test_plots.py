@@ -187,7 +187,7 @@ def test_a_short_event_is_seen_and_is_no_more_than_a_mark(tmp_path: Path) -> Non
     [axes] = capture.plot("timeline").axes
     [(_, heights, _, _)] = steps(axes)
     assert np.flatnonzero(heights).tolist() == [0, len(heights) - 1]
-    assert heights.max() == pytest.approx(0.25 * 0.84)
+    assert heights.max() == pytest.approx(0.05 * 0.84)
 
 
 def test_ranges_of_some_length_are_drawn_with_their_names_by_level(tmp_path: Path) -> None:

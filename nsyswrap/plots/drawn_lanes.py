@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from nsyswrap.plots.lanes import Kind, Lane
 
 HEIGHTS = (
-    f"heights: the part of each 1/{BINS} of the time that was busy, a quarter of a lane at least; copies and "
-    "memsets hang from above, half as high; long NVTX ranges stand for themselves"
+    f"heights: the part of each 1/{BINS} of the time that was busy, a twentieth of a lane at least; copies "
+    "and memsets hang from above, half as high; long NVTX ranges stand for themselves"
 )
 _HIGH = 0.84  # of a lane; the rest is between them
-_LEAST = 0.25  # of that height: so that a short event is seen
+_LEAST = 0.05  # of that height: so that a short event is seen
 _HANGING = 0.5  # copies: a shape of their own, as their colours come close to those of kernels
 _LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 6
 
