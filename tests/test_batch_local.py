@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from local_batches import PROGRAM, outcomes, states, sweep
 
-from nsyswrap.batch import RunState, open_batch
-from nsyswrap.folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS, RunFolder
+from nsyswrap.batch import open_batch
+from nsyswrap.folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
@@ -28,37 +28,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 
-PROGRAM = """
-import os, sys, time
-seconds, code = sys.argv[1:]
-print(os.environ.get("CUDA_VISIBLE_DEVICES"), time.time(), flush=True)
-if os.path.exists("go-on") or seconds != "60":
-    seconds = min(float(seconds), 1)
-time.sleep(float(seconds))
-print(time.time())
-sys.exit(int(code))
-"""
-RECORDING = ("--trace", "nvtx", "--no-stats", "-o", "b")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "prog.py").write_text(PROGRAM)
     return tmp_path
-
-
-def sweep(*options: str, seconds: str = "0", code: str = "0") -> list[str]:
-    """The arguments of a sweep: run by run, ``{s}`` seconds long and ending with ``{c}``."""
-    values = ["-p", f"s={seconds}", "-p", f"c={code}"]
-    return ["batch", "sweep", *RECORDING, *values, *options, "--", "prog.py", "{s}", "{c}"]
-
-
-def states(folder: Path) -> dict[int, RunState]:
-    return open_batch(folder / "b").survey()
-
-
-def outcomes(folder: Path) -> list[str]:
-    return [state.state for state in states(folder).values()]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -246,70 +220,3 @@ def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
     assert (state.folder / PROGRAM_OUTPUT).read_text() == f"{[f'<{value}>']!a}\n"
     [row] = rows(odd / "b/results.csv")
     assert row["v"] == value
-
-
-def test_a_plan_file(folder: Path, cli: Cli) -> None:
-    (folder / "plan.toml").write_text(
-        'nsys = { trace = "nvtx", stats = false }\n'
-        "[[runs]]\n"
-        'command = "prog.py {s} {c}"\n'
-        "grid = { s = [0, 0.1], c = [0] }\n"
-    )
-    dry = cli("batch", "run", "plan.toml", "--dry-run")
-    assert dry.stdout.splitlines() == ["00001-s=0-c=0: prog.py 0 0", "00002-s=0.1-c=0: prog.py 0.1 0"]
-    assert not (folder / "nsyswrap-runs").exists()
-    assert cli("batch", "run", "plan.toml").returncode == 0
-    found = open_batch(folder / "nsyswrap-runs/plan").survey().values()
-    assert [state.state for state in found] == ["done", "done"]
-
-
-def test_a_wrong_plan_runs_nothing(folder: Path, cli: Cli) -> None:
-    (folder / "plan.toml").write_text('[[run]]\ncommand = "x"\n')
-    done = cli("batch", "run", "plan.toml", "-o", "b")
-    assert done.returncode == 78
-    assert "'run'" in done.stderr
-    assert "runs" in done.stderr
-    assert not (folder / "b").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--by", "speed"], "kernel_ns"),
-        (["--max-running", "2"], "--max-running is for --executor slurm"),
-        (["--executor", "slurm", "--gpus", "0"], "--gpus is for the local executor"),
-        (["--env", "X"], "is not K=V"),
-    ],
-)
-def test_wrong_options_run_nothing(folder: Path, cli: Cli, options: list[str], said: str) -> None:
-    done = cli(*sweep(*options))
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr
-    assert not (folder / "b").exists()
-
-
-def test_without_an_nsys_nothing_is_run(folder: Path, cli: Cli) -> None:
-    done = cli(*sweep(), NSYSWRAP_NSYS="/no/such/nsys")
-    assert done.returncode == 69
-    assert outcomes(folder) == ["planned"]
-
-
-def test_when_nothing_could_be_started_the_outcomes_are_told(folder: Path, cli: Cli) -> None:
-    done = cli("batch", "sweep", *RECORDING, "--", "absent.py")
-    assert done.returncode == 1
-    assert "absent.py: No such file" in done.stderr
-    assert outcomes(folder) == ["not_started"]
-    assert RunFolder(states(folder)[1].folder).read_status().exit_code == 127
-
-
-def test_status_of_what_is_no_batch(cli: Cli) -> None:
-    for command in ("status", "cancel"):
-        done = cli("batch", command, ".")
-        assert done.returncode == 73
-        assert "holds no batch" in done.stderr
-
-
-def test_the_dry_run_of_a_sweep_can_be_typed(folder: Path, cli: Cli) -> None:
-    done = cli("batch", "sweep", "--dry-run", "--env", "A=b c", "-p", "v=x y", "--", "prog.py", "{v}", "'")
-    assert shlex.split(done.stdout.partition(": ")[2]) == ["A=b c", "prog.py", "x y", "'"]
-    assert list(folder.iterdir()) == [folder / "prog.py"]

@@ -93,12 +93,13 @@ def test_no_more_captures_are_taken_than_there_are_processes(tmp_path: Path) -> 
 
 
 def test_the_processes_end_with_the_iterator(tmp_path: Path) -> None:
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    others = set(children.read_text().split())  # as a browser that other tests use
     made = digest_all(tasks(tmp_path, 5), 2)
     next(made)
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    assert len(children.read_text().split()) >= 2
+    assert len(set(children.read_text().split()) - others) >= 2
     made.close()
-    assert children.read_text().split() == []
+    assert set(children.read_text().split()) <= others
 
 
 def test_cpus_are_those_this_process_may_use() -> None:
