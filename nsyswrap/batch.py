@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import nsyswrap
@@ -89,7 +89,6 @@ class Batch:
     name: str
     id: str
     runs: Mapping[int, str]
-    slurm: Mapping[str, Any] = field(default_factory=dict)
 
     def run_folder(self, number: int) -> Path:
         """Return the folder of one run."""
@@ -138,7 +137,7 @@ def open_batch(folder: Path) -> Batch:
     try:
         facts = json.loads((folder / BATCH).read_text(encoding="utf-8"))
         runs = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
-        return Batch(folder, facts["name"], facts["id"], runs, facts["slurm"])
+        return Batch(folder, facts["name"], facts["id"], runs)
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no batch: it has no {BATCH}", "give the folder that `nsyswrap batch run` named"
@@ -147,9 +146,7 @@ def open_batch(folder: Path) -> Batch:
         raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
 
 
-def make_batch(
-    folder: Path, name: str, specs: Sequence[Spec], slurm: Mapping[str, Any] | None = None
-) -> Batch:
+def make_batch(folder: Path, name: str, specs: Sequence[Spec]) -> Batch:
     """Make the folder of every planned run, or find it: runs planned before keep their folders.
 
     Runs of an earlier plan that are not in this one stay on disk, and are no more part of the batch.
@@ -168,7 +165,6 @@ def make_batch(
         "nsyswrap": nsyswrap.__version__,
         "id": found.get("id") or uuid.uuid4().hex[:12],
         "name": name,
-        "slurm": dict(slurm or {}),
         "runs": [rows[number] for number in sorted(rows)],
     }
     RunFolder(folder).write(BATCH, facts)

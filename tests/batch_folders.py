@@ -57,7 +57,7 @@ def batch_of(batch: Path) -> Path:
     """Write batch.json for the run folders that are there."""
     folders = sorted((batch / "runs").iterdir())
     rows = [{"number": i, "folder": f.name, "key": f.name, "active": True} for i, f in enumerate(folders, 1)]
-    RunFolder(batch).write("batch.json", {"id": "1", "name": batch.name, "slurm": {}, "runs": rows})
+    RunFolder(batch).write("batch.json", {"id": "1", "name": batch.name, "runs": rows})
     return batch
 
 

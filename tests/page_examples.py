@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    Captures = Callable[[str], dict[str, Capture]]
+    PageOf = Callable[[str], Path]
+
 MANY = 100_000  # kernels
 RECORDED = {
     "one launch": ("add/1x1",),
@@ -28,7 +31,7 @@ RECORDED = {
 
 
 @pytest.fixture(scope="session")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Capture]]:
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Captures:
     """The captures of a kind, by label."""
     scratch = tmp_path_factory.mktemp("captures")
     known: dict[str, dict[str, Capture]] = {}
@@ -42,9 +45,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
 
 
 @pytest.fixture(scope="session")
-def page_of(
-    captures: Callable[[str], dict[str, Capture]], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def page_of(captures: Captures, tmp_path_factory: pytest.TempPathFactory) -> PageOf:
     """The file that holds the page of a kind."""
     folder = tmp_path_factory.mktemp("pages")
 

@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_batch_is_left_alone(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": "", "slurm": {}}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": ""}'])
 def test_a_damaged_batch_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "batch.json").write_text(content)
     with pytest.raises(OutputError, match="cannot be read"):

@@ -123,7 +123,10 @@ def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
             nsys_install.find()  # without one nothing runs
         gpus = [gpu.strip() for gpu in (options["gpus"] or "").split(",") if gpu.strip()]
         signal = local.execute_all(batch, wanted, gpus, on_progress)
-        return 128 + signal if signal else 0
+    if signal:
+        note("nsyswrap: what was running has its report; the same command goes on with the rest")
+        return 128 + signal
+    return 0
 
 
 def _settings(plan: Plan, options: Mapping[str, Any]) -> Settings:
