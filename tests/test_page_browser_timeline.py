@@ -22,9 +22,18 @@ def timeline(page: Page) -> Locator:
     return page.locator("article.timeline").first
 
 
+# What was asked for is drawn in the next frame; the first time after the page knows its width.
+DRAWN = """async canvas => {
+    for (let frames = 0; frames < 2 || !("start" in canvas.dataset); frames += 1) {
+        await new Promise(requestAnimationFrame);
+    }
+    return {...canvas.dataset};
+}"""
+
+
 def ends(page: Page) -> tuple[float, float]:
     """The times that the timeline shows, in ns from its first event."""
-    data = timeline(page).locator("canvas").evaluate("canvas => ({...canvas.dataset})")
+    data = timeline(page).locator("canvas").evaluate(DRAWN)
     return float(data["start"]), float(data["end"])
 
 
