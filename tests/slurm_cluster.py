@@ -174,7 +174,7 @@ def _wait(is_so: Callable[[], bool]) -> None:
 
 
 def _write_config(folder: Path, changes: Mapping[str, str]) -> int:
-    """Write slurm.conf and gres.conf; return the port of slurmctld."""
+    """Write slurm.conf, gres.conf and cgroup.conf; return the port of slurmctld."""
     port, *node_ports = _free_ports(1 + len(NODES))
     user = getpass.getuser()
     facts = {
@@ -204,6 +204,8 @@ def _write_config(folder: Path, changes: Mapping[str, str]) -> int:
     (folder / "slurm.conf").write_text("\n".join(lines) + "\n")
     gpus = [f"NodeName={name} Name=gpu File={device}\n" for name in NODES for device in _DEVICES]
     (folder / "gres.conf").write_text("".join(gpus))
+    # Nothing here needs cgroups; looking for what kind there is fails where none is mounted.
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
     return port
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.folder import EXPORT, LOG, RunFolder
-from nsyswrap.nsys import check_export
+from nsyswrap.nsys import check_export, recorded_s
 from nsyswrap.supervise import STOP_PROGRAM_S
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def test_duration_is_success(tmp_path: Path, script: Path, cli: Cli, program: st
     script.write_text(program)
     mark = uuid.uuid4().hex
     done = cli("profile", "--no-stats", "-o", "run", "--duration", "1", script, **{MARK: mark})
-    assert done.returncode == 0
+    assert done.returncode == 0, (recorded_s(tmp_path / "run" / EXPORT), done.stderr)
     assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("done", None)
     assert check_export(tmp_path / "run" / EXPORT) == ""
     assert_nothing_left(mark)
