@@ -1,0 +1,63 @@
+"""What a batch shows while it runs: time left, counts, and a bar on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from local_batches import PROGRAM, sweep
+
+from nsyswrap.batch import RunState
+from nsyswrap.cli.batch_progress import Clock, ending, in_words
+from nsyswrap.folder import Status
+
+
+def test_the_time_left_is_that_of_the_runs_since_it_began() -> None:
+    now = 100.0
+    clock = Clock(4, lambda: now)
+    assert clock.left(4, 10) == ""  # nothing tells yet
+    now += 30
+    assert clock.left(6, 10) == "about 0:01:00 left"
+    assert clock.left(10, 10) == ""
+
+
+def test_counts_and_endings_in_words() -> None:
+    states = {
+        1: RunState(1, Path("1"), "done"),
+        2: RunState(2, Path("2"), "program_failed", Status("program_failed", 3, 3, 3, "it ended with 3")),
+        3: RunState(3, Path("3"), "done"),
+    }
+    assert in_words(states) == "2 done, 1 program_failed"
+    assert [ending(state) for state in states.values()] == ["done", "program_failed: it ended with 3", "done"]
+
+
+@pytest.mark.nsys
+@pytest.mark.usefixtures("nsys")
+def test_a_terminal_gets_a_bar(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "prog.py").write_text(PROGRAM)
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", *sweep(code="0,1")],
+        cwd=tmp_path,
+        env={**environment, "TERM": "xterm"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            said += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+    process.communicate()
+    os.close(ours)
+    assert process.returncode == 1
+    text = said.decode()
+    assert "1 done, 1 running" in text
+    assert "left" in text
+    assert "1 done, 1 program_failed" in text
