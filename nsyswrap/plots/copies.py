@@ -157,4 +157,4 @@ def _color(direction: str) -> str:
     return MEMSET if direction == _SET else copy_color(direction)
 
 
-PLOT = Plot("copies", "What do copies reach?", read, figure)
+PLOT = Plot("copies", read, figure)

@@ -146,4 +146,4 @@ def _calls(axes: Axes, part: Launches, limits: tuple[float, float]) -> None:
     log_axis(axes, "y", Unit.NS, "CPU time in the call")
 
 
-PLOT = Plot("launch", "Does the GPU wait for launches?", read, figure)
+PLOT = Plot("launch", read, figure)

@@ -1,4 +1,4 @@
-"""What a plot is: the question it answers, what it reads of a capture, and how that is drawn."""
+"""What a plot is: what it reads of a capture, and how that is drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class Plot:
     """
 
     name: str
-    question: str
     read: Callable[[Capture], Any]
     figure: Callable[[Mapping[str, Any]], Sheet]
 

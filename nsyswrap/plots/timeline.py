@@ -137,4 +137,4 @@ def _title(found: Mapping[str, Timeline]) -> str:
     )
 
 
-PLOT = Plot("timeline", "When does the GPU work, and at what?", read, figure)
+PLOT = Plot("timeline", read, figure)

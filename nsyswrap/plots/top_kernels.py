@@ -155,4 +155,4 @@ def _bar(axes: Axes, line: float, row: Row) -> None:
         )
 
 
-PLOT = Plot("top-kernels", "Which kernels take the time?", read, figure)
+PLOT = Plot("top-kernels", read, figure)
