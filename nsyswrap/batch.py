@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import nsyswrap
 from nsyswrap.errors import CaptureError, OutputError
-from nsyswrap.folder import CLAIM, STATUS, Outcome, RunFolder, Status
+from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
 from nsyswrap.planned import Spec, read_spec
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-BATCH = "batch.json"
-RUNS = "runs"
 SLURM = "slurm"
 LOCK = "lock"
 NUMBER_WIDTH = 5  # of a run folder's number: they sort, and a job script can find them by it

@@ -23,7 +23,7 @@ EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
 # In the path of a report nsys replaces the first (more than once) and trips over the others.
 _UNUSABLE = '%&"\n'
-_CLOCKS_S = 0.05  # nsys ends a program by one clock; for how long it recorded may be by another, and busy
+_CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"

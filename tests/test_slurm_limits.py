@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from slurm_cluster import BATCH, Cluster, running_cluster
 
-from nsyswrap.batch import RUNS, SLURM, open_batch
-from nsyswrap.folder import EXPORT, RunFolder
+from nsyswrap.batch import SLURM, open_batch
+from nsyswrap.folder import EXPORT, RUNS, RunFolder
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:

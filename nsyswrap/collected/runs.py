@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.errors import CaptureError
-from nsyswrap.folder import CLAIM, EXPORT, REPORT, RUN, SPEC, STATUS, RunFolder
+from nsyswrap.folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.together import labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-BATCH = "batch.json"
-RUNS = "runs"  # of a batch: the folder of its run folders
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
 _EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
 CAPTURES = (_EXPORT, *_REPORTS)
