@@ -7,7 +7,7 @@ import re
 import sqlite3
 import subprocess
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -197,13 +197,20 @@ def check_export(path: Path) -> str:
 
 
 def recorded_s(path: Path) -> float:
-    """Return for how many seconds a complete export was recorded; 0 where it does not say."""
-    try:
-        with _open(path) as db:
-            found = db.execute("SELECT max(duration) FROM ANALYSIS_DETAILS").fetchone()[0]
-    except sqlite3.DatabaseError:
-        return 0
-    return float(found or 0) / 1e9
+    """Return for how many seconds a complete export was recorded; 0 where it does not say.
+
+    As nsys itself counted them, where it says so (2023.4 does, 2023.1 did not): on a busy machine its
+    --duration begins before the program does, and is over before as much was recorded.
+    """
+    sources = (
+        ("SELECT value FROM META_DATA_CAPTURE WHERE name = 'RUN_DURATION_MS'", 1e3),
+        ("SELECT max(duration) FROM ANALYSIS_DETAILS", 1e9),
+    )
+    for sql, per_second in sources:
+        with suppress(sqlite3.DatabaseError, ValueError), _open(path) as db:
+            if found := float((db.execute(sql).fetchone() or [0])[0] or 0):
+                return found / per_second
+    return 0
 
 
 def _open(path: Path) -> closing[sqlite3.Connection]:

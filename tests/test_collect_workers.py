@@ -102,6 +102,47 @@ def test_the_processes_end_with_the_iterator(tmp_path: Path) -> None:
     assert set(children.read_text().split()) <= others
 
 
+def test_a_signal_that_came_while_an_object_was_finalized_ends_them_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun, after = tmp_path / "begun", tmp_path / "after"
+
+    class Finalized:
+        def __del__(self) -> None:  # what is raised in here, Python drops, and goes on
+            begun.touch()
+            time.sleep(30)
+
+    def drop() -> None:
+        Finalized()
+        after.touch()
+
+    monkeypatch.setattr(workers, "digest", failing_at(1, drop))
+    made = digest_all(tasks(tmp_path, 2), 2)
+    next(made)
+    while not begun.exists():
+        time.sleep(0.01)
+    made.close()  # waited for ever once
+    assert after.exists()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deaf() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (tmp_path / "waits").touch()
+        time.sleep(60)
+
+    monkeypatch.setattr(workers, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(workers, "digest", failing_at(1, deaf))
+    made = digest_all(tasks(tmp_path, 2), 2)
+    next(made)
+    while not (tmp_path / "waits").exists():
+        time.sleep(0.01)
+    started = time.monotonic()
+    made.close()
+    assert time.monotonic() - started < 30
+
+
 def test_cpus_are_those_this_process_may_use() -> None:
     assert usable_cpus() == len(os.sched_getaffinity(0))
 
@@ -124,7 +165,11 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
     while not list((tmp_path / "tmp").glob("*/*.json")):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()  # where it hangs, it is not left to other tests
+        process.communicate()
     assert process.returncode == 130
     assert said.strip() == ""
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -210,6 +210,20 @@ def test_a_complete_export() -> None:
     assert nsys.recorded_s(COMPLETE) > 0
 
 
+@pytest.mark.parametrize(
+    ("counted", "recorded_s"), [("1000", 1.0), ("0", 0.059), ("soon", 0.059), (None, 0.059)]
+)
+def test_nsys_says_how_long_it_counted(tmp_path: Path, counted: str | None, recorded_s: float) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as db:
+        db.execute("CREATE TABLE ANALYSIS_DETAILS (duration)")
+        db.execute("INSERT INTO ANALYSIS_DETAILS VALUES (59000000)")
+        if counted:
+            db.execute("CREATE TABLE META_DATA_CAPTURE (name, value)")
+            db.execute("INSERT INTO META_DATA_CAPTURE VALUES ('RUN_DURATION_MS', ?)", [counted])
+        db.commit()
+    assert nsys.recorded_s(tmp_path / "x.sqlite") == recorded_s
+
+
 def test_no_export(tmp_path: Path) -> None:
     assert nsys.check_export(tmp_path / "absent.sqlite") == "there is none"
     assert nsys.recorded_s(tmp_path / "absent.sqlite") == 0

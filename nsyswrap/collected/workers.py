@@ -9,7 +9,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from contextlib import suppress
+import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,11 @@ from nsyswrap.errors import NsyswrapError
 from nsyswrap.reports import find
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from multiprocessing.connection import Connection
     from pathlib import Path
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE_S = 10.0  # what a worker has to tidy up after a signal; a large capture is digested in less
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class _Worker:
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
+        with _held(signal.SIGINT, signal.SIGTERM):  # until it knows what to do with them
+            self._process.start()
         theirs.close()  # its end is the only one: the pipe breaks when it dies
         self.alive = True
         self.give(task)
@@ -104,27 +106,50 @@ class _Worker:
 
     def end(self) -> None:
         self._process.terminate()
+        self._process.join(_PATIENCE_S)
+        self._process.kill()
         self._process.join()
         self.pipe.close()
 
 
-def _work(pipe: Connection) -> None:
-    """Digest what comes through the pipe, until it closes or a signal comes."""
-    for number in _ENDING:
-        signal.signal(number, _stop)
+@contextmanager
+def _held(*signals: signal.Signals) -> Iterator[None]:
+    """Let signals wait until the block ends; a process that is forked in it holds them until it lets go."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
-        while True:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection) -> None:
+    """Digest what comes through the pipe, until it closes or SIGTERM comes.
+
+    Ctrl-C is the parent's, which ends this process. The first SIGTERM raises, so that what was begun is
+    tidied up; Python drops what is raised where an object is finalized, so that is looked for as well.
+    """
+    stopped = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise KeyboardInterrupt
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if not isinstance(what.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(what)
+
+    sys.unraisablehook = dropped
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        while not stopped:
             task: Task = pipe.recv()
             pipe.send(_made(task))
     except (EOFError, OSError, KeyboardInterrupt):
         return
-
-
-def _stop(_number: int, _frame: object) -> None:
-    """End at the first signal, and tidy up what was begun; another that comes meanwhile changes nothing."""
-    for number in _ENDING:  # not SIG_IGN: Python complains where the other signal is on its way already
-        signal.signal(number, lambda _number, _frame: None)
-    raise KeyboardInterrupt
 
 
 def _made(task: Task) -> Made:
