@@ -25,6 +25,7 @@ NVTX_RANGE = "nvtx:"
 _UNUSABLE = '%&"\n'
 _CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
+WRITING = b"Generating '"  # said as soon as it records no more
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 

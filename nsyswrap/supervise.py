@@ -68,6 +68,7 @@ class Supervisor:
     _said_at: float = 0.0
     _pending: signal.Signals | None = None
     _not_before: float = 0.0
+    _log_bytes: int = 0
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
 
@@ -113,12 +114,13 @@ class Supervisor:
         self._stopping_since = self._stopping_since or time.monotonic()
         self._pending = number
         self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
+        self._log_bytes = self._said_bytes  # as it was before the signal came
 
     def _deliver(self) -> None:
         """Send nsys the signal when it can do something with it.
 
-        While it starts the program it loses it; once the program has ended it is writing the report, and
-        would stop that.
+        While it starts the program it loses it; once the program has ended, or a signal from elsewhere has
+        come, it is writing the report, and would stop that.
         """
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
@@ -131,7 +133,8 @@ class Supervisor:
             settled = now > self._started_at + SETTLE_S
             is_time = settled and not all(map(self._is_nsys, self._members()))
         if is_time:
-            self.process.send_signal(self._pending)
+            if nsys.WRITING not in self.log.read_bytes()[self._log_bytes :]:
+                self.process.send_signal(self._pending)
             self._pending = None
 
     def _lose_patience(self) -> bool:

@@ -31,6 +31,21 @@ os.write(int(sys.argv[1]), b"s")
 program.wait()
 sys.exit(9)
 """
+ENDS_A_SLOW_PROGRAM = f"""
+import os, signal, subprocess, sys, time
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+program = subprocess.Popen([sys.executable, "-c", {DEAF + "time.sleep(1)"!r}])
+os.write(int(sys.argv[1]), b"s")
+os.kill(os.getppid(), signal.SIGTERM)
+os.kill(os.getpid(), signal.SIGTERM)
+while not came:
+    time.sleep(0.01)
+if sys.argv[2] == "says so":
+    open("log", "a").write("Generating '/tmp/nsys-report-1.qdstrm'")
+program.wait()
+sys.exit(len(came))
+"""
 LEAVES_A_PROGRAM = """
 import os, subprocess, sys
 subprocess.Popen(["sleep", "60"])
@@ -47,14 +62,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def supervised(folder: Path, code: str) -> Iterator[tuple[Supervisor, list[str]]]:
+def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Supervisor, list[str]]]:
     """A supervisor of ``python -c code``, and what it says of its progress."""
     log, token, said = folder / "log", uuid.uuid4().hex, list[str]()
     log.write_text("")
     reader, writer = os.pipe()
     with signals_noted() as received:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, str(writer)],
+            [sys.executable, "-c", code, str(writer), *words],
+            cwd=folder,
             pass_fds=[writer],
             env={**os.environ, Supervisor.MARK: token},
         )
@@ -100,6 +116,18 @@ def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None
     talks = f"[(time.sleep(0.3), open({str(tmp_path / 'log')!r}, 'a').write('.')) for _ in range(8)]"
     with supervised(tmp_path, f"{DEAF}{talks}; raise SystemExit(7)") as (supervisor, _):
         assert supervisor.wait(0.2) == Ending(7, None, timed_out=True, killed=False)
+
+
+@pytest.mark.parametrize(("said", "signals"), [("says so", 1), ("says nothing", 2)])
+def test_an_nsys_that_was_signalled_as_well_is_left_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, signals: int
+) -> None:
+    """As Slurm signals every process of a job; a second signal would cost the report."""
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setattr(supervise, "ALONE_S", 0.3)
+    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 5)
+    with supervised(tmp_path, ENDS_A_SLOW_PROGRAM, said) as (supervisor, _):
+        assert supervisor.wait(None) == Ending(signals, signal.SIGTERM, timed_out=False, killed=False)
 
 
 def test_what_nsys_leaves_running_is_killed(tmp_path: Path) -> None:
