@@ -90,12 +90,19 @@ def verdict(capture: Capture) -> str:
     left_out = [f"left out: {_firsts(launches)}"] if launches.first.any() else []
     more = "; ".join([*left_out, *_elsewhere(found)])
     said = (
-        f"{'Launch-bound' if found.launch_bound else 'Not launch-bound'}: the GPU idles "
-        f"{duration(found.exposed_ns)} inside repeat launches and works {duration(found.busy_ns)} "
-        f"({_shares(found)}); median launch call {duration(np.median(again.api_ns))} for "
+        f"{headline(found)}; median launch call {duration(np.median(again.api_ns))} for "
         f"{duration(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(found)}."
     )
     return f"{said} {more[0].upper()}{more[1:]}." if more else said
+
+
+def headline(found: Stakes) -> str:
+    """Say whether launching is what the GPU waits for, and by what measure."""
+    return (
+        f"{'Launch-bound' if found.launch_bound else 'Not launch-bound'}: the GPU idles "
+        f"{duration(found.exposed_ns)} inside repeat launches and works {duration(found.busy_ns)} "
+        f"({_shares(found)})"
+    )
 
 
 def _shares(found: Stakes) -> str:

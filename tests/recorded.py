@@ -11,6 +11,7 @@ from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "nsyswrap" / "recorded"  # what `nsyswrap demo` shows; read as they are
+PICTURED = SHIPPED / "add2" / "both"  # what the pictures in docs/ show
 KEPT = ROOT / "tests" / "data" / "recorded"  # their exports are compressed
 CROSS_CHECKS = ROOT / "tests" / "data" / "cross_check"
 GOLDEN = ROOT / "tests" / "data" / "golden"  # scenario/variant.zip: nsys' CSVs

@@ -1,4 +1,4 @@
-"""Make the README's pictures again, from a recorded capture that ships with nsyswrap.
+"""Make the README's pictures and all plots again, from a recorded capture that ships with nsyswrap.
 
     python tests/screenshots.py [FOLDER]
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from browser import chromium_path
 from playwright.sync_api import sync_playwright
-from recorded import ROOT, SHIPPED
+from recorded import PICTURED, ROOT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -23,12 +23,13 @@ from rich.text import Text
 from nsyswrap.capture import open_capture
 from nsyswrap.formats import screen
 from nsyswrap.page import render
+from nsyswrap.plots import NAMES
+from nsyswrap.plots.sheet import content
 from nsyswrap.summary import summarise
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CAPTURE = SHIPPED / "add2" / "both"
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/both"
 _WIDTH = 110  # columns of the terminal
 _TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
@@ -40,18 +41,26 @@ pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
 
 
 def main(folder: Path) -> None:
-    """Write page.png, timeline.png and terminal.png."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write page.png, timeline.png and terminal.png, and plots/ with a picture of each kind."""
+    save_plots(folder / "plots")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as scratch:
         browser = driver.chromium.launch(executable_path=chromium_path(), args=sandbox)
         page, terminal = Path(scratch, "page.html"), Path(scratch, "terminal.html")
-        page.write_text(render({"add2 both": open_capture(CAPTURE)}), encoding="utf-8")
+        page.write_text(render({"add2 both": open_capture(PICTURED)}), encoding="utf-8")
         terminal.write_text(_terminal(), encoding="utf-8")
         _top(_opened(browser, page), folder / "page.png")
         _timeline(_opened(browser, page), folder / "timeline.png")
         _opened(browser, terminal).locator("pre").screenshot(path=folder / "terminal.png")
         browser.close()
+
+
+def save_plots(folder: Path) -> None:
+    """Draw all plots as PNG, called after their kind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    capture = open_capture(PICTURED)
+    for kind in NAMES:
+        (folder / f"{kind}.png").write_bytes(content(capture.plot(kind), "png"))
 
 
 def _opened(browser: Browser, path: Path) -> Page:
@@ -82,7 +91,7 @@ def _terminal() -> str:
     """Return the summary screen as a page, in the colours that a terminal shows."""
     console = Console(width=_WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     console.print(f"$ {_COMMAND}", style="bold", highlight=False)
-    summary = summarise(open_capture(CAPTURE))
+    summary = summarise(open_capture(PICTURED))
     console.print(Text.from_ansi(screen.render(summary, width=_WIDTH, color=True)))
     return console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=False)
 

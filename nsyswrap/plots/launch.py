@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from nsyswrap.launch_bound import stakes
+from nsyswrap.launch_bound import Stakes, headline, stakes
 from nsyswrap.launched import launched
 from nsyswrap.palette import FIRST, REPEAT
 from nsyswrap.plots.lettering import columns_in, fitted
@@ -45,7 +45,7 @@ class Launches:
     latency_ns: Sequence[NDArray[Any]]
     api_ns: Sequence[NDArray[Any]]
     gpu_ns: Sequence[NDArray[Any]]
-    bound: bool
+    stakes: Stakes
     notes: Sequence[str]
 
 
@@ -59,7 +59,7 @@ def read(capture: Capture) -> Launches:
         [found.latency_ns[mine & told] for mine in series],
         [found.api_ns[mine] for mine in series],
         [found.gpu_ns[mine] for mine in series],
-        bool(series[0].any()) and stakes(capture).launch_bound,
+        stakes(capture),
         notes_of(table),
     )
 
@@ -81,15 +81,14 @@ def figure(found: Mapping[str, Launches]) -> Sheet:
 
 
 def _title(found: Mapping[str, Launches]) -> str:
-    """Say what one launch takes, and whether the GPU waits for launches."""
+    """Say whether the GPU waits for launches."""
     if len(found) > 1:
-        bound = sum(part.bound for part in found.values())
+        bound = sum(part.stakes.launch_bound for part in found.values())
         return f"{bound} of {len(found)} captures are launch-bound"
     [part] = found.values()
     if not len(part.api_ns[0]):
         return f"No launch is repeated: {len(part.api_ns[1]):,} first ones, {_median(part.api_ns[1])} each"
-    kind = "Launch-bound" if part.bound else "Not launch-bound"
-    return f"{kind}: a launch call takes {_median(part.api_ns[0])} for {_median(part.gpu_ns[0])} of GPU work"
+    return headline(part.stakes)
 
 
 def _median(times: NDArray[Any]) -> str:
