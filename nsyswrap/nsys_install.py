@@ -135,6 +135,12 @@ def _examine(path: Path, real: Path) -> Nsys:
     return Nsys(str(path), version)
 
 
+def importer(nsys_path: str) -> Path | None:
+    """Return the importer of an nsys; None where it does not lie beside it, as for CUDA's wrapper script."""
+    host = _host(Path(nsys_path).resolve())
+    return host / "QdstrmImporter" if host else None
+
+
 def _missing_host(target: Path) -> tuple[str, str]:
     """Name where Debian and Nsight Compute put the importer instead, and how to bring both together."""
     name = target.name.replace("target-", "host-")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nsyswrap
-from nsyswrap import _launch, device, folder, nsys, nsys_install
+from nsyswrap import _launch, device, folder, nsys, nsys_install, second_import
 from nsyswrap.folder import (
     EXPORT,
     LOG,
@@ -116,6 +116,10 @@ def execute(
             log = _divide_log(run)
             if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
                 break
+        if not ending.killed:
+            with _writable(spec.output) as output:
+                if second_import.complete(found.path, output):
+                    facts["exported_by"] = "nsyswrap, as nsys failed to"
         seconds = round(time.monotonic() - began, 3)
         status = _judge(spec, ending, started, log)
         run.write(RUN, {**facts, "duration_s": seconds, "nsys_starts": starts, **_device_facts()})

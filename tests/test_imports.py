@@ -24,7 +24,7 @@ BOTTOM = (
 )
 COLLECT = (
     {"_launch", "device"},
-    {"nvcc", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
+    {"nvcc", "second_import", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
     {"program", "clocks", "launcher"},
     {"run"},
     {"scenario"},
