@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from nsyswrap import nsys_install
 from nsyswrap.errors import Unavailable
+from nsyswrap.folder import LOG, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +27,18 @@ class Cli(Protocol):
     def __call__(
         self, *arguments: str | Path, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what nsys said beside a test that failed, where a run did for nsys' sake."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    for status in sorted(folder.rglob(STATUS)) if report.failed and folder else ():
+        if '"nsys_failed"' in (told := status.read_text()):
+            log = status.with_name(LOG).read_text(errors="replace")
+            report.sections.append((f"{status.parent.relative_to(folder)}", f"{told}{log[-3000:]}"))
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
