@@ -11,11 +11,11 @@ from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest
 from nsyswrap.operations import process_ids
 from nsyswrap.reader import NULL
-from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END
+from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
 from nsyswrap.stats import distinct, group_keys, number_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges
 STYLES = ("PushPop", "StartEnd")
+MAIN_DOMAIN = (0, NULL)  # ids of the domain that programs use; libraries have domains of their own
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,45 @@ def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
     """Return thread, start and end of API calls."""
     api = capture.columns("api", "global_tid", "start_ns", "end_ns")
     return Spans(api["global_tid"][rows], api["start_ns"][rows], api["end_ns"][rows])
+
+
+def launched_for(
+    whole: Capture, ranges: NDArray[Any], calls: NDArray[Any]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield marks of ranges, and for these the thread that each call's launches count for.
+
+    ``ranges`` and ``calls`` are the threads of both. Where only one thread of a process opens ranges of the
+    program's own, what other threads launch counts for it, as of the thread that runs PyTorch's backward.
+    Ranges in other domains are a library's, unless there are no others.
+    """
+    heads = _heads(whole)
+    found, codes = distinct(calls)
+    adopted = np.array([heads.get(thread & PROCESS_MASK, thread) for thread in found.tolist()], np.int64)
+    adopting = np.isin(ranges, np.array(list(heads.values()), np.int64))
+    for marks, threads in ((adopting, adopted), (~adopting, found)):
+        if marks.any() or not len(ranges):
+            yield marks, threads[codes]
+
+
+def _heads(whole: Capture) -> dict[int, int]:
+    """Return the only thread with ranges of the program's own, for each process that has only one."""
+    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id")
+    opened = np.isin(events["event_type"], ALL) & (events["global_tid"] != NULL)
+    thread, domain = events["global_tid"][opened], events["domain_id"][opened]
+    main = np.isin(domain, MAIN_DOMAIN)
+    main |= ~np.isin(thread & PROCESS_MASK, thread[main] & PROCESS_MASK)
+    threads = np.unique(thread[main])
+    process, first, count = np.unique(threads & PROCESS_MASK, return_index=True, return_counts=True)
+    return dict(zip(process[count == 1].tolist(), threads[first[count == 1]].tolist(), strict=True))
+
+
+def say_adopted(capture: Capture, adopted: NDArray[Any]) -> None:
+    """Note how many ranges hold launches by other threads; ``adopted`` counts these, by range."""
+    if held := np.count_nonzero(adopted):
+        capture.note(
+            f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
+            "one thread opens all of the program's own ranges, it counts for those around it in time"
+        )
 
 
 def own_texts(

@@ -237,6 +237,18 @@ def test_a_thread_without_ranges_launches_for_the_only_one_with_them(tmp_path: P
     assert audit(capture_of(tmp_path / "own", *own)).adopted.tolist() == [0]
 
 
+def test_ranges_of_a_library_on_the_other_thread_take_nothing_away(tmp_path: Path) -> None:
+    # backward 10 [ ] 30 on the main thread; another launches at 11, and at 14 in [ 13 library 20 ]
+    library = nvtx("sort", 13, 20, tid=OTHER, domainId=1)
+    launched = (*launch(1, 11, 16, 40, tid=OTHER), *launch(2, 14, 40, 50, tid=OTHER))
+    capture = capture_of(tmp_path, nvtx("backward", 10, 30), library, *launched)
+    backward, sort = judged(capture)
+    assert (backward["verdict"], backward["launches"], backward["own_gpu"]) == ("launch only", 2, 34)
+    assert (sort["verdict"], sort["launches"], sort["own_gpu"]) == ("mixed", 1, 10)
+    [first, second] = capture.report("nvtx_phases").rows()
+    assert (first[0], first[2], second[0], second[2]) == ("backward", 2.0, "sort", 1.0)
+
+
 def test_processes_with_equal_correlation_ids(tmp_path: Path) -> None:
     # 10 [ launch 12-14 ] 30 in both; kernels 16-20 and 18-50
     there = {"globalTid": global_id(200, 200)}

@@ -41,6 +41,7 @@ class Range(NamedTuple):
     thread: Thread
     start: int
     end: int
+    domain: int
 
 
 class Drawn(NamedTuple):
@@ -71,7 +72,7 @@ class Drawn(NamedTuple):
 
 
 def _nvtx(one: Range) -> Row:
-    return nvtx("r", one.start, one.end, globalTid=global_id(*one.thread))
+    return nvtx("r", one.start, one.end, globalTid=global_id(*one.thread), domainId=one.domain)
 
 
 def drawn(seed: int) -> Drawn:
@@ -95,7 +96,9 @@ def drawn(seed: int) -> Drawn:
             ends = start + STEP * dice.randrange(1, 8)
             operations.append(Operation(i, made.thread[0], dice.randrange(2), start, ends))
     operations += [Operation(None, 100, 0, *span(4)) for _ in range(dice.randrange(2))]
-    ranges = [Range(dice.choice(threads), *span(12)) for _ in range(dice.randrange(1, 9))]
+    ranges = [
+        Range(dice.choice(threads), *span(12), dice.choice((0, 0, 1))) for _ in range(dice.randrange(1, 9))
+    ]
     return Drawn(calls, operations, sorted(ranges, key=lambda one: one.start))
 
 
@@ -110,12 +113,14 @@ class Loops:
 
     def __init__(self, capture: Drawn, one: Range) -> None:
         self.calls, self.one = capture.calls, one
-        self.heads = {other.thread for other in capture.ranges if other.thread[0] == one.thread[0]}
+        process = [other for other in capture.ranges if other.thread[0] == one.thread[0]]
+        main = [other for other in process if other.domain == 0] or process
+        self.heads = {other.thread for other in main}
         everything = capture.operations
         self.own = [ran for ran in everything if self.launched_here(ran)]
-        process = [ran for ran in everything if ran.process == one.thread[0]]
-        devices = {ran.device for ran in self.own or process}
-        self.process = [ran for ran in process if ran.device in devices]
+        ran_there = [ran for ran in everything if ran.process == one.thread[0]]
+        devices = {ran.device for ran in self.own or ran_there}
+        self.process = [ran for ran in ran_there if ran.device in devices]
         self.earlier = [ran for ran in self.process if self.launch_time(ran) < one.start < ran.end]
         near = [ran for ran in everything if ran.device in devices]
         older = [ran for ran in self.process if self.launch_time(ran) < one.start]
@@ -126,11 +131,13 @@ class Loops:
         return (
             ran.call is not None
             and self.one.start <= self.calls[ran.call].start < self.one.end
-            and self.counts_for(self.calls[ran.call].thread) == self.one.thread
+            and self.counts(self.calls[ran.call].thread)
         )
 
-    def counts_for(self, thread: Thread) -> Thread:
-        return next(iter(self.heads)) if thread[0] == self.one.thread[0] and len(self.heads) == 1 else thread
+    def counts(self, thread: Thread) -> bool:
+        """What other threads of the process launch counts where this one alone has ranges."""
+        adopts = self.heads == {self.one.thread} and thread[0] == self.one.thread[0]
+        return adopts or thread == self.one.thread
 
     def launch_time(self, ran: Operation) -> int:
         return ran.start if ran.call is None else self.calls[ran.call].start
@@ -140,7 +147,7 @@ class Loops:
         return union([(made.start, made.end) for made in mine], self.one.start, end)
 
     def judged(self) -> dict[str, Any]:
-        start, end = self.one[1:]
+        start, end = self.one.start, self.one.end
         own_end = max((ran.end for ran in self.own), default=None)
         calls = sorted(
             {ran.call for ran in self.own if ran.call is not None}, key=lambda i: self.calls[i].start

@@ -29,9 +29,8 @@ from nsyswrap.calls import CLASSES, LOAD, SYNCHRONISE, call_classes, classify
 from nsyswrap.intervals import union
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans, one_axis
-from nsyswrap.nvtx import ALL
+from nsyswrap.nvtx import ALL, launched_for
 from nsyswrap.reader import NULL
-from nsyswrap.schema import PROCESS_MASK
 from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Audit:
     any ran, ``own_end_after_ns`` how long after the range they ended (negative: before). ``earlier_ns`` is
     how long after the range's start earlier work ended, ``other_ns`` the time in which other work ran.
     ``reported_ns`` and ``events_ns`` are what nsyswrap.measure found. ``adopted`` counts the launches by
-    threads that have no ranges of their own.
+    other threads.
     """
 
     row: NDArray[Any]
@@ -113,9 +112,27 @@ def audit(capture: Capture) -> Audit:
 
 def _audit(whole: Capture) -> Audit:
     rows, ranges = closed_ranges(whole)
-    api = whole.columns("api", "global_tid", "start_ns", "end_ns")
-    calls = Spans(*api.values())
-    counting = calls._replace(thread=_adopted(calls.thread, _threads(whole)))
+    told = reported(whole, rows, ranges)
+    parts, places = [], []
+    for marks, threads in launched_for(whole, ranges.thread, _calls(whole).thread):
+        mine = np.flatnonzero(marks)
+        part = Spans(*(field[mine] for field in ranges))
+        parts.append(_judged(whole, rows[mine], part, threads, tuple(times[mine] for times in told)))
+        places.append(mine)
+    every = Audit(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Audit)))
+    return every.of(np.argsort(np.concatenate(places)))
+
+
+def _calls(whole: Capture) -> Spans:
+    return Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
+
+
+def _judged(
+    whole: Capture, rows: NDArray[Any], ranges: Spans, threads: NDArray[Any], told: tuple[NDArray[Any], ...]
+) -> Audit:
+    """Judge ranges; ``threads`` are those that the launches of each call count for."""
+    calls = _calls(whole)
+    counting = calls._replace(thread=threads)
     inside = Inside(counting, ranges)
     operations = operations_of(whole, counting)
     own = own_work(operations, inside)
@@ -123,7 +140,6 @@ def _audit(whole: Capture) -> Audit:
     api_ns, sync_ns, waited_ns = _waits(whole, calls, ranges, own, near)
     verdict, should_ns = _judge(ranges, calls, own, near, waited_ns)
     worked = own.launches > 0
-    host_ns, cuda_ns = reported(whole, rows, ranges)
     return Audit(
         row=rows,
         start_ns=ranges.start,
@@ -139,8 +155,8 @@ def _audit(whole: Capture) -> Audit:
         own_end_after_ns=np.where(worked, own.end - ranges.end, NULL),
         earlier_ns=near.earlier,
         other_ns=near.other,
-        reported_ns=host_ns,
-        events_ns=cuda_ns,
+        reported_ns=told[0],
+        events_ns=told[1],
         adopted=inside.sum(_launching(operations, len(calls.start)) & (counting.thread != calls.thread)),
     )
 
@@ -155,21 +171,6 @@ def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     rows = np.flatnonzero(closed)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     return rows, Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
-
-
-def _threads(whole: Capture) -> NDArray[Any]:
-    """Return the threads that opened ranges, be they closed or not."""
-    events = whole.columns("nvtx", "event_type", "global_tid")
-    return np.unique(events["global_tid"][np.isin(events["event_type"], ALL)])
-
-
-def _adopted(threads: NDArray[Any], of_ranges: NDArray[Any]) -> NDArray[Any]:
-    """Return the thread that each call counts for: the only one with ranges in its process, or its own."""
-    processes, first, count = np.unique(of_ranges & PROCESS_MASK, return_index=True, return_counts=True)
-    alone = dict(zip(processes[count == 1].tolist(), of_ranges[first[count == 1]].tolist(), strict=True))
-    found, codes = distinct(threads)
-    heads = np.array([alone.get(thread & PROCESS_MASK, thread) for thread in found.tolist()], np.int64)
-    return heads[codes]  # type: ignore[no-any-return]
 
 
 def _launching(operations: Operations, calls: int) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
+from nsyswrap.nvtx import MAIN_DOMAIN
 from nsyswrap.reader import NULL
 from nsyswrap.reports.timing_audit import labels
 from nsyswrap.units import duration
@@ -81,7 +82,7 @@ def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
     measured = found.reported_ns != NULL
     domain = seen.capture.whole.columns("nvtx", "domain_id")["domain_id"][found.row]
     codes, _ = labels(seen.capture.whole, found.row)
-    own = wrong & (np.bincount(codes)[codes] > 1) & np.isin(domain, (0, NULL))
+    own = wrong & (np.bincount(codes)[codes] > 1) & np.isin(domain, MAIN_DOMAIN)
     if len(np.unique(codes[own & ~measured])) > _TIMED_NAMES:
         own &= measured
     return own | (wrong & measured)  # type: ignore[no-any-return]

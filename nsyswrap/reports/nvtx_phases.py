@@ -1,8 +1,10 @@
 """NVTX ranges by name: what the launches inside them cost, per instance.
 
-For every push/pop range: the calls its thread made inside that launched kernels or whole CUDA graphs, their
-queue times and what they started (wherever that ran, also after the range), the copies and memsets its calls
-started, and the time the thread waited in synchronising calls. Unified-memory migrations belong to no call.
+For every push/pop range: the calls inside that launched kernels or whole CUDA graphs, their queue times and
+what they started (wherever that ran, also after the range), the copies and memsets that calls inside started,
+and the time the range's thread waited in synchronising calls. Inside are calls of the range's thread and,
+where one thread opens all of the program's ranges, of those that have none. Unified-memory migrations belong
+to no call.
 Medians are over the range's instances. A launch counts in every range around it. Calls and what they started
 are those of the whole capture, whatever is selected of the ranges.
 """
@@ -16,7 +18,7 @@ import numpy as np
 from nsyswrap.calls import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans
-from nsyswrap.nvtx import own_texts
+from nsyswrap.nvtx import launched_for, own_texts, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
 from nsyswrap.stats import grouped
@@ -33,10 +35,8 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
-    per_call = _per_call(capture.whole)
-    api = capture.whole.columns("api", "global_tid", "start_ns", "end_ns")
-    inside = Inside(Spans(*api.values()), ranges)
-    per_range = {field: grouped(codes, inside.sum(per_call[field]), len(names)) for field in per_call}
+    sums = _per_range(capture, ranges)
+    per_range = {field: grouped(codes, values, len(names)) for field, values in sums.items()}
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
@@ -49,6 +49,23 @@ def compute(capture: Capture) -> dict[str, Values]:
         name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
         for name, values in data.items()
     }
+
+
+def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
+    """Return the sums over the calls in each range; only its own thread's waits are its own."""
+    whole = capture.whole
+    per_call = _per_call(whole)
+    calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
+    sums = {field: np.zeros(len(ranges.start), np.int64) for field in per_call}
+    adopted = np.zeros(len(ranges.start), np.int64)
+    sums["sync"] = Inside(calls, ranges).sum(per_call.pop("sync"))
+    for marks, threads in launched_for(whole, ranges.thread, calls.thread):
+        inside = Inside(calls._replace(thread=threads), Spans(*(field[marks] for field in ranges)))
+        for field, values in per_call.items():
+            sums[field][marks] = inside.sum(values)
+        adopted[marks] = inside.sum(per_call["launches"] * (threads != calls.thread))
+    say_adopted(capture, adopted)
+    return sums
 
 
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.columns import SPANS
-from nsyswrap.nvtx import ALL, own_texts
+from nsyswrap.nvtx import ALL, own_texts, say_adopted
 from nsyswrap.operations import process_ids
 from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
@@ -125,11 +125,7 @@ def _say(capture: Capture, found: Audit) -> None:
     events = whole.columns("nvtx", "event_type")["event_type"]
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
         capture.note(f"NVTX ranges that never ended, or on another thread: {left}; left out")
-    if held := np.count_nonzero(found.adopted):
-        capture.note(
-            f"ranges that hold launches by threads without ranges, as PyTorch's backward makes them: {held}; "
-            "such a launch counts for the ranges around it in time"
-        )
+    say_adopted(capture, found.adopted)
     operations = work(whole)
     if not len(operations):
         capture.note("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)")
