@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Look = Callable[["Situation"], Iterator["Finding"]]
 
-WORTH_PERCENT = 5.0  # of the time between the first and the last operation; less is not worth a word
+WORTH_PERCENT = 5.0  # of the time between the first and the last operation; less is no finding
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,13 @@ class Finding:
 
 
 class Situation:
-    """A capture, and what several findings look at: made once, when first asked for."""
+    """A capture, and what several findings look at: made once, when first asked for.
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    ``least_percent``: the share of the window from which on a time is worth a word.
+    """
+
+    def __init__(self, capture: Capture, least_percent: float = WORTH_PERCENT) -> None:
+        self.capture, self.least_percent = capture, least_percent
 
     @cached_property
     def work(self) -> Work:
@@ -87,7 +90,7 @@ class Situation:
 
     def worth(self, ns: int) -> bool:
         """Whether a time is enough of the window to speak of."""
-        return ns > 0 and self.percent(ns) >= WORTH_PERCENT
+        return ns > 0 and self.percent(ns) >= self.least_percent
 
 
 def looks() -> tuple[Look, ...]:
@@ -97,8 +100,8 @@ def looks() -> tuple[Look, ...]:
     return tuple(look for module in modules for look in module.LOOKS)
 
 
-def advise(capture: Capture) -> list[Finding]:
+def advise(capture: Capture, least_percent: float = WORTH_PERCENT) -> list[Finding]:
     """Return what was found: first what puts the figures in doubt, then by time at stake, the most first."""
-    situation = Situation(capture)
+    situation = Situation(capture, least_percent)
     found = [finding for look in looks() for finding in look(situation)]
     return sorted(found, key=lambda finding: (finding.at_stake_ns is not None, -(finding.at_stake_ns or 0)))

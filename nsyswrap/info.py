@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from nsyswrap.reader import Export
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # of a process, in the capture's metadata
+_CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # where nsys 2026 has this, the former is false whatever was traced
 
 
 @dataclass(frozen=True)
 class Info:
     """Where a capture comes from; an empty string or None means that the export does not say.
 
-    ``cuda_traced``: whether nsys was to record CUDA in any of the processes.
+    ``cuda_traced``: whether nsys was to record CUDA in any of the processes; None where it is not said.
     """
 
     command: tuple[str, ...]
@@ -109,7 +110,7 @@ def _command(export: Export) -> tuple[str, ...]:
 def _cuda_traced(export: Export) -> bool | None:
     said = _pairs(export, schema.CAPTURE_METADATA)
     values = {value for name, value in said.items() if name.endswith(_CUDA_TRACE)}
-    return "true" in values if values else None
+    return "true" in values if values and _CUDA_SCOPE not in said else None
 
 
 def _pairs(export: Export, table: str) -> dict[str, str]:

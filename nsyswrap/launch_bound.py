@@ -12,7 +12,7 @@ from nsyswrap.idle import CAUSES, idle
 from nsyswrap.intervals import union
 from nsyswrap.launched import launched
 from nsyswrap.stats import distinct
-from nsyswrap.units import duration
+from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def headline(found: Stakes) -> str:
 
 def _shares(found: Stakes) -> str:
     little = found.share >= _HALF and not found.launch_bound
-    return f"{100 * found.share:.1f} % idle" + little * f", but {100 * found.weight:.1f} % of the whole"
+    return f"{percent(100 * found.share)} idle" + little * f", but {percent(100 * found.weight)} of the whole"
 
 
 def _firsts(launches: Launched) -> str:

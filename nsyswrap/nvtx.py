@@ -127,7 +127,7 @@ def say_adopted(capture: Capture, adopted: NDArray[Any]) -> None:
     if held := np.count_nonzero(adopted):
         capture.note(
             f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
-            "one thread opens all of the program's own ranges, it counts for those around it in time"
+            "one thread opens all of the program's own ranges, they count for those around them in time"
         )
 
 

@@ -103,7 +103,7 @@ def _note_strangers(capture: Capture, process: NDArray[Any], calls: NDArray[Any]
     caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
     if strangers := np.count_nonzero((process != caller) & (process != NULL)):
         capture.note(
-            f"in {strangers} rows the call is of another process: nsys looks at its correlation id alone"
+            f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
         )
 
 

@@ -6,12 +6,11 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nsyswrap.errors import NotInCapture
 from nsyswrap.report import read_ahead
 from nsyswrap.reports import find
 from nsyswrap.trust.line import trust
+from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture
@@ -73,10 +72,7 @@ def _gpus(capture: Capture) -> str:
         return "no GPU named"
     counts = {name: names.count(name) for name in names}
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
-    kinds = [kind for kind in ("kernel", "memcpy", "memset") if capture.has(kind)]
-    used = {
-        int(device) for kind in kinds for device in np.unique(capture.columns(kind, "device_id")["device_id"])
-    }
-    if not 0 < len(used) < len(names):
+    used = [device for _, device, _ in work(capture).by_device()]
+    if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # an id is its process'
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"

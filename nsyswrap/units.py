@@ -14,6 +14,7 @@ Number = int | float
 Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
+_ALL = 100.0  # percent
 _TENTH = Decimal("0.1")
 _EXACT_TENTHS = 1e11  # below this the product with 10 is off by far less than what counts as a near tie
 _NEAR_TIE = 1e-3
@@ -115,6 +116,14 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
         return f"0x{value:X}"
     text = _PLAIN.get(unit, "{}").format(value)
     return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
+
+
+def percent(value: float) -> str:
+    """Write a share for a sentence: a little is not nothing there, nor nearly all everything."""
+    text = f"{value:.1f}"
+    if text == "0.0" and value > 0:
+        return "under 0.1 %"
+    return "over 99.9 %" if text == "100.0" and value < _ALL else f"{text} %"
 
 
 def duration(ns: float) -> str:

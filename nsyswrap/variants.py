@@ -11,6 +11,7 @@ from nsyswrap.reports.nvtx_phases import REPORT as PHASES
 from nsyswrap.reports.timing_audit import REPORT as AUDIT
 from nsyswrap.reports.timing_audit import STEADY
 from nsyswrap.units import Unit
+from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,7 +172,7 @@ def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table
 
 def gpu_totals(capture: Capture) -> dict[str, int | None]:
     """Return what ran on the GPU, what launching cost, and what was copied; nothing where none was traced."""
-    if capture.info.cuda_traced is False:
+    if capture.info.cuda_traced is False and not any(map(capture.has, ("api", *KINDS))):
         return dict.fromkeys(column.name for column in _GPU_COLUMNS)
     launch_ns: int | None = int(launched(capture).api_ns.sum())
     if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):

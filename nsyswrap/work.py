@@ -11,7 +11,7 @@ import numpy as np
 from nsyswrap.join import launches
 from nsyswrap.operations import MEMSET, copy_name, look_up, name_codes
 from nsyswrap.reader import NULL
-from nsyswrap.schema import UNIFIED_MEMORY_KINDS
+from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.selection import LEAST, MOST
 from nsyswrap.stats import group_keys
 
@@ -96,7 +96,18 @@ def _of_kind(capture: Capture, kind: str) -> Work:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     code = np.full(len(row), KINDS.index(kind))
     calls = _calls(capture.whole, kind)[row]
+    found["global_pid"] = _owners(capture.whole, found["global_pid"], calls)
     return Work(kind=code, row=row, **found, call=calls, migration=migration)
+
+
+def _owners(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
+    """Fill in whose operations are where trimmed exports do not say: their calls', or the only process'."""
+    if not whole.has("api") or not (processes == NULL).any():
+        return processes
+    callers = whole.columns("api", "global_tid")["global_tid"] & PROCESS_MASK
+    every = np.unique(callers)
+    known = np.where(calls >= 0, callers[calls], every[0] if len(every) == 1 else NULL)
+    return np.where(processes == NULL, known, processes)
 
 
 def _calls(whole: Capture, kind: str) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened
+from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.advice import advise, looks
 from nsyswrap.capture import open_capture
@@ -92,7 +92,7 @@ def test_the_host_waited_until_the_gpu_was_idle(tmp_path: Path) -> None:
     found = found_in(opened(tmp_path, *loop("cudaDeviceSynchronize")))
     # Per gap [50, 110): 45 until the wait returns, 5 outside of calls, 10 in the launch.
     assert found["drained_by_synchronise"].at_stake_ns == 9 * (45 + 10)
-    assert "9 gaps" in found["drained_by_synchronise"].evidence
+    assert "follow a synchronise: 9;" in found["drained_by_synchronise"].evidence
     assert "allocating" not in found
 
 
@@ -144,6 +144,15 @@ def test_ranges_of_very_many_names_are_no_timings(names: int, said: bool, tmp_pa
     assert ("timed_launch_only" in found_in(opened(tmp_path, *rows))) is said
 
 
+def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
+    rows = [*loop(), call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
+    capture = opened(tmp_path, *rows)
+    assert advise(capture) == []
+    [said] = capture.report("advice").notes
+    assert said.startswith("less than 5 % of the time, and so no finding: ")
+    assert "the GPU waits for the host between launches (450 ns, 2.2 %)" in said
+
+
 def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1))
     assert advise(capture) == []
@@ -176,3 +185,49 @@ def test_of_several_captures_each_finding_names_its_own(cli: Cli, tmp_path: Path
     assert result.returncode == 0
     assert "1. empty: the GPU waits for launches" in result.stdout
     assert "busy: the GPU waits" not in result.stdout
+
+
+# Ten kernels of one block on ten multiprocessors, five at a time: half of the GPU is idle for 2 x 100 ns.
+def test_kernels_of_few_blocks_that_run_together_add_up(tmp_path: Path) -> None:
+    size = {"gridX": 1, "gridY": 1, "gridZ": 1}
+    rows = [kernel("k", 100 * (i // 5), 100 * (i // 5) + 100, i, streamId=i, **size) for i in range(10)]
+    finding = found_in(opened(tmp_path, *rows, row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10)))
+    assert finding["few_blocks"].at_stake_ns == 100
+
+
+def test_copies_and_kernels_of_different_gpus_hide_nothing(tmp_path: Path) -> None:
+    here = [kernel("k", 0, 100, 1), memcpy(1, 100, 200, 8, correlationId=2)]
+    assert found_in(opened(tmp_path, *here))["copies_not_hidden"].at_stake_ns == 100
+    (tmp_path / "apart").mkdir()
+    apart = [kernel("k", 0, 100, 1), memcpy(1, 100, 200, 8, correlationId=2, deviceId=1)]
+    assert "copies_not_hidden" not in found_in(opened(tmp_path / "apart", *apart))
+
+
+def test_what_launching_less_could_save_is_what_launch_overhead_says(tmp_path: Path) -> None:
+    rows = []
+    for i in range(10):  # each kernel of 5 ns runs 40 ns after its launch began, which follows at once
+        rows += [call("cudaLaunchKernel", 60 * i, 60 * i + 35, i), kernel("k", 60 * i + 40, 60 * i + 45, i)]
+    capture = opened(tmp_path, *rows)
+    saved = found_in(capture)["launch_bound"].at_stake_ns
+    verdict = capture.report("launch_overhead").verdict or ""
+    assert f"could save at most {40 * 9} ns, and {15 * 9} ns of host time in between" in verdict
+    assert saved == 55 * 9
+    (tmp_path / "waits").mkdir()
+    waits = [call("cudaDeviceSynchronize", 60 * i + 45, 60 * i + 50) for i in range(10)]
+    capture = opened(tmp_path / "waits", *rows, *waits)
+    assert "could save nothing" in (capture.report("launch_overhead").verdict or "")
+    assert "launch_bound" not in found_in(capture)
+
+
+def test_a_range_counts_among_those_after_the_warm_up(tmp_path: Path) -> None:
+    rows = [
+        event
+        for i in range(5)
+        for event in (
+            nvtx("saxpy", 10_000_000 * i, 10_000_000 * i + 1000),
+            call("cudaLaunchKernel", 10_000_000 * i + 100, 10_000_000 * i + 900, i + 1),
+            kernel("k", 10_000_000 * i + 5000, 10_000_000 * i + 9000, i + 1),
+        )
+    ]
+    evidence = found_in(opened(tmp_path, *rows))["timed_launch_only"].evidence
+    assert evidence.startswith("by more than 10 %, after the warm-up: 'saxpy' (4 of 4): 1.00 µs")

@@ -237,6 +237,19 @@ def test_an_export_that_says_nothing_of_itself(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("said", "traced"),
+    [
+        ({"PROCESS_0:COLLECT_CUDA_TRACE": "false", "PROCESS_1:COLLECT_CUDA_TRACE": "true"}, True),
+        ({"PROCESS_0:COLLECT_CUDA_TRACE": "false"}, False),
+        ({"PROCESS_0:COLLECT_CUDA_TRACE": "false", "CUDA_TRACE_SCOPE": "ProcessTree"}, None),  # nsys 2026
+    ],
+)
+def test_whether_cuda_was_traced(said: dict[str, str], traced: bool | None, tmp_path: Path) -> None:  # noqa: FBT001
+    rows = [pair("META_DATA_CAPTURE", *of) for of in said.items()]
+    assert opened(tmp_path, *rows, kernel("k", 0, 5)).info.cuda_traced is traced
+
+
 def test_the_launcher_is_no_part_of_the_command(tmp_path: Path) -> None:
     said = ["/bin/python", "-I", "/site/nsyswrap/_launch.py", "3", "./add", "-n"]
     names = ["COMMAND", *(f"ARGUMENT_{i}" for i in range(5))]

@@ -121,7 +121,7 @@ def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).report("gpu_idle")
     assert table.notes == ()
     assert table.verdict == (
-        "Idle 30 ns, 46.2 % of the time of 2 processes and devices added up: 100.0 % inside a launch."
+        "Idle 30 ns, 46.2 % of the time of 2 pairs of process and device added up: 100.0 % inside a launch."
     )
     (tmp_path / "shared").mkdir()
     table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report("gpu_idle")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import recorded
-from tiny_export import PID, graph, kernel, memcpy, memset, nvtx, opened, row
+from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.capture import open_capture
 
@@ -168,6 +168,13 @@ def test_one_operation_and_an_empty_one(tmp_path: Path) -> None:
 def test_without_processes_all_work_is_one_s(tmp_path: Path) -> None:
     found = only(opened(tmp_path, *ROWS, without=["globalPid"]))
     assert (found["process_id"], found["device_id"], found["busy_ns"]) == (None, 0, 65)
+
+
+def test_kernels_of_trimmed_exports_are_their_calls(tmp_path: Path) -> None:
+    rows = [call("cudaLaunchKernel", 0, 10, 1), kernel("k", 10, 30, 1), memcpy(1, 40, 50, 8)]
+    rows[1].cells["globalPid"] = rows[2].cells["globalPid"] = None
+    found = only(opened(tmp_path, *rows))
+    assert (found["process_id"], found["busy_ns"], found["window_ns"]) == (PID, 30, 40)
 
 
 def test_the_verdict(tmp_path: Path) -> None:

@@ -120,11 +120,11 @@ def expected_waiting(job: Sequence[Rank]) -> list[tuple[object, ...]]:
     for rank, (given_rank, own) in enumerate(zip(job, waiting, strict=True)):
         total = sum(one.lasting for one in given_rank.kernels)
         communication = sum(one.lasting for one in given_rank.kernels if one.communicates)
-        all_waiting = sum(own.values())
+        all_waiting = sum(own.values()) if own or not communication else None
         rows.append(
             (
                 *(rank, len(own), last[rank], total, total - communication, communication, all_waiting),
-                pytest.approx(100 * all_waiting / total) if total else None,
+                None if all_waiting is None or not total else pytest.approx(100 * all_waiting / total),
                 median(own.values()) if own else None,
             )
         )

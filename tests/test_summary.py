@@ -136,11 +136,15 @@ def test_where_it_ran(tmp_path: Path) -> None:
         (["A", "B"], [0, 1], "A + B"),
         (["A", "B", "B"], [2], "1 of 3 GPUs: A + 2 x B"),
         (["A", "A"], [], "2 x A"),
+        (["A", "A"], [0, 0], "2 x A"),  # of two processes: it may be both
     ],
 )
 def test_how_many_gpus_did_something(tmp_path: Path, gpus: list[str], used: list[int], said: str) -> None:
     named = [row("TARGET_INFO_GPU", id=i, name=name) for i, name in enumerate(gpus)]
-    work = [kernel("k", 0, 5, deviceId=device) for device in used] or [nvtx("step", 0, 5)]
+    work = [
+        kernel("k", 0, 5, deviceId=device, pid=100 + used[:i].count(device)) for i, device in enumerate(used)
+    ]
+    work = work or [nvtx("step", 0, 5)]
     assert summarise(opened(tmp_path, *named, *work)).origin == f"{said} · an nsys before 2022"
 
 

@@ -27,6 +27,7 @@ UNKNOWN = "this export carries no diagnostics"
 NO_LOSS, NO_COPY = "no dropped events reported", "0 copies, 0 memsets"
 MORE = "(-r diagnostics)"
 LOST = f"{UNKNOWN} {MORE}"
+GONE = "events were dropped, or somebody removed them"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,19 @@ LOST = f"{UNKNOWN} {MORE}"
 )  # fmt: skip
 def test_the_trust_line(tmp_path: Path, rows: list[Row], said: list[str]) -> None:
     assert trust(opened(tmp_path, *rows)) == said
+
+
+def test_launches_that_failed_or_whose_work_is_missing(tmp_path: Path) -> None:
+    rows = [kernel("k", 5, 9, 1), kernel("k", 30, 40, 4), diagnostic("started", severity=1)]
+    calls = [call("cudaLaunchKernel", 10 * i, 10 * i + 1, i + 1) for i in range(4)]
+    calls[1].cells["returnValue"] = 700
+    line, *remarks = trust(opened(tmp_path, *rows, *calls))
+    said = f"nsys: no warnings, {NO_LOSS} {MORE}"
+    assert line == f"seen: 2 kernels from 2 launches, {NO_COPY}, 4 API calls · {said}"
+    assert remarks == [
+        "  1 launch call failed and started nothing: what the program meant to run is missing",
+        f"  1 launch call without recorded work (1 cudaLaunchKernel): {GONE}",
+    ]
 
 
 def test_a_runtime_call_and_the_driver_call_below_it_are_one_launch(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from nsyswrap.units import Rounding, TimeUnit, Unit, csv_cell, csv_label, human, round_tenth
+from nsyswrap.units import Rounding, TimeUnit, Unit, csv_cell, csv_label, human, percent, round_tenth
 
 
 @pytest.mark.parametrize(
@@ -124,3 +124,18 @@ def test_every_unit_has_a_way_to_be_written() -> None:
     for unit in Unit:
         assert human(1, unit)
         assert csv_cell(1, unit, "2025", "ns")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0 %"),
+        (0.04, "under 0.1 %"),
+        (0.06, "0.1 %"),
+        (99.94, "99.9 %"),
+        (99.96, "over 99.9 %"),
+        (100, "100.0 %"),
+    ],
+)
+def test_a_share_is_nothing_or_all_only_where_it_is(value: float, text: str) -> None:
+    assert percent(value) == text

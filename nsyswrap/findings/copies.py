@@ -41,7 +41,7 @@ def pageable(seen: Situation) -> Iterator[Finding]:
         "pageable_copies",
         "copies from or to pageable memory: slower than from pinned, and the host waits for them",
         took,
-        f"{len(rows):,} copies of {moved} in {duration(took)}",
+        f"copies: {len(rows):,}, of {moved} in {duration(took)}",
         "pin the memory: cudaMallocHost; tensor.pin_memory() and .to(..., non_blocking=True); "
         "DataLoader(pin_memory=True)",
         "the data is copied once only: pinning it costs more than that copy",
@@ -51,14 +51,14 @@ def pageable(seen: Situation) -> Iterator[Finding]:
 
 def not_hidden(seen: Situation) -> Iterator[Finding]:
     """Copies and kernels, both worth a word, that hardly ever run at the same time."""
-    copying = computing = both = 0
+    copying = computing = both = at_stake = 0
     for _, _, rows in seen.work.by_device():
         mine = seen.work.of(rows)
         copy = _cover(mine, (mine.kind == KINDS.index(COPY)) & ~mine.migration)
         compute = _cover(mine, np.isin(mine.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
         copying, computing = copying + copy.length, computing + compute.length
-        both += intersection(copy, compute).length
-    at_stake = min(copying, computing) - both
+        together = intersection(copy, compute).length
+        both, at_stake = both + together, at_stake + min(copy.length, compute.length) - together
     if not seen.worth(at_stake) or 100.0 * both / copying >= _HIDDEN_PERCENT:
         return
     yield Finding(
@@ -91,7 +91,7 @@ def tiny(seen: Situation) -> Iterator[Finding]:
         "tiny_copies",
         "many small copies: their calls take longer than the copies",
         took,
-        f"{len(rows):,} copies of up to {human(_TINY_BYTES, Unit.BYTES)}, median "
+        f"copies: {len(rows):,}, of up to {human(_TINY_BYTES, Unit.BYTES)}, median "
         f"{human(float(np.median(size[rows])), Unit.BYTES)}, {duration(took)} in their calls",
         "put the data together and copy it once, or keep it on the GPU",
         "each copy carries a result that the host needs at once",

@@ -20,12 +20,14 @@ def launch_bound(seen: Situation) -> Iterator[Finding]:
     """Repeated launches take longer than what they launch."""
     if not (seen.launched.call.size and (found := stakes(seen.capture)).launch_bound):
         return
+    if not (saved_ns := found.saved_ns + found.between_ns):
+        return  # each comes after a wait: the launches of graphs would as well
     repeats = seen.launched.of(~seen.launched.first)
     yield Finding(
         "launch_bound",
         "the GPU waits for launches longer than it works",
-        found.exposed_ns,
-        f"{len(repeats):,} repeated launches, median {duration(np.median(repeats.api_ns))} of CPU time each "
+        saved_ns,
+        f"repeated launches: {len(repeats):,}, median {duration(np.median(repeats.api_ns))} of CPU time each "
         f"for {duration(np.median(repeats.gpu_ns))} on the GPU; it was busy for {duration(found.busy_ns)} "
         f"and idle for {duration(found.exposed_ns)} while a launch was on its way",
         "launch less: CUDA graphs (torch.cuda.graph, torch.compile(mode='reduce-overhead')), fused kernels, "
@@ -65,8 +67,8 @@ def drained_by_synchronise(seen: Situation) -> Iterator[Finding]:
         "drained_by_synchronise",
         "the host waits until the GPU is idle, then launches again",
         lost,
-        f"{int(waited.sum()):,} gaps follow a synchronise; in them {duration(lost)} of idle time for its "
-        "return and the next launch",
+        f"gaps that follow a synchronise: {int(waited.sum()):,}; in them {duration(lost)} of idle time for "
+        "its return and the next launch",
         "wait less often: no .item(), .cpu() or cudaDeviceSynchronize in the loop; wait on events",
         "the host needs the result before it can go on, or waits in order to time what it launched",
         "gpu_idle",
@@ -85,8 +87,8 @@ def allocating(seen: Situation) -> Iterator[Finding]:
         "allocating",
         "the GPU waits for memory to be allocated or freed",
         lost,
-        f"idle for {duration(lost)} in {np.count_nonzero(part):,} gaps while the launching thread was in "
-        "allocating or freeing calls",
+        f"idle for {duration(lost)} while the launching thread was in allocating or freeing calls "
+        f"(gaps: {np.count_nonzero(part):,})",
         "allocate once before the loop, or take memory from a pool (cudaMallocAsync, PyTorch's cache)",
         "it happens once, at the start, and the program runs for long",
         "gpu_idle",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from nsyswrap.work import GRAPH, KERNEL, KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from nsyswrap.advice import Situation
+    from nsyswrap.work import Work
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 
@@ -32,7 +35,9 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
     blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
     took = kernels.end_ns - kernels.start_ns
     few = (blocks < count) & ~communicating(seen.capture, kernels)
-    unused = int((took[few] * (1 - blocks[few] / count)).sum())
+    unused = sum(
+        _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
+    )
     if not seen.worth(unused):
         return
     codes, texts = name_codes(seen.capture.whole, KERNEL)
@@ -48,6 +53,18 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
         "other streams fill the GPU meanwhile, or one block is all that the problem allows",
         "cuda_gpu_kern_gb_sum",
     )
+
+
+def _unused_ns(kernels: Work, part: NDArray[Any], few: NDArray[Any]) -> int:
+    """Return for how long how much of a GPU had nothing to do while a kernel of few blocks ran on it.
+
+    ``part`` is how much of the GPU each kernel's blocks can take; of those at the same time it adds up.
+    """
+    times = np.concatenate([kernels.start_ns, kernels.end_ns])
+    order = np.argsort(times, kind="stable")
+    used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (part, few.astype(int)))
+    idle = np.where(running > 0, np.maximum(1 - used, 0), 0)
+    return int((np.diff(times[order]) * idle).sum())
 
 
 def communication_not_hidden(seen: Situation) -> Iterator[Finding]:

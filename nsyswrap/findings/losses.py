@@ -19,7 +19,7 @@ def lost_events(seen: Situation) -> Iterator[Finding]:
         return
     yield Finding(
         "lost_events",
-        "events are missing from this capture: counts and times are too small",
+        "events may be missing from this capture: counts and times may be too small",
         None,
         "; ".join(losses),
         "record less at once (--duration, --capture-range, fewer --trace kinds), and again",

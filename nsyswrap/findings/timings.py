@@ -96,10 +96,11 @@ def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
     for code in sorted(np.unique(codes[rows]).tolist(), key=lambda code: -off[rows & (codes == code)].sum()):
         mine = rows & (codes == code)
         host, should = (float(np.median(values[mine])) for values in (found.host_ns, found.should_ns))
-        of = f"{int(mine.sum()):,} of {int((codes == code).sum()):,}"
-        parts.append(f"{texts[code]!r} ({of}): {duration(host)}, should be {duration(should)}")
+        of = f"{int(mine.sum()):,} of {int(((codes == code) & ~found.warm_up).sum()):,}"
+        name = "ranges without a name" if texts[code] is None else repr(texts[code])
+        parts.append(f"{name} ({of}): {duration(host)}, should be {duration(should)}")
     more = f"; and {len(parts) - _NAMED} more names" if len(parts) > _NAMED else ""
-    return "; ".join(parts[:_NAMED]) + more
+    return f"by more than {100 * _OFF:.0f} %, after the warm-up: {'; '.join(parts[:_NAMED])}{more}"
 
 
 LOOKS = (ends_too_early, starts_too_early)

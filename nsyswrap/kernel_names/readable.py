@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
 _FLASH = re.compile(r"\bflash::(FlashAttn\w+)<.*?\bcutlass::(\w+_t)\b")
+# cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_...: f16 for bfloat16, too
+_CUDNN_ATTENTION = re.compile(r"^cudnn_generated_\w+?_sdpa_sm\d+_(\w+?prop)_.*?_(\d+x\d+x\d+)_")
 _INDEX_TYPES = {"int", "unsigned int"}
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
 _FILLERS = re.compile(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
@@ -60,6 +62,8 @@ def _attention(name: str, kernel: Name) -> str | None:
     if "kernel_traits" in traits.base:
         head, *tile = traits.arguments[:3]
         return f"attention {_short(kernel)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
+    if found := _CUDNN_ATTENTION.search(name):
+        return f"attention cudnn {found[1]} {found[2]}"
     found = _FLASH.search(name)
     return f"attention {found[1]}<{short_type(found[2])}>" if found else None
 

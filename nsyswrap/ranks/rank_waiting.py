@@ -48,7 +48,12 @@ REPORT = Report(
         Column(
             "communication_ns", "Communication", Unit.NS, "time in communication kernels, waiting included"
         ),
-        Column("waiting_ns", "Waiting", Unit.NS, "of that, waiting for the last rank"),
+        Column(
+            "waiting_ns",
+            "Waiting",
+            Unit.NS,
+            "of that, waiting for the last rank; missing where none is matched",
+        ),
         Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as share of its GPU time"),
         Column("waiting_med_ns", "Waiting Med", Unit.NS, "median waiting in a collective", detail=1),
         Column(
@@ -71,10 +76,10 @@ def table(job: Job) -> Table:
     parts = _waiting_each(job)
     rows = []
     for number, times in enumerate(job.times):
-        communication, waited = int(times.communication_ns.sum()), int(parts[number].sum())
-        own = int(times.own_ns.sum())
+        communication, own = int(times.communication_ns.sum()), int(times.own_ns.sum())
+        waited = int(parts[number].sum()) if len(parts[number]) or not communication else None
         shown = [int(found.collectives[number]), int(found.last[number]), own + communication, own]
-        percent = waited * 100 / (own + communication) if own + communication else None
+        percent = waited * 100 / (own + communication) if waited is not None and own + communication else None
         rows.append(
             (
                 *(job.name(number), *shown, communication, waited, percent),

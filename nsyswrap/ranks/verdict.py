@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.units import duration
+from nsyswrap.units import duration, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _BY_CHANCE = 0.05  # what is as likely as this among equal ranks names nobody
 _MATTERS_PERCENT = 5.0  # of a rank's GPU time, which it has to wait before anybody is named
-_LONGER = 1.1  # own GPU time, times that of the others, from which on that is the reason
+_LONGER = 1.1  # own GPU time, times that of the others, from which on it is more
+_MOST = 0.5  # of the wait, which the difference has to be to be the reason
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,18 @@ def verdict(job: Job) -> str:
     most = int(found.for_ns[:, late].argmax())
     share = float(found.for_ns[most, late] * 100 / max(int(gpu_ns[most]), 1))
     if share < _MATTERS_PERCENT and waited.max() < _MATTERS_PERCENT:
-        return f"no rank holds the others up: waiting takes at most {waited.max():.1f} % of a rank's GPU time"
+        return (
+            f"no rank holds the others up: waiting takes at most {percent(waited.max())} of a rank's GPU time"
+        )
     if share < _MATTERS_PERCENT or not regular(times, of, len(job.members)):
         return (
             f"no rank is regularly the last of {total:,} collectives, the ranks take turns; "
-            f"waiting takes up to {waited.max():.1f} % of a rank's GPU time"
+            f"waiting takes up to {percent(waited.max())} of a rank's GPU time"
         )
     waited_for = f"{job.members[most].label} waited {duration(found.for_ns[most, late])} for it"
     return (
         f"{job.members[late].label} was last in {times:,} of {of:,} collectives; {waited_for}, "
-        f"{share:.1f} % of its GPU time; {_reason(job, late)}"
+        f"{percent(share)} of its GPU time; {_reason(job, late, int(found.for_ns[most, late]))}"
     )
 
 
@@ -80,13 +83,16 @@ def regular(times: int, of: int, ranks: int) -> bool:
     return ranks * math.exp(-of * (share * math.log(share / fair) + rest)) < _BY_CHANCE
 
 
-def _reason(job: Job, late: int) -> str:
-    """Say whether the last rank has more to do on its GPU, or comes late to it."""
+def _reason(job: Job, late: int, waited_ns: int) -> str:
+    """Say whether what the last rank has to do more on its GPU is what the other waited for."""
     own = [int(times.own_ns.sum()) for times in job.times]
     others = float(np.median([ns for number, ns in enumerate(own) if number != late]))
     said = (
         f"its own work on the GPU takes {duration(own[late])}, that of the others {duration(others)} (median)"
     )
+    if own[late] <= _LONGER * others:
+        return f"{said}: no more, which points to its CPU"
+    more = own[late] - others
     return f"{said}: " + (
-        "that is why" if own[late] > _LONGER * others else "no more, so it is late on the CPU"
+        "that is why" if more >= _MOST * waited_ns else f"at most {duration(more)} of that wait"
     )

@@ -6,7 +6,8 @@ ranges that do not time what they launch; lost events.
 
 Time at stake is the time that a finding concerns: no change can save more of it, and two findings may
 concern the same. What concerns less than 5 % of the time between the first and the last operation on the
-GPU is left out. Findings without a time are about whether the figures hold, and come first.
+GPU is left out; where nothing else is found, a note names what concerns 1 % or more. Findings without a
+time are about whether the figures hold, and come first.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.advice import Situation, advise
+from nsyswrap.advice import WORTH_PERCENT, Situation, advise
 from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
-from nsyswrap.units import Unit
+from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture import Capture
     from nsyswrap.report import Values
 
+_LESS_PERCENT = 1.0
+
 
 def compute(capture: Capture) -> Mapping[str, Values]:
     """Return one row per finding."""
-    found = advise(capture)
     seen = Situation(capture)
+    found = advise(capture)
+    if not found:
+        _note_less(capture, seen)
     stakes = [NULL if finding.at_stake_ns is None else finding.at_stake_ns for finding in found]
     shares = [
         np.nan if finding.at_stake_ns is None else seen.percent(finding.at_stake_ns) for finding in found
@@ -46,6 +51,17 @@ def compute(capture: Capture) -> Mapping[str, Values]:
         "unless": [finding.unless for finding in found],
         "see": [finding.see for finding in found],
     }
+
+
+def _note_less(capture: Capture, seen: Situation) -> None:
+    """Say what would be found if less time were worth it."""
+    less = [
+        f"{finding.what} ({duration(finding.at_stake_ns)}, {percent(seen.percent(finding.at_stake_ns))})"
+        for finding in advise(capture, _LESS_PERCENT)
+        if finding.at_stake_ns is not None
+    ]
+    if less:
+        capture.note(f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}")
 
 
 REPORT = Report(

@@ -19,7 +19,7 @@ from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, duration
+from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import GRAPH, KINDS, READS, names, window, work
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
     spent = {cause: int(part.sum()) for cause, part in gaps.parts.items()}
     causes = [
-        f"{100 * time / total:.1f} % {CAUSES[cause]}{_more(cause, capture, data)}"
+        f"{percent(100 * time / total)} {CAUSES[cause]}{_more(cause, capture, data)}"
         for cause, time in sorted(spent.items(), key=lambda part: -part[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
-    added = f" of {len(ends)} processes and devices added up" if len(ends) > 1 else ""
-    return f"Idle {duration(total)}, {100 * total / every:.1f} % of the time{added}: {'; '.join(causes)}."
+    added = f" of {len(ends)} pairs of process and device added up" if len(ends) > 1 else ""
+    return f"Idle {duration(total)}, {percent(100 * total / every)} of the time{added}: {'; '.join(causes)}."
 
 
 def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
@@ -124,7 +124,7 @@ def _in_first_launches(capture: Capture, gaps: Idle) -> str:
     launches = launched(capture.whole)
     first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()
-    return f" ({share:.1f} % of it inside first launches)" if share >= _WORTH_PERCENT else ""
+    return f" ({percent(share)} of it inside first launches)" if share >= _WORTH_PERCENT else ""
 
 
 def _part(cause: str, header: str, meaning: str) -> Column:

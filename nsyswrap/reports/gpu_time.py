@@ -21,7 +21,7 @@ from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import PID_SHIFT
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, duration
+from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, machine_ids, window, work
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _busy(row: Mapping[str, Any]) -> str:
     parts = [f"{name} {duration(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
     with_what = f" ({', '.join(parts)})" if parts else ""
     times = f"{duration(row['busy_ns'])} of {duration(row['window_ns'])}"
-    return f"{row['utilisation_percent']:.1f} % of the time, {times}{with_what}"
+    return f"{percent(row['utilisation_percent'])} of the time, {times}{with_what}"
 
 
 def _hidden(rows: list[dict[str, Any]]) -> str:
@@ -177,7 +177,7 @@ def _hidden(rows: list[dict[str, Any]]) -> str:
         known = [row for row in rows if row[f"{kind}_busy_ns"] > 0]
         total, hidden = (sum(int(row[f"{kind}_{part}_ns"]) for row in known) for part in ("busy", "overlap"))
         if total:
-            said += f" {100 * hidden / total:.1f} % of {duration(total)} of {what}."
+            said += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
     return said
 
 

@@ -165,14 +165,15 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
         instances[row["range"]] = instances.get(row["range"], 0) + row["instances"]
     wrong = [row for row in rows if row["verdict"] != COMPLETE]
     right = len(instances) - len({row["range"] for row in wrong})
-    told = f"{right} of {len(instances)} range names time what they launch"
+    told = f"{right:,} of {len(instances):,} range names time what they launch"
     if not wrong:
         return told
     worst = max(wrong, key=lambda row: _weight(row, instances[row["range"]]))
     host, should = (human(float(worst[name]), Unit.NS) for name in ("host_med_ns", "should_med_ns"))
     every = instances[worst["range"]]
-    count = f"{worst['instances']} of {every} instances" if every > 1 else "1 instance"
-    return f"{told}; '{worst['range']}' ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
+    count = f"{worst['instances']:,} of {every:,} instances" if every > 1 else "1 instance"
+    name = "a range without a name" if worst["range"] is None else f"'{worst['range']}'"
+    return f"{told}; {name} ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
 
 
 def _with_work(data: Mapping[str, Values]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 from nsyswrap.join import launches
 from nsyswrap.reader import NULL
 from nsyswrap.trust.check import counted, marked
+from nsyswrap.trust.launches import look
 from nsyswrap.units import duration
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ _MORE = " (-r diagnostics)"
 def trust(capture: Capture) -> list[str]:
     """Say what was seen, what nsys warns of, what of it is missing, and where there is more to say."""
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MESSAGES_SHOWN]]
-    remarks += [*_clocks(capture), *_graphs(capture)]
+    missing = [f"  {check.meaning}" for check in look(capture) if check.level == "warning"]
+    remarks += [*missing, *_clocks(capture), *_graphs(capture)]
     lost = _joined(capture) and launches(capture).without_call
     more = _MORE if remarks or lost else ""
-    return [f"seen: {', '.join(_seen(capture))} · {_diagnosis(capture)}{more}", *remarks]
+    diagnosis = f"{'nsys: ' if missing else ''}{_diagnosis(capture)}"
+    return [f"seen: {', '.join(_seen(capture))} · {diagnosis}{more}", *remarks]
 
 
 def _clocks(capture: Capture) -> Iterator[str]:

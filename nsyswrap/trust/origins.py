@@ -108,7 +108,11 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
 
 def _nobodys(capture: Capture, operations: Work) -> Iterator[Check]:
     """Yield operations that do not say their process."""
-    if not (count := marked(operations.global_pid == NULL)):
+    parts = [(kind, operations.row[operations.kind == code]) for code, kind in enumerate(KINDS)]
+    pids = [
+        capture.whole.columns(kind, "global_pid")["global_pid"][rows] for kind, rows in parts if len(rows)
+    ]
+    if not (count := marked(np.concatenate(pids) == NULL)):
         return
     processes = len(np.unique(owners(capture.whole.columns("api", "global_tid")["global_tid"])))
     said = f"the process of {count:,} operations is not recorded (globalPid): they meet calls by the id alone"

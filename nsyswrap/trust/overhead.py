@@ -16,7 +16,7 @@ from nsyswrap.intervals import Cover, union
 from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct, group_keys, text_codes
 from nsyswrap.trust.check import Check, info, owners, unknown, warning
-from nsyswrap.units import duration
+from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int,
         (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole
     ]
     shares = [
-        f"{duration(part)} {where} ({100 * part / whole:.1f} % of that time)" for part, whole, where in times
+        f"{duration(part)} {where} ({percent(100 * part / whole)} of that time)"
+        for part, whole, where in times
     ]
     said = f"in all, {' and '.join(shares) or 'with no API call and no idle GPU that it could lengthen'}"
     if any(100 * part >= MUCH_PERCENT * whole for part, whole, _ in times):
