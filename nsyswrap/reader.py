@@ -101,7 +101,8 @@ class Export:
     def strings(self) -> dict[int, str]:
         """StringIds: id to text, read once."""
         if self._strings is None:
-            self._strings = {i: v for i, v in self.rows(f"SELECT id, value FROM {STRINGS}") if v is not None}  # noqa: S608
+            found = self.rows(f"SELECT id, CAST(value AS TEXT) FROM {STRINGS}")  # noqa: S608
+            self._strings = {i: text for i, text in found if text is not None}
         return self._strings
 
     def _settled(self, opened: ExitStack) -> Path:

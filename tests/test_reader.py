@@ -152,6 +152,13 @@ def test_something_else_where_a_number_belongs(tmp_path: Path, start: object) ->
         export.columns(KERNEL, [("start", "int")])
 
 
+def test_texts_that_are_stored_as_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE StringIds SET value = CAST(value AS BLOB)")
+    assert Capture(path).events("kernel")["name"].tolist() == ["k"]
+
+
 def test_a_table_that_has_lost_its_name(tmp_path: Path) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), nvtx("a", 0, 5))
     with closing(sqlite3.connect(path)) as db:

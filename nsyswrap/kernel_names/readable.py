@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
 _FLASH = re.compile(r"\bflash::(FlashAttn\w+)<.*?\bcutlass::(\w+_t)\b")
-# cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_...: f16 for bfloat16, too
+# cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_...: f16 for bfloat16, too
 _CUDNN_ATTENTION = re.compile(r"^cudnn_generated_\w+?_sdpa_sm\d+_(\w+?prop)_.*?_(\d+x\d+x\d+)_")
 _INDEX_TYPES = {"int", "unsigned int"}
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
