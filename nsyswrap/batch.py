@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
 import time
 import uuid
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import nsyswrap
 from nsyswrap.errors import CaptureError, OutputError
 from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
+from nsyswrap.holding import is_held, is_lock
 from nsyswrap.planned import Spec, read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
 SLURM = "slurm"
-LOCK = "lock"
 NUMBER_WIDTH = 5  # of a run folder's number: they sort, and a job script can find them by it
 _LABEL_LENGTH = 80
 _SAFE = "=.,+-_"  # beside letters and digits, in the name of a run folder
@@ -81,12 +79,16 @@ class RunState:
 
 @dataclass(frozen=True)
 class Batch:
-    """The folder of a batch, and what batch.json says: run number -> name of its folder under ``runs/``."""
+    """The folder of a batch, and what batch.json says: run number -> name of its folder under ``runs/``.
+
+    ``left_out``: runs of an earlier plan, which lie there still and are no more part of the batch.
+    """
 
     folder: Path
     name: str
     id: str
     runs: Mapping[int, str]
+    left_out: Mapping[int, str] = field(default_factory=dict)
 
     def run_folder(self, number: int) -> Path:
         """Return the folder of one run."""
@@ -133,9 +135,7 @@ def _claim(folder: Path) -> Claim | None:
 def open_batch(folder: Path) -> Batch:
     """Read batch.json; raises OutputError where the folder holds no batch."""
     try:
-        facts = json.loads((folder / BATCH).read_text(encoding="utf-8"))
-        runs = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
-        return Batch(folder, facts["name"], facts["id"], runs)
+        return _of_facts(folder, json.loads((folder / BATCH).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no batch: it has no {BATCH}", "give the folder that `nsyswrap batch run` named"
@@ -144,37 +144,70 @@ def open_batch(folder: Path) -> Batch:
         raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
 
 
+def _of_facts(folder: Path, facts: Mapping[str, Any]) -> Batch:
+    active = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
+    others = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
+    return Batch(folder, facts["name"], facts["id"], active, others)
+
+
 def make_batch(folder: Path, name: str, specs: Sequence[Spec]) -> Batch:
     """Make the folder of every planned run, or find it: runs planned before keep their folders.
 
     Runs of an earlier plan that are not in this one stay on disk, and are no more part of the batch.
     """
-    _check_place(folder)
+    make_place(folder)
+    keyed = {spec.key: spec for spec in specs}
+    facts = _facts(folder, name, keyed)
+    for run in facts["runs"]:
+        if run["active"]:
+            _write_spec(folder / RUNS / run["folder"], keyed[run["key"]])
+    RunFolder(folder).write(BATCH, facts)
+    return _of_facts(folder, facts)
+
+
+def foresee_batch(folder: Path, name: str, specs: Sequence[Spec]) -> tuple[Batch, dict[int, Spec]]:
+    """Return the batch that ``make_batch`` would make, and its runs by their numbers; nothing is made."""
+    if folder.exists():
+        _check_place(folder)
+    keyed = {spec.key: spec for spec in specs}
+    facts = _facts(folder, name, keyed)
+    return _of_facts(folder, facts), {
+        run["number"]: keyed[run["key"]] for run in facts["runs"] if run["active"]
+    }
+
+
+def _facts(folder: Path, name: str, keyed: Mapping[str, Spec]) -> dict[str, Any]:
+    """Return what batch.json is to hold; ``keyed``: the planned runs by their keys."""
     found = _before(folder)
     before = found.get("runs", [])
     numbers = {run["key"]: run["number"] for run in before}
     rows = {run["number"]: {**run, "active": False} for run in before}
-    for spec in specs:
-        number = numbers.setdefault(spec.key, len(numbers) + 1)
+    for key, spec in keyed.items():
+        number = numbers.setdefault(key, len(numbers) + 1)
         name_of_folder = rows[number]["folder"] if number in rows else folder_name(number, spec.name)
-        rows[number] = {"number": number, "folder": name_of_folder, "key": spec.key, "active": True}
-        _write_spec(folder / RUNS / name_of_folder, spec)
-    facts = {
+        rows[number] = {"number": number, "folder": name_of_folder, "key": key, "active": True}
+    return {
         "nsyswrap": nsyswrap.__version__,
         "id": found.get("id") or uuid.uuid4().hex[:12],
         "name": name,
         "runs": [rows[number] for number in sorted(rows)],
     }
-    RunFolder(folder).write(BATCH, facts)
-    return open_batch(folder)
+
+
+def make_place(folder: Path) -> None:
+    """Make the folder of a batch; raises OutputError where that cannot be, or something else lies there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+    _check_place(folder)
 
 
 def _check_place(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        strangers = {entry.name for entry in folder.iterdir()} - {LOCK}
+        strangers = {entry.name for entry in folder.iterdir() if not is_lock(entry)}
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+        raise OutputError(f"cannot read {folder}: {error.strerror}", "give another --output") from None
     if strangers and BATCH not in strangers:
         raise OutputError(f"{folder} is not empty, and holds no batch", "give another --output")
 
@@ -205,49 +238,3 @@ def _write_spec(folder: Path, spec: Spec) -> None:
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from None
     spec.write(folder)
-
-
-@contextmanager
-def held(folder: Path, what: str) -> Iterator[None]:
-    """Hold a folder for the length of a ``with`` block; raises OutputError where somebody else holds it.
-
-    The system lets go of it when this process ends, however it ends.
-    """
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder / LOCK}: {error.strerror}") from None
-    try:
-        if not _lock(descriptor):
-            holder = os.read(descriptor, 200).decode(errors="replace").strip()
-            raise OutputError(
-                f"{folder}: {what} is at work here already ({holder or 'it does not say who'})",
-                "wait for it, or end it with `nsyswrap batch cancel`",
-            )
-        os.truncate(descriptor, 0)
-        os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_held(folder: Path) -> bool:
-    """Whether a process holds the folder: on this machine, and on others where its file system tells."""
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return not _lock(descriptor, shared=True)
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, *, shared: bool = False) -> bool:
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: then nothing keeps two apart
-        return True
-    return True

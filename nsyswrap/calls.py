@@ -25,12 +25,13 @@ LAUNCH, SYNCHRONISE, ALLOCATE, LOAD, COPY, OTHER = CLASSES = (
     "copy",
     "other",
 )
-# The first that fits. Loading is all that a first use costs: contexts, modules, libraries, kernels.
+# The first that fits. Loading is all that a first use costs: contexts, modules, libraries, kernels; what only
+# asks about a kernel, as the runtime does before each launch, costs nothing of the kind.
 _PATTERNS = {
     LAUNCH: "cu(da)?(Launch(?!HostFunc)|GraphLaunch)",
     SYNCHRONISE: "cu(da)?(Device|Stream|Event|Ctx|Thread)Synchronize",
-    LOAD: "cu(da)?(Module|Library|Link|Kernel|Func|Init|Ctx(Create|Destroy)|DevicePrimaryCtx|(Set|Init)Device"
-    "|DeviceReset)",
+    LOAD: "cu(da)?(Module(?!GetLoadingMode)|Library|Link|KernelGetFunction|Func(Load|GetAttributes)|Init"
+    "|Ctx(Create|Destroy)|DevicePrimaryCtxRe(tain|lease|set)|(Set|Init)Device|DeviceReset)",
     ALLOCATE: "cu(da)?(Malloc|Free|Host(Alloc|Register|Unregister)"
     "|Mem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess|Pool)"
     "|(Mipmapped)?Array(3D)?(Create|Destroy))",

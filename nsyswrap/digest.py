@@ -43,7 +43,8 @@ TOTALS = (
         "busy_ns",
         "GPU Busy",
         Unit.NS,
-        "time in which anything ran on a GPU (-r gpu_time), summed over the GPUs; missing where nothing did",
+        "time in which anything ran on a GPU (-r gpu_time), summed over the GPUs; missing where nothing was "
+        "seen to run, 0 where what ran took less than a ns",
     ),
     Column(
         "busy_percent",

@@ -87,10 +87,11 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """Give a folder on the same disk, which goes whatever happens."""
+    """Give a folder on the same disk, be ``folder`` a link to another, which goes whatever happens."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        place = folder.resolve().parent
+        place.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=place))
         try:
             yield made
         finally:

@@ -78,8 +78,11 @@ class RunFolder:
         )
         part = self.path / f".{name}.part"
         try:
-            part.write_text(text, encoding="utf-8", errors="surrogateescape")
-            part.replace(self.path / name)
+            try:
+                part.write_text(text, encoding="utf-8", errors="surrogateescape")
+                part.replace(self.path / name)
+            finally:
+                part.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write {self.path / name}: {error.strerror}") from None
 

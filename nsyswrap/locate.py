@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys
 from nsyswrap.errors import NotACapture
+from nsyswrap.export_cache import cached_export
 from nsyswrap.folder import EXPORT, REPORT, STATUS, RunFolder
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def export_of(path: Path) -> Path:
     """Return the SQLite export of a .sqlite, a .nsys-rep (exported into the cache first) or a run folder."""
     if path.is_dir():
         return _in_folder(path)
-    return nsys.cached_export(path) if path.suffix in (".nsys-rep", ".qdrep") else path
+    return cached_export(path) if path.suffix in (".nsys-rep", ".qdrep") else path
 
 
 def _in_folder(folder: Path) -> Path:
@@ -24,12 +24,13 @@ def _in_folder(folder: Path) -> Path:
     if export.exists():
         return export
     if (folder / REPORT).exists():
-        return nsys.cached_export(folder / REPORT)
+        return cached_export(folder / REPORT)
     if (folder / STATUS).exists():
         status = RunFolder(folder).read_status()
         raise NotACapture(
             f"{folder} is a run without an export (outcome: {status.outcome})", f"see {folder}/nsys.log"
         )
-    raise NotACapture(
-        f"{folder} is no run folder: it has no {EXPORT}", "give a run folder, a .sqlite or a .nsys-rep"
-    )
+    hint = "give a run folder, a .sqlite or a .nsys-rep"
+    if any(folder.glob("rank-*")):
+        hint = "it has those of ranks: `nsyswrap report DIR --by rank` compares them; or give one of these"
+    raise NotACapture(f"{folder} is no run folder: it has no {EXPORT}", hint)

@@ -57,7 +57,9 @@ def _header(column: Column) -> str:
 
 
 def _cells(column: Column, texts: Sequence[str]) -> list[str]:
-    if column.unit is not Unit.TEXT or column.prose:
+    if column.unit is not Unit.TEXT:  # a number and its unit stay on one line
+        return [f"<td{_style(column, ';white-space:nowrap')}>{_text(text)}</td>" for text in texts]
+    if column.prose:
         return [f"<td{_style(column)}>{_text(text)}</td>" for text in texts]
     return [
         f'<td{_style(column)} title="{_text(text)}">{_text(short)}</td>'
@@ -65,8 +67,8 @@ def _cells(column: Column, texts: Sequence[str]) -> list[str]:
     ]
 
 
-def _style(column: Column) -> str:
-    return f' style="text-align:{"left" if column.unit is Unit.TEXT else "right"}"'
+def _style(column: Column, more: str = "") -> str:
+    return f' style="text-align:{"left" if column.unit is Unit.TEXT else "right"}{more}"'
 
 
 def _text(text: str) -> str:

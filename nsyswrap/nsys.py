@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 import subprocess
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import nsys_install
-from nsyswrap.errors import DamagedCapture, NotACapture, OutputError, Unavailable
-from nsyswrap.folder import cache_dir
+from nsyswrap.errors import DamagedCapture, OutputError, Unavailable
+from nsyswrap.folder import free_space_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +32,11 @@ _RANGE_ENDED = "Capture range ended in the application"
 _LOST_AGENT = re.compile(
     r"^End of file$|Local Endpoint is not available|Connection to Agent lost", re.MULTILINE
 )
+_FULL = r"No space left on device|disk is full"  # of nsys, and of the SQLite in it
 DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
 # What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
 _FAULTS = (
-    (r"No space left on device", *DISK_FULL),
+    (_FULL, *DISK_FULL),
     (
         r"importer binary and its dependencies",
         "nsys does not find its importer",
@@ -54,7 +54,11 @@ _FAULTS = (
         "is TMPDIR a folder that can be written?",
     ),
     (r"Failed to create directory .*", "nsys says: {}", "is TMPDIR a folder that can be written?"),
-    (r"unrecogni[sz]ed option '[^']*'", "this nsys says: {}", "see `nsys profile --help` and --nsys-arg"),
+    (
+        r"(?m)^(?:unrecogni[sz]ed )?option '.*",
+        "this nsys says: {}",
+        "see `nsys profile --help` and --nsys-arg",
+    ),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "is the output folder writable?"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
@@ -218,24 +222,11 @@ def _open(path: Path) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
 
 
-def cached_export(report: Path) -> Path:
-    """Return the SQLite export of a .nsys-rep, made by the newest usable nsys, in the user's cache.
-
-    Never beside the input. Exported anew when the report or the nsys changes. Raises NotACapture.
-    """
-    if not report.exists():
-        raise NotACapture(f"{report}: No such file or directory")
-    nsys = nsys_install.newest()
-    stat = report.stat()
-    identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {nsys.version}"
-    target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
-    if check_export(target):
-        export(nsys.path, report, target)
-    return target
-
-
 def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEADLINE_S) -> None:
-    """Run ``nsys export`` into ``target``; a stub, a failure or an overrun raises DamagedCapture."""
+    """Run ``nsys export`` into ``target``; a stub, a failure or an overrun raises DamagedCapture.
+
+    Where the disk is full, or ``target`` cannot be written, that is an OutputError.
+    """
     try:
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             part = Path(work) / "export.sqlite"
@@ -244,6 +235,11 @@ def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEA
             reason = check_export(part)
             if reason:
                 words = done.stdout + done.stderr
+                if re.search(_FULL, words):
+                    room = free_space_note(target.parent)
+                    raise OutputError(
+                        f"{report} cannot be exported: {DISK_FULL[0]}", f"free some room ({room})"
+                    )
                 said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", words)
                 is_newer = re.search(r"newer than|protobuf", words)
                 raise DamagedCapture(

@@ -74,7 +74,7 @@ def find(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
         raise Unavailable(f"{broken[0].path}: {broken[0].fault}", broken[0].cure)
     raise Unavailable(
         "nsys was not found on PATH or in the usual places",
-        f"install NVIDIA Nsight Systems, or name its nsys with --nsys or ${VARIABLE}",
+        f"install NVIDIA Nsight Systems, or name its nsys in ${VARIABLE}",
     )
 
 
@@ -155,7 +155,8 @@ def _missing_host(target: Path) -> tuple[str, str]:
         return fault, f"ln -s {elsewhere[0]} {target.parent / name}"
     return fault, (
         f"mkdir -p ~/nsight-systems && cp -a {target} ~/nsight-systems/ && "
-        f"cp -a {elsewhere[0]} ~/nsight-systems/{name}, then give --nsys ~/nsight-systems/{target.name}/nsys"
+        f"cp -a {elsewhere[0]} ~/nsight-systems/{name}, "
+        f"then set {VARIABLE}=~/nsight-systems/{target.name}/nsys"
     )
 
 

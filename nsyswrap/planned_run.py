@@ -17,10 +17,11 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from nsyswrap import scenario
-from nsyswrap.batch import Claim, held
+from nsyswrap.batch import Claim
 from nsyswrap.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.executors import queue
 from nsyswrap.folder import CLAIM, STATUS, RunFolder, Status
+from nsyswrap.holding import held
 from nsyswrap.planned import read_spec
 from nsyswrap.program import Program, resolve
 from nsyswrap.run import RunSpec

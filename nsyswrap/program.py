@@ -26,11 +26,15 @@ _DETACHING = {
 
 @dataclass(frozen=True)
 class Program:
-    """A command line that can be executed, the name runs are called by, and what to warn of."""
+    """A command line that can be executed, the name runs are called by, and what to warn of.
+
+    ``if_it_fails``: what may be the reason then.
+    """
 
     argv: tuple[str, ...]
     name: str
     warning: str = ""
+    if_it_fails: str = ""
 
 
 def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = None) -> Program:
@@ -40,11 +44,11 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
     """
     name, *rest = command
     if module:
-        return Program((sys.executable, "-m", name, *rest), name)
+        return Program((sys.executable, "-m", name, *rest), name, if_it_fails=_other_python(f"-m {name}"))
     path = Path(name)
     if path.suffix == ".py":
         _check_readable(path)
-        return Program((sys.executable, name, *rest), path.stem)
+        return Program((sys.executable, name, *rest), path.stem, if_it_fails=_other_python(name))
     if path.suffix == ".cu":
         _check_readable(path)
         return Program((str(compile_cuda(path, arch=arch)), *rest), path.stem)
@@ -54,6 +58,16 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
         f"nsys may not follow {path.name}: {reason}. Run `nsyswrap profile` inside instead." if reason else ""
     )
     return Program(tuple(command), path.name, advice)
+
+
+def _other_python(words: str) -> str:
+    """Tell the Python of PATH apart from ours, which runs ``words``; empty where they are the same."""
+    other = shutil.which("python") or shutil.which("python3")
+    if other is None or Path(other).parent == Path(sys.executable).parent:
+        return ""
+    return (
+        f"it ran with nsyswrap's own Python, {sys.executable}; for {other}: nsyswrap profile {other} {words}"
+    )
 
 
 def _check_readable(path: Path) -> None:

@@ -240,7 +240,12 @@ def _opening(path: Path) -> Iterator[None]:
 
 
 def _check_magic(path: Path) -> None:
-    """Tell a directory, an empty and a foreign file apart before SQLite sees it."""
+    """Tell a directory, a pipe, an empty and a foreign file apart before SQLite sees it."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise NotACapture(
+            f"{path} is no file but a pipe or a device",
+            "write it into a file first: an export is read at any place",
+        )
     with _opening(path), path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header:

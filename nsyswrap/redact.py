@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import schema
 from nsyswrap.errors import DamagedCapture, OutputError
+from nsyswrap.output import replacing
 from nsyswrap.reader import Export
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 # An environment is one or more NUL-separated NAME=value; a process may have written its title over some.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=", re.ASCII)
@@ -57,53 +59,61 @@ def findings(path: Path) -> list[Finding]:
 
 
 def remove_environment(path: Path) -> None:
-    """Remove the environment in place, and compact the file: deleted rows leave their bytes behind."""
-    with_export = Export(path)
-    strings = _environment_strings(with_export)
-    tables = set(with_export.tables)
-    with_export.close()
-    db = _writable(path)
+    """Put a copy without the environment in the place of an export; needs as much room again meanwhile.
+
+    Raises OutputError, and the export is as it was.
+    """
+    export = Export(path)
     try:
-        _delete_environment(db, tables, strings)
-        db.commit()
-        db.execute("VACUUM")
-    except sqlite3.DatabaseError as error:
-        raise OutputError(f"cannot remove the environment from {path}: {error}") from None
+        with _rewritten(export, path) as copy:
+            _delete_environment(copy, export)
+        file = path.resolve()
+        for kind in ("-wal", "-shm", "-journal"):  # the copy has what was in them
+            file.with_name(file.name + kind).unlink(missing_ok=True)
+    except (sqlite3.DatabaseError, MemoryError, OSError, OutputError) as error:
+        raise OutputError(
+            f"cannot remove the environment from {path}: {str(error) or 'out of memory'}",
+            f"make room for a copy, then `nsyswrap redact {path} -o OUT`",
+        ) from None
     finally:
-        db.close()
+        export.close()
 
 
 def redact(source: Path, target: Path) -> None:
-    """Write a copy of ``source`` without what ``findings`` lists, compacted."""
+    """Write a copy of ``source`` without what ``findings`` lists."""
     if target.exists():
         raise OutputError(f"{target} exists", "give another -o, or remove it first")
     export = Export(source)
-    part = target.with_name(f".{target.name}.part")
     try:
-        strings = _environment_strings(export)
-        part.write_bytes(b"")  # SQLite would not say why it cannot
-        _copy(export.file, part)
-        db = _writable(part)
-        try:
-            _delete_environment(db, set(export.tables), strings)
-            _delete_output(db, export)
-            _delete_other_processes(db, export)
-            _blank_personal(db, export)
-            db.commit()
-            db.execute("VACUUM")
-        finally:
-            db.close()
-        part.replace(target)
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror}") from None
+        with _rewritten(export, target) as copy:
+            _delete_environment(copy, export)
+            _delete_output(copy, export)
+            _delete_other_processes(copy, export)
+            _blank_personal(copy, export)
     except sqlite3.OperationalError as error:
         raise OutputError(f"cannot write {target}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise DamagedCapture(f"{source} cannot be redacted: {error}") from None
     finally:
         export.close()
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _rewritten(export: Export, target: Path) -> Iterator[sqlite3.Connection]:
+    """Give a copy to change, which takes the place of ``target``; what is deleted there becomes zeros.
+
+    VACUUM INTO copies rows, not bytes: nothing comes along of what was deleted before.
+    """
+    with replacing(target, capture=True) as part:
+        part.write_bytes(b"")  # SQLite would not say why it cannot
+        with closing(sqlite3.connect(f"{export.file.as_uri()}?mode=ro&immutable=1", uri=True)) as source:
+            source.execute("PRAGMA secure_delete = ON")  # the file it writes takes this over
+            source.execute("VACUUM INTO ?", (str(part),))
+        with closing(sqlite3.connect(part)) as copy:
+            copy.execute("PRAGMA secure_delete = ON")
+            copy.execute("PRAGMA journal_mode = OFF")  # it would hold what is deleted, and the part is new
+            yield copy
+            copy.commit()
 
 
 def _environment(export: Export) -> Finding:
@@ -225,29 +235,11 @@ def _without_home(text: str) -> str:
     return _HOME.sub(rf"\g<1>{_REMOVED}", text)
 
 
-def _copy(source: Path, target: Path) -> None:
-    reading = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    target.unlink(missing_ok=True)
-    writing = sqlite3.connect(target)
-    try:
-        reading.backup(writing)
-    finally:
-        reading.close()
-        writing.close()
-
-
-def _writable(path: Path) -> sqlite3.Connection:
-    """Open for writing, with no journal beside the file."""
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA journal_mode = MEMORY")
-    return db
-
-
-def _delete_environment(db: sqlite3.Connection, tables: set[str], strings: list[int]) -> None:
+def _delete_environment(db: sqlite3.Connection, export: Export) -> None:
     for table, where in _ENVIRONMENT_ROWS:
-        if table in tables:
+        if table in export.tables:
             db.execute(f"DELETE FROM {table} WHERE {where}")  # noqa: S608
-    _delete_strings(db, strings)
+    _delete_strings(db, _environment_strings(export))
 
 
 def _delete_output(db: sqlite3.Connection, export: Export) -> None:

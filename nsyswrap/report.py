@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Column:
     """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
 
-    ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last.
-    ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels. ``prose``:
-    its texts are sentences; such a column comes last.
+    ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last; below
+    0 it stays. ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels.
+    ``prose``: its texts are sentences; such a column comes last.
     """
 
     name: str
@@ -114,10 +114,10 @@ class Report:
         """Compute the table; raises NotInCapture with what would collect the events it lacks."""
         checked = self._checked(options)
         for group in self.lacks(capture):
-            kinds = [schema.EVENTS[kind] for kind in group]
+            kinds = [kind.title for name, kind in schema.EVENTS.items() if name in group]
             raise NotInCapture(
-                f"{self.name}: {capture.source} holds no {' or '.join(kind.title for kind in kinds)}",
-                f"none happened, or none were collected ({kinds[0].collect})",
+                f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
+                f"none happened, or none were collected ({schema.EVENTS[group[0]].collect})",
             )
         seen = self._clipping(capture)
         read_ahead(seen, [self])

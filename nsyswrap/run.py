@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import socket
@@ -11,27 +10,17 @@ import sys
 import tempfile
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nsyswrap
-from nsyswrap import _launch, device, folder, nsys, nsys_install, second_import
-from nsyswrap.folder import (
-    EXPORT,
-    LOG,
-    PROGRAM_ERRORS,
-    PROGRAM_OUTPUT,
-    REPORT,
-    RUN,
-    STATS,
-    RunFolder,
-    Status,
-    free_space_note,
-    is_full,
-)
+from nsyswrap import _launch, device, folder, nsys, nsys_install, outcome, second_import
+from nsyswrap.errors import NsyswrapError, OutputError
+from nsyswrap.folder import LOG, PROGRAM_ERRORS, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
@@ -116,15 +105,17 @@ def execute(
             log = _divide_log(run)
             if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
                 break
+        second = None
         if not ending.killed:
-            with _writable(spec.output) as output:
-                if second_import.complete(found.path, output):
-                    facts["exported_by"] = "nsyswrap, as nsys failed to"
-        seconds = round(time.monotonic() - began, 3)
-        status = _judge(spec, ending, started, log)
-        run.write(RUN, {**facts, "duration_s": seconds, "nsys_starts": starts, **_device_facts()})
-        run.write_status(status)
-    return status
+            try:
+                with _writable(spec.output) as output:
+                    if second_import.complete(found.path, output):
+                        facts["exported_by"] = "nsyswrap, as nsys failed to"
+            except NsyswrapError as error:
+                second = error
+        facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": starts, **_device_facts()}
+        seen = outcome.Seen(ending, started.launcher_ran, started.error_number, log, second)
+        return _written_down(run, facts, outcome.judge(spec, seen))
 
 
 def _run(
@@ -150,7 +141,8 @@ def _run(
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
             os.close(writer)
-            supervisor = Supervisor(process, token, log_path, reader, received, on_progress, on_signal)
+            late = f"nsys has not started the program; {outcome.temporary_room(spec.env)}"
+            supervisor = Supervisor(process, token, log_path, reader, received, on_progress, on_signal, late)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
             return ending, _launcher_report(reader)
         finally:
@@ -210,64 +202,25 @@ def _divide_log(run: RunFolder) -> str:
     """Keep nsys' own tables apart from its chatter; return the chatter."""
     text = (run.path / LOG).read_bytes().decode(errors="replace")
     log, tables = nsys.split_log(text)
-    run.write(LOG, log)
-    if tables:
-        run.write(STATS, tables)
+    with suppress(OutputError):  # no room for it: nsys' own log stays as it is
+        run.write(LOG, log)
+        if tables:
+            run.write(STATS, tables)
     return log
 
 
-def _judge(spec: RunSpec, ending: Ending, started: _Started, log: str) -> Status:
-    """Say how the run ended. Only a complete export is success: nsys' exit status is not believed."""
-    name = spec.program.name
-    if started.error_number:
-        exit_code = 127 if started.error_number == errno.ENOENT else 126
-        message = f"{name} could not be executed: {os.strerror(started.error_number)}"
-        return Status("not_started", None, ending.code, exit_code, message)
-    lack = nsys.check_export(spec.output / EXPORT)
-    recorded = 0 if lack else nsys.recorded_s(spec.output / EXPORT)
-    ours = ending.signal is not None or ending.timed_out or ending.killed
-    stopped = ours or spec.options.ended_program(ending.code, log, recorded)
-    known = started.launcher_ran and ending.code >= 0 and not stopped
-    program_code = ending.code if known else None
-    if ending.timed_out:
-        message = f"stopped after --timeout {spec.timeout_s:g} s" + (f"; no report: {lack}" if lack else "")
-        return Status("timed_out", None, ending.code, 75, message)
-    if ending.signal is not None:
-        message = f"stopped by {ending.signal.name}" + (f"; no report: {lack}" if lack else "")
-        return Status("interrupted", None, ending.code, 128 + ending.signal, message)
-    if lack or ending.code < 0:
-        message, hint = _failure(spec, ending, started, lack, log)
-        return Status("nsys_failed", program_code, ending.code, 70, message, hint)
-    if stopped or ending.code == 0:
-        return Status("done", program_code, ending.code, 0)
-    return Status(
-        "program_failed", program_code, ending.code, ending.code, f"{name} ended with {_said(ending.code)}"
-    )
-
-
-def _said(code: int) -> str:
-    return f"exit code {code}" + (f" (signal {code - 128})" if code > 128 else "")  # noqa: PLR2004
-
-
-def _failure(spec: RunSpec, ending: Ending, started: _Started, lack: str, log: str) -> tuple[str, str]:
-    meaning, cure = nsys.fault(log)
-    if not meaning and is_full(spec.output):  # then the log has no room for nsys to say so
-        meaning, cure = nsys.DISK_FULL
-    if ending.code < 0:
-        meaning = meaning or f"nsys itself was killed by signal {-ending.code}"
-    elif not meaning and not started.launcher_ran and log.strip():
-        meaning = f"nsys says: {log.strip().splitlines()[-1]}"
-    elif not meaning and spec.options.capture_range and nsys.RANGE_STARTED not in log:
-        meaning = f"the capture range {spec.options.capture_range} never began"
-        cure = "the program has to call cudaProfilerStart, or to open the NVTX range, while nsys runs"
-    if "disk is full" in meaning:
-        cure += f" ({free_space_note(spec.output)})"
-    recording = ", ".join(nsys.left_elsewhere(log))
-    left = f"what it recorded, the environment too, lies in {recording}" if recording else ""
-    hint = "; ".join(part for part in (cure, left, f"all nsys said: {spec.output / LOG}") if part)
-    if lack:
-        return f"nsys left no complete export: {meaning or lack}", hint
-    return f"{meaning}, and the program with it: the report ends there", hint
+def _written_down(run: RunFolder, facts: dict[str, Any], status: Status) -> Status:
+    """Write how the run ended; where there is no room for that, say so in the Status returned."""
+    lost: list[OutputError] = []
+    for write in (partial(run.write, RUN, facts), partial(run.write_status, status)):
+        try:
+            write()
+        except OutputError as error:
+            lost.append(error)
+    if not lost:
+        return status
+    message = "; ".join(filter(None, (status.message, *map(str, lost))))
+    return replace(status, exit_code=status.exit_code or OutputError.exit_code, message=message)
 
 
 def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nsyswrap import nsys, nsys_install
-from nsyswrap.errors import NsyswrapError
 from nsyswrap.folder import EXPORT, RECORDING, REPORT
 
 if TYPE_CHECKING:
@@ -20,19 +19,20 @@ if TYPE_CHECKING:
 def complete(nsys_path: str, folder: Path) -> bool:
     """Make the export that ``folder`` lacks, out of what nsys left there; return whether that was done.
 
-    The recording is removed then. nsys' own tables are not made again.
+    The recording is removed then. nsys' own tables are not made again. Raises NsyswrapError where the report
+    is there but the export fails again: why.
     """
     if not nsys.check_export(folder / EXPORT):
         return False
     recording, report = folder / RECORDING, folder / REPORT
-    with suppress(NsyswrapError, OSError, subprocess.TimeoutExpired):
-        if recording.exists():
+    if recording.exists():
+        with suppress(OSError, subprocess.TimeoutExpired):
             _import(nsys_path, recording, report)
-        if report.exists():
-            nsys.export(nsys_path, report, folder / EXPORT)
-            recording.unlink(missing_ok=True)
-            return True
-    return False
+    if not report.exists():
+        return False
+    nsys.export(nsys_path, report, folder / EXPORT)
+    recording.unlink(missing_ok=True)
+    return True
 
 
 def _import(nsys_path: str, recording: Path, report: Path) -> None:

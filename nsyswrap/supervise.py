@@ -7,7 +7,7 @@ import select
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 START_S = 2  # nsys starts the program within this, or it may be told to stop at once
-SETTLE_S = 0.5  # and this long after that it loses signals
+LATE_S = 30  # when it has not by then, something is wrong
+SETTLE_S = 0.5  # this long after it has, it loses signals
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
 ALONE_S = 1.5  # Slurm signals every process of a job: a second signal sooner than this costs nsys its report
@@ -51,7 +52,8 @@ class Supervisor:
 
     ``process`` is nsys, with ``MARK=token`` in its environment, printing into ``log``. ``started`` is a
     descriptor that can be read from as soon as the program has been started; ``received`` is what
-    ``signals_noted`` fills.
+    ``signals_noted`` fills. ``on_progress`` gets what nsys does, and ``late`` where it does not come to start
+    the program. An OSError of either callback is passed over: whoever watched has gone, the run goes on.
     """
 
     MARK: ClassVar[str] = "NSYSWRAP_RUN_MARK"
@@ -63,12 +65,13 @@ class Supervisor:
     received: list[signal.Signals]
     on_progress: Callable[[str], None]
     on_signal: Callable[[], None] = lambda: None
+    late: str = ""
     _stopping_since: float | None = None
     _said_bytes: int = 0
     _said_at: float = 0.0
     _pending: signal.Signals | None = None
     _not_before: float = 0.0
-    _log_bytes: int = 0
+    _log_bytes: int = 0  # as long as the log was before a signal came
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
 
@@ -82,7 +85,8 @@ class Supervisor:
             if len(self.received) > handled:
                 killed |= self._forward(again=handled > 0)
                 if not handled:
-                    self.on_signal()
+                    with suppress(OSError):
+                        self.on_signal()
                 handled = len(self.received)
             if deadline is not None and time.monotonic() > deadline and not timed_out:
                 timed_out = True
@@ -114,7 +118,6 @@ class Supervisor:
         self._stopping_since = self._stopping_since or time.monotonic()
         self._pending = number
         self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
-        self._log_bytes = self._said_bytes  # as it was before the signal came
 
     def _deliver(self) -> None:
         """Send nsys the signal when it can do something with it.
@@ -156,11 +159,19 @@ class Supervisor:
                 now = nsys.progress(file.read().decode(errors="replace"))
         except OSError:
             return shown
+        if not self.received and self._stopping_since is None:  # asked after the size was
+            self._log_bytes = size
         if size != self._said_bytes:
             self._said_bytes, self._said_at = size, time.monotonic()
+        if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
+            now = self.late
         if now != shown:
-            self.on_progress(now)
+            self._show(now)
         return now
+
+    def _show(self, message: str) -> None:
+        with suppress(OSError):
+            self.on_progress(message)
 
     def _clear_up(self) -> None:
         """Wait a moment for nsys' helpers, then end whatever is left of the run."""
@@ -170,7 +181,7 @@ class Supervisor:
                 self._kill([pid for pid in left if not self._is_nsys(pid)])
             time.sleep(POLL_S)
         self._kill(self._members())
-        self.on_progress("")
+        self._show("")
 
     def _members(self) -> list[int]:
         """Every living process of this run, nsys included, by the mark in its environment."""

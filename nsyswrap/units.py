@@ -149,9 +149,16 @@ def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
 
 
 def _scaled(value: Number, kind: str) -> str:
-    factor, label = next((s for s in _SCALES[kind] if abs(value) >= s[0]), _SCALES[kind][-1])
+    scales = _SCALES[kind]
+    factor, label = next((s for s in reversed(scales) if _rounded(value / s[0]) < 1000), scales[0])  # noqa: PLR2004
     scaled = value / factor
-    if float(scaled).is_integer() and factor == 1:
+    shown = _rounded(scaled)
+    if factor == 1 and float(scaled).is_integer():
         return f"{scaled:.0f} {label}"
-    digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0  # noqa: PLR2004
+    digits = 2 if shown < 10 else 1 if shown < 100 else 0  # noqa: PLR2004
     return f"{scaled:.{digits}f} {label}"
+
+
+def _rounded(value: float) -> float:
+    """Return how large a number is in three digits, as it will be read."""
+    return abs(float(f"{value:.3g}"))

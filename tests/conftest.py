@@ -35,10 +35,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     for status in sorted(folder.rglob(STATUS)) if report.failed and folder else ():
-        if '"nsys_failed"' in (told := status.read_text()):
-            log = status.with_name(LOG).read_text(errors="replace")
-            report.sections.append((f"{status.parent.relative_to(folder)}", f"{told}{log[-3000:]}"))
+        told, said = (_text(status.with_name(name)) for name in (STATUS, LOG))
+        if '"nsys_failed"' in told:
+            report.sections.append((f"{status.parent.relative_to(folder)}", f"{told}{said[-3000:]}"))
     return report
+
+
+def _text(path: Path) -> str:
+    """What a file holds; a test may have made its folder up, or taken it away."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 @pytest.fixture(scope="session", autouse=True)

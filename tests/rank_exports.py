@@ -54,12 +54,17 @@ def member(folder: Path, rank: int, *rows: Row, host: str = "") -> Member:
 
 
 def run_folder(
-    folder: Path, rank: int, world_size: int, *rows: Row, profiled: list[int] | None = None
+    folder: Path,
+    rank: int,
+    world_size: int,
+    *rows: Row,
+    profiled: list[int] | None = None,
+    started: str = "",
 ) -> Path:
     """The run folder of a rank, as `nsyswrap profile` leaves it in a launch."""
     path = folder / f"rank-{rank}"
     path.mkdir(parents=True)
     write(path / EXPORT, *rows)
     said = {"rank": rank, "world_size": world_size, "profiled": profiled}
-    (path / RUN).write_text(json.dumps({"rank": said, "host": "n1"}))
+    (path / RUN).write_text(json.dumps({"rank": said, "host": "n1", "started": started}))
     return path

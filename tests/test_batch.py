@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.batch import Batch, Claim, count, folder_name, held, is_held, look, make_batch, open_batch
+from nsyswrap.batch import (
+    Batch,
+    Claim,
+    count,
+    folder_name,
+    foresee_batch,
+    look,
+    make_batch,
+    make_place,
+    open_batch,
+)
 from nsyswrap.errors import OutputError
 from nsyswrap.folder import CLAIM, SPEC, STATUS, RunFolder, Status
+from nsyswrap.holding import LOCK, held, holder_here, is_held, is_lock
 from nsyswrap.nsys import Options
 from nsyswrap.planned import Spec, read_spec
 
@@ -25,7 +36,7 @@ DONE = Status("done", 0, 0, 0)
 HOLDS = """
 import sys, time
 from pathlib import Path
-from nsyswrap.batch import held
+from nsyswrap.holding import held
 with held(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     time.sleep(60)
@@ -91,6 +102,25 @@ def test_a_folder_that_is_no_batch_is_left_alone(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_a_file_that_others_call_lock_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("mine, not yours\n")
+    with pytest.raises(OutputError, match="holds no batch"):
+        make_place(tmp_path)
+    with held(tmp_path, "a test"):  # what is left of a batch that was ended before it was one
+        assert is_lock(tmp_path / LOCK)
+        make_place(tmp_path)
+
+
+def test_what_is_foreseen_is_what_is_made(tmp_path: Path) -> None:
+    made(tmp_path / "b", 1, 2)
+    before = sorted(tmp_path.rglob("*"))
+    batch, specs = foresee_batch(tmp_path / "b", "test", [spec(3), spec(2)])
+    assert sorted(tmp_path.rglob("*")) == before
+    assert specs == {2: spec(2), 3: spec(3)}
+    assert batch.left_out == {1: "00001-n=1"}
+    assert batch == made(tmp_path / "b", 3, 2)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": ""}'])
 def test_a_damaged_batch_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "batch.json").write_text(content)
@@ -149,6 +179,7 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         assert is_held(tmp_path)
+        assert holder_here(tmp_path) == process.pid
         assert look(tmp_path).state == "running"
         with pytest.raises(OutputError, match=f"process {process.pid}"), held(tmp_path, "another"):
             pass

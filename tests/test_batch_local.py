@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -92,6 +93,7 @@ def test_the_same_command_again_runs_what_is_left(folder: Path, cli: Cli) -> Non
     retried = cli(*sweep("--retry-failed", code="0,3,4"))
     assert retried.returncode == 0
     assert "2 to run" in retried.stderr
+    assert re.findall(r"c=\d: done (.*)", retried.stderr) == ["(2 of 3)", "(3 of 3)"]
     assert outcomes(folder) == ["done"] * 3
     assert (states(folder)[1].folder / EXPORT).stat().st_mtime_ns == before[0]
 
@@ -161,6 +163,7 @@ def test_a_run_that_was_killed_is_lost_and_run_again(
             os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said
+    assert "00001-s=60-c=0: lost (1 of 1)" in said
     assert outcomes(folder) == ["lost"]
     assert "lost" in cli("batch", "status", "b").stdout
     assert rows(folder / "b/results.csv")[0]["outcome"] == "lost"

@@ -6,13 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from local_batches import PROGRAM, sweep
 
 from nsyswrap.batch import RunState
-from nsyswrap.cli.batch_progress import Clock, ending, in_words
+from nsyswrap.cli.batch_progress import Clock, ending, in_words, progress
 from nsyswrap.folder import Status
+
+if TYPE_CHECKING:
+    from nsyswrap.batch import State
 
 
 def test_the_time_left_is_that_of_the_runs_since_it_began() -> None:
@@ -32,6 +36,21 @@ def test_counts_and_endings_in_words() -> None:
     }
     assert in_words(states) == "2 done, 1 program_failed"
     assert [ending(state) for state in states.values()] == ["done", "program_failed: it ended with 3", "done"]
+
+
+def test_a_line_for_each_run_that_ends_again_or_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(number: int, state: State, why: str = "") -> RunState:
+        said = Status("nsys_failed", None, None, 70, why) if why else None
+        return RunState(number, Path(f"r{number}"), state, said)
+
+    failed = {1: run(1, "done"), 2: run(2, "program_failed"), 3: run(3, "program_failed")}
+    with progress(failed, wanted=[2, 3]) as on_progress:
+        on_progress({**failed, 2: run(2, "running"), 3: run(3, "lost")}, "")
+        on_progress({**failed, 2: run(2, "done"), 3: run(3, "running")}, "")  # it was late, not lost
+        assert capsys.readouterr().err == "nsyswrap: r2: done (2 of 3)\n"
+        for _ in range(3):
+            on_progress({**failed, 2: run(2, "done"), 3: run(3, "lost", "job 1_3 ended")}, "")
+    assert capsys.readouterr().err == "nsyswrap: r3: lost: job 1_3 ended (3 of 3)\n"
 
 
 @pytest.mark.nsys

@@ -32,9 +32,18 @@ if TYPE_CHECKING:
             "load",
             "cuCtxCreate_v2 cuDevicePrimaryCtxRetain cudaInitDevice cudaDeviceReset cudaFuncGetAttributes",
         ),
+        (
+            "load",
+            "cuModuleGetFunction cuModuleUnload cuLibraryGetKernel cuFuncLoad cuDevicePrimaryCtxReset_v2",
+        ),
         ("copy", "cudaMemcpy_v3020 cudaMemcpyAsync cuMemcpyHtoD_v2 cudaMemcpyToSymbol cudaMemcpyPeerAsync"),
         ("copy", "cudaMemset cudaMemsetAsync cuMemsetD32_v2 cudaMemPrefetchAsync_v8000"),
         ("other", "cudaEventRecord cudaStreamWaitEvent cudaEventQuery cudaStreamCreate cudaMemGetInfo"),
+        (
+            "other",
+            "cuKernelGetName cuKernelGetAttribute cuKernelSetAttribute cuFuncGetAttribute cuFuncIsLoaded",
+        ),
+        ("other", "cudaFuncSetAttribute cuModuleGetLoadingMode cuDevicePrimaryCtxGetState"),
         ("other", "cudaGraphInstantiate cudaLaunchHostFunc cuCtxSetCurrent cudaMemAdvise cudaGetLastError x"),
     ],
 )

@@ -128,6 +128,20 @@ def test_damaged_captures_are_listed_and_the_others_read(cli: Cli, tmp_path: Pat
     assert (rows["nothing"]["kernels"], rows["nothing"]["busy_ns"]) == ("0", "")
 
 
+@pytest.mark.parametrize("given", ["in", "in/*.sqlite"])
+def test_a_link_that_leads_nowhere_is_damaged_and_the_others_read(
+    cli: Cli, tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "good.sqlite", kernel("k", 0, 10))
+    (tmp_path / "in" / "gone.sqlite").symlink_to("nowhere")
+    done = cli("collect", given, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out" / "results.csv")
+    assert {row["run"]: row["outcome"] for row in rows} == {"good": "done", "gone": "damaged"}
+    assert "gone: damaged: in/gone.sqlite is a link to what is not there" in done.stderr
+
+
 def test_without_one_capture_that_can_be_read_it_fails(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "empty.sqlite").touch()
     done = cli("collect", "empty.sqlite")
@@ -170,12 +184,23 @@ def test_what_is_read_is_left_as_it_is(cli: Cli, tmp_path: Path) -> None:
 
 def test_results_are_replaced_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    for name in ("results.csv", "mine.txt"):
-        (tmp_path / "out" / name).write_text("older")
-    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
-    assert cli("collect", "a.sqlite", "-o", "out").returncode == 0
-    assert len(rows_of(tmp_path / "out" / "results.csv")) == 1
+    (tmp_path / "out" / "mine.txt").write_text("older")
+    for name in ("a.sqlite", "b.sqlite"):
+        write(tmp_path / name, kernel("k", 0, 10))
+        assert cli("collect", name, "-o", "out").returncode == 0
+        assert [row["run"] for row in rows_of(tmp_path / "out" / "results.csv")] == [name[0]]
     assert (tmp_path / "out" / "mine.txt").read_text() == "older"
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_files_of_somebody_else_are_left_alone(cli: Cli, tmp_path: Path, name: str) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).write_text("date,result\n")
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    done = cli("collect", "a.sqlite", "-o", "own")
+    assert done.returncode == 73
+    assert f"own/{name} exists, and nothing says that nsyswrap wrote it" in done.stderr
+    assert [path.read_text() for path in (tmp_path / "own").iterdir()] == ["date,result\n"]
 
 
 def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
@@ -244,7 +269,20 @@ def test_two_batches_at_once_are_told_apart(cli: Cli, tmp_path: Path) -> None:
         ("after", "1", "10"),
     ]
     assert len(rows_of(tmp_path / "nsyswrap-collected" / "kernels.csv")) == 2
-    assert "best batch=after n=1, 10 ns; worst batch=before n=1, 20 ns" in done.stdout
+    assert "best Batch=after n=1, 10 ns; worst Batch=before n=1, 20 ns" in done.stdout
+
+
+def test_a_parameter_called_batch_is_not_the_batch(cli: Cli, tmp_path: Path) -> None:
+    for name in ("before", "after"):
+        captured(planned(tmp_path / name, 1, {"batch": 200}), 10)
+        batch_of(tmp_path / name)
+    assert cli("collect", "before", "after").returncode == 0
+    for table in ("results.csv", "kernels.csv"):
+        rows = rows_of(tmp_path / "nsyswrap-collected" / table)
+        assert [(row["batch"], row["parameter_batch"]) for row in rows] == [
+            ("before", "200"),
+            ("after", "200"),
+        ]
 
 
 def test_a_folder_with_any_name_is_collected(cli: Cli, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_only_runs_that_are_done_count_and_the_others_are_seen() -> None:
         ]
     )
     assert rows == [(1, 1, 2, 10, 10, 10, None), (2, 0, 1, *[None] * 4), (3, 0, 1, *[None] * 4)]
-    assert said == "kernel_ns: 10 ns, one run alone."
+    assert said == "kernel_ns of n=1: 10 ns, one run alone."
 
 
 def test_a_run_without_the_work_is_not_the_best_at_it() -> None:
@@ -100,16 +100,21 @@ def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
         Result(Run(Path(name), name, "done"), {"kernels": 1, "kernel_ns": ns})
         for name, ns in (("a", 2), ("b", 8))
     ]
+    rows, said = compared(results)
+    assert rows == [("a", 1, 1, 2, 2, 2, None), ("b", 1, 1, 8, 8, 8, None)]
+    assert said.startswith("kernel_ns: best a, 2 ns; worst b, 8 ns, 4.00 times that.")
+
+
+def test_what_is_alike_has_no_least_and_no_most() -> None:
+    said = compared([result({"n": n}, copies=0) for n in (1, 2)], by="copies")[1]
+    assert said == "copies: the same median in all 2 combinations, 0."
+
+
+def test_repeats_of_one_combination_are_compared_by_their_runs() -> None:
+    results = [result({"n": 1}, repeat, kernel_ns=ns) for repeat, ns in ((1, 2), (2, 8))]
     assert compared(results)[1] == (
-        "kernel_ns over 2 runs: median 5 ns, from 2 ns (a) to 8 ns (b); spread 120.0 %."
+        "kernel_ns of n=1 over 2 runs: median 5 ns, from 2 ns (n=1#1) to 8 ns (n=1#2); spread 120.0 %."
     )
-
-
-def test_loose_captures_and_run_folders_that_were_not_planned_are_one_group() -> None:
-    results = [
-        Result(Run(Path(name), name, "done", parameters=some)) for name, some in (("a", None), ("b", {}))
-    ]
-    assert len(combinations(results)) == 1
 
 
 def test_the_measure_is_that_of_the_work_there_was() -> None:
@@ -136,6 +141,49 @@ def test_kernels_are_merged_by_combination(cli: Cli, tmp_path: Path) -> None:
     assert [both[name] for name in names] == [str(value) for value in expected.rows()[0]]
     assert both["med_ns"] == "20.0"  # and not the 52.5 between the two runs' medians
     assert (none["instances"], none["med_ns"], none["std_ns"]) == ("1", "7.0", "0.0")
+
+
+def test_kernels_of_runs_that_are_not_done_are_not_merged(cli: Cli, tmp_path: Path) -> None:
+    for repeat in (1, 2):
+        captured(planned(tmp_path / "b", repeat, {"n": 1}, repeat), 10)
+    captured(planned(tmp_path / "b", 3, {"n": 1}, 3), 90, outcome="timed_out")
+    captured(planned(tmp_path / "b", 4, {"n": 2}), 90, outcome="program_failed")
+    assert cli("collect", batch_of(tmp_path / "b")).returncode == 0
+    [one] = rows_of(tmp_path / "b" / "kernels.csv")
+    assert (one["n"], one["runs"], one["instances"], one["max_ns"]) == ("1", "2", "2", "10")
+
+
+def test_captures_that_were_not_planned_keep_their_kernels_apart(cli: Cli, tmp_path: Path) -> None:
+    for name, ns in (("a", 10), ("b", 30)):
+        write(tmp_path / f"{name}.sqlite", kernel("k", 0, ns))
+    assert cli("collect", "*.sqlite").returncode == 0
+    rows = rows_of(tmp_path / "nsyswrap-collected" / "kernels.csv")
+    assert [(row["label"], row["runs"], row["avg_ns"]) for row in rows] == [
+        ("a", "1", "10.0"),
+        ("b", "1", "30.0"),
+    ]
+
+
+def test_a_narrow_screen_keeps_the_median_and_what_differs(cli: Cli, tmp_path: Path) -> None:
+    for number, mode in enumerate(("fast", "slow"), 1):
+        same = {f"constant_{i}": f"the same for all {i}" for i in range(4)}
+        facts = {**same, "mode": mode, "number_of_elements": number}
+        captured(planned(tmp_path / "b", number, facts), 10 * number)
+    done = cli("collect", batch_of(tmp_path / "b"), COLUMNS="44")
+    lines = done.stdout.splitlines()
+    assert lines[1].split() == ["mode", "number_of_elements", "Median", "Spread", "%"]
+    assert lines[2].split()[:4] == ["fast", "1", "10", "ns"]
+    assert "8 columns left out for width (results.csv has every run)" in " ".join(done.stdout.split())
+    assert max(map(len, lines)) <= 44
+
+
+def test_names_give_way_to_the_median(cli: Cli, tmp_path: Path) -> None:
+    for number in (1, 2):
+        facts = {f"parameter{i}": f"one of many values {number}" for i in range(6)}
+        captured(planned(tmp_path / "b", number, facts), 10 * number)
+    lines = cli("collect", batch_of(tmp_path / "b"), COLUMNS="40").stdout.splitlines()
+    assert lines[1].split() == ["parameter0", "parameter1", "Median"]
+    assert max(map(len, lines)) <= 40
 
 
 def test_the_screen_compares_by_what_is_asked_for(cli: Cli, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
     for i in range(400):
         write(tmp_path / "in" / f"{i}.sqlite", kernel("k", 0, i + 1))
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "results.csv").write_text("older\n")
+    (tmp_path / "out" / "results.csv").write_text("run,label,older\n")
     (tmp_path / "tmp").mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "nsyswrap", "collect", "in", "-o", "out"],
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
         text=True,
         start_new_session=True,
     )
-    while not list((tmp_path / "tmp").glob("*/*.json")):
+    while process.poll() is None and not list((tmp_path / "tmp").glob("*/*.json")):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     try:
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
     assert said.strip() == ""
     assert list((tmp_path / "tmp").iterdir()) == []
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {
-        "results.csv": "older\n"
+        "results.csv": "run,label,older\n"
     }
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)

@@ -96,6 +96,11 @@ def test_without_gpu_work_busy_is_missing_and_kernels_are_none(tmp_path: Path) -
     assert "cuda_gpu_kern_sum" not in found.summaries
 
 
+def test_work_that_took_no_time_is_busy_for_none_of_it(tmp_path: Path) -> None:
+    found = digest(write(tmp_path / "a.sqlite", kernel("k", 5, 5))).totals
+    assert (found["busy_ns"], found["busy_percent"]) == (0, None)
+
+
 def test_durations_are_counted_by_full_name(tmp_path: Path) -> None:
     lengths_ns = {"b": [5, 5, 7], "a": [7, 5], "a(int)": [5]}
     rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -86,6 +87,48 @@ def test_force_replaces_what_an_earlier_export_wrote(cli: Cli, capture: Path, tm
     assert (tmp_path / "dir" / "mine.txt").read_text() == "old"
     assert not (tmp_path / "dir" / "synchronization.parquet").exists()
     assert arrow.read_table(tmp_path / "dir" / "kernel.parquet").num_rows == 4
+
+
+def test_a_link_stays_and_what_it_names_is_written(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "target.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("there/target.json")
+    (tmp_path / "loose.json").symlink_to("there/new.json")
+    for link, target in (("link.json", "target.json"), ("loose.json", "new.json")):
+        assert cli("export", capture, "--perfetto", link, "--force").returncode == 0
+        assert (tmp_path / link).is_symlink()
+        assert read(tmp_path / "there" / target).slices
+    assert names(tmp_path / "there") == ["new.json", "target.json"]
+
+
+def test_a_pipe_is_written_to_and_stays_one(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = cli("export", capture, "--perfetto", pipe, "--force")
+        content = os.read(reader, 1 << 16)
+    finally:
+        os.close(reader)
+    assert done.returncode == 0
+    assert pipe.is_fifo()
+    assert json.loads(content)["traceEvents"]
+    assert names(tmp_path) == ["a.sqlite", "pipe"]
+
+
+def test_a_dash_is_stdout(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "-").write_text("mine")
+    done = cli("export", capture, "--perfetto", "-")
+    assert done.returncode == 0
+    assert done.stderr.startswith("wrote stdout: ")
+    assert cli("export", capture, "--perfetto", "file.json").returncode == 0
+    assert done.stdout == (tmp_path / "file.json").read_text()
+    assert (tmp_path / "-").read_text() == "mine"
+    shown, plain = (cli("report", capture, "-r", "cuda_gpu_sum", *to) for to in (("-o", "-"), ()))
+    assert (shown.returncode, shown.stdout) == (0, plain.stdout)
+    assert (tmp_path / "-").read_text() == "mine"
+    refused = cli("report", capture, "-r", "cuda_gpu_sum", "--format", "parquet", "-o", "-")
+    assert refused.returncode == 2
 
 
 def test_a_part_is_cut_out(cli: Cli, tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text() == "first\n"
 
 
+def test_what_cannot_be_put_in_its_place_goes(tmp_path: Path) -> None:
+    (tmp_path / RUN).mkdir()
+    with pytest.raises(OutputError):
+        RunFolder(tmp_path).write(RUN, {})
+    assert [path.name for path in tmp_path.iterdir()] == [RUN]
+
+
 def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
     RunFolder(tmp_path).write(RUN, {"command": ["é", "\udcff"]})
     assert b'"\xc3\xa9"' in (tmp_path / RUN).read_bytes()

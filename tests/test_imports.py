@@ -17,7 +17,7 @@ MODULES = {
 
 # Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
 BOTTOM = (
-    {"errors", "units", "instruments", "measurement", "palette"},
+    {"errors", "units", "instruments", "measurement", "palette", "output"},
     {"folder"},
     {"nsys_install"},
     {"nsys"},
@@ -25,10 +25,10 @@ BOTTOM = (
 COLLECT = (
     {"_launch", "device"},
     {"nvcc", "second_import", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
-    {"program", "clocks", "launcher"},
+    {"program", "clocks", "launcher", "outcome"},
     {"run"},
     {"scenario"},
-    {"planned"},
+    {"planned", "holding"},
     {"plan", "batch"},
     {"planned_run", "executors"},
 )
@@ -36,10 +36,11 @@ ANALYSE = (
     {"schema", "records"},
     {"pages"},
     {"reader"},
+    {"redact"},
+    {"export_cache"},
     {"frames", "info", "locate", "selection"},
     {"view"},
     {"capture"},
-    {"redact"},
     {"report"},
     {"columns"},
     {"stats", "join", "operations", "nesting", "nvtx", "projection"},

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nsyswrap import nsys
-from nsyswrap.errors import NotACapture
 from nsyswrap.nsys import Options
 
 COMPLETE = Path(__file__).parents[1] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
@@ -186,6 +185,7 @@ def test_progress(tail: str, shown: str) -> None:
             "unrecognised option '--bogus=1'\n\nusage: nsys profile",
             "this nsys says: unrecognised option '--bogus=1'",
         ),
+        ("Export failed: [QuadDCommon::tag_message*] = database or disk is full", "the disk is full"),
         ("unrecognized option '--x'", "this nsys says: unrecognized option '--x'"),
         (
             "Illegal --trace argument 'bogus'\nPossible --trace values are one or more of",
@@ -263,8 +263,3 @@ def test_folders_nsys_cannot_write_into(tmp_path: Path, name: str, monkeypatch: 
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
     assert nsys.trips_over(Path("run"))
-
-
-def test_a_report_that_is_not_there() -> None:
-    with pytest.raises(NotACapture):
-        nsys.cached_export(Path("absent.nsys-rep"))

@@ -201,10 +201,10 @@ def test_nsight_compute_names_the_host_half_otherwise(
     judged = judge(nsys)
     assert "it records but cannot make a report" in judged.fault
 
-    command, _, advice = judged.cure.partition(", then give ")
+    command, _, advice = judged.cure.partition(", then set NSYSWRAP_NSYS=")
     environment = {"HOME": str(tmp_path / "home"), "PATH": os.defpath}
     subprocess.run(["/bin/sh", "-c", command], check=True, env=environment)
-    path = advice.removeprefix("--nsys ").replace("~", environment["HOME"])
+    path = advice.replace("~", environment["HOME"])
     assert judge(Path(path)).fault == ""
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from nsyswrap import open_capture
 from nsyswrap.errors import DamagedCapture
+from nsyswrap.nsys import export as export_with
 from nsyswrap.redact import findings, redact
 
 if TYPE_CHECKING:
@@ -131,10 +132,18 @@ def test_a_report_that_is_not_there(tmp_path: Path, nsys: str, cli: Cli) -> None
     assert done.stderr == f"nsyswrap: {tmp_path / 'x.nsys-rep'}: No such file or directory\n"
 
 
-def test_redacting_takes_out_what_this_nsys_keeps(report: Path, cache: Path, tmp_path: Path) -> None:
+def test_what_is_in_the_cache_is_without_the_environment(report: Path, cache: Path) -> None:
     export = open_capture(report).path
     assert cache in export.parents
-    assert b"planted" in export.read_bytes()
+    assert b"planted-output" in export.read_bytes()  # which `redact` takes out
+    assert b"planted-token" not in export.read_bytes()
+    assert "environment" not in {finding.kind for finding in findings(export)}
+
+
+def test_redacting_takes_out_what_this_nsys_keeps(report: Path, nsys: str, tmp_path: Path) -> None:
+    export = tmp_path / "x.sqlite"
+    export_with(nsys, report, export)
+    assert b"planted-token" in export.read_bytes()
     kinds = {finding.kind: finding for finding in findings(export)}
     assert "API_TOKEN" in kinds["environment"].names
     redact(export, tmp_path / "copy.sqlite")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from nsyswrap.units import duration
 if TYPE_CHECKING:
     from browser import Visit
     from page_examples import Captures, PageOf
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
     from nsyswrap.capture import Capture
 
@@ -155,10 +156,30 @@ def test_a_name_opens_to_all_of_it_and_is_copied(page_of: PageOf, visit: Visit) 
 def test_a_button_saves_the_table_as_csv(page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of("two GPUs"))
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Save CUDA GPU Kernel Summary as CSV").click()
-    assert waiting.value.suggested_filename == "cuda_gpu_kern_sum.csv"
+        page.get_by_role("button", name="Save CSV of CUDA GPU Kernel Summary").click()
+    assert waiting.value.suggested_filename == "cuda_gpu_kern_sum.page.csv"
     text = Path(waiting.value.path()).read_text(encoding="utf-8")
     assert list(csv.DictReader(io.StringIO(text))) == raw_rows(page, "cuda_gpu_kern_sum")
+
+
+def test_what_is_saved_is_what_is_shown_and_a_part_says_so(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("many"))
+    page.evaluate("document.querySelectorAll('details.numbers').forEach(one => one.open = true)")
+    gaps, all_kernels = (page.locator(f"#{name} button.save").last for name in ("idle", "kernels"))
+    assert re.fullmatch(r"Save CSV \(50 of \d+,\d\d\d rows\)", shown_text(gaps))
+    assert shown_text(all_kernels) == "Save CSV"
+    names = [row["name"] for row in raw_rows(page, "cuda_gpu_kern_sum")]
+    page.locator("#kernels input").fill(names[3])
+    assert shown_text(all_kernels) == f"Save CSV (1 of {len(names)} rows)"
+    with page.expect_download() as waiting:
+        all_kernels.click()
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert [row["name"] for row in csv.DictReader(io.StringIO(text))] == [names[3]]
+
+
+def shown_text(button: Locator) -> str:
+    """What is written on a button, without what only a screen reader says."""
+    return str(button.evaluate("e => e.firstChild.textContent + e.querySelector('.part').textContent"))
 
 
 def test_every_picture_has_its_numbers_to_save(page_of: PageOf, visit: Visit) -> None:
@@ -182,6 +203,9 @@ def test_times_are_written_as_the_reports_write_them(page_of: PageOf, visit: Vis
         10_350,
         99_950,
         100_500,
+        999_499,
+        999_500,
+        999.6,
         101_500,
         2_675_000,
         10**9,

@@ -6,15 +6,20 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tiny_export import call, kernel, opened
 
+from nsyswrap.page import render
 from nsyswrap.units import duration
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from browser import Visit
     from page_examples import Captures, PageOf
     from playwright.sync_api import Locator, Page
 
 pytest_plugins = ("browser", "page_examples")
+COUNTED = r"(\d+ \N{MULTIPLICATION SIGN} [\w-]+|[\w-]+, begun before)"
 PHONE = {"width": 360, "height": 740}
 
 
@@ -150,14 +155,80 @@ def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
     assert "Launched by cudaLaunchKernel" in said(page)
 
 
+def test_two_fingers_zoom_and_the_one_that_stays_moves(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), viewport=PHONE, has_touch=True, is_mobile=True)
+    canvas = timeline(page).locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    start, end = ends(page)
+    screen = page.context.new_cdp_session(page)
+
+    def touch(kind: str, places: dict[int, float]) -> None:
+        points = [{"x": box["x"] + x, "y": box["y"] + 50, "id": i} for i, x in places.items()]
+        screen.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", {0: 100})
+    touch("touchStart", {0: 100, 1: 150})
+    for further in (10, 20, 25):
+        touch("touchMove", {0: 100 - further, 1: 150 + further})
+    middle = start + 125 / box["width"] * (end - start)
+    closer = ends(page)
+    pixel = (closer[1] - closer[0]) / box["width"]
+    assert closer[1] - closer[0] == pytest.approx((end - start) / 2, rel=0.01)
+    assert closer[0] + 125 * pixel == pytest.approx(middle, abs=pixel)
+    touch("touchEnd", {0: 75})
+    assert ends(page) == closer
+    touch("touchMove", {1: 225})
+    assert ends(page)[0] == pytest.approx(closer[0] - 50 * pixel, abs=pixel)
+    touch("touchEnd", {1: 225})
+    assert said(page).startswith("Point at")  # nothing was tapped
+
+
+def test_a_caption_that_is_cut_says_so(tmp_path: Path, visit: Visit) -> None:
+    calls = [call("cudaMemcpyAsync", 100 * i, 118 * i, i) for i in range(1, 6)]
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": opened(tmp_path, *calls)}), encoding="utf-8")
+    page = visit(path)
+    ends(page)
+    texts = page.evaluate(
+        """() => {
+          const found = [];
+          const fillText = CanvasRenderingContext2D.prototype.fillText;
+          CanvasRenderingContext2D.prototype.fillText = (text) => found.push(text);
+          timelines[0].picture.draw();
+          CanvasRenderingContext2D.prototype.fillText = fillText;
+          return found.filter(text => text.startsWith("cuda"));
+        }"""
+    )
+    assert "cudaMemcpyAsync" in texts
+    cut = {text for text in texts if text != "cudaMemcpyAsync"}
+    assert cut
+    assert all(text.endswith("…") and "cudaMemcpyAsync".startswith(text[:-1]) for text in cut)
+
+
+def test_of_a_column_that_is_almost_idle_the_share_is_small(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "page.html"
+    spans = ((0, 10), (500_000, 501_000), (1_000_000, 1_000_010))
+    path.write_text(render({"x": opened(tmp_path, *(kernel("k", *span, 1) for span in spans))}))
+    page = visit(path)
+    start, end = ends(page)
+    canvas = timeline(page).locator("canvas")
+    x, width = page.evaluate("[timelines[0].picture.x(500500), timelines[0].picture.width]")
+    canvas.hover(position={"x": x, "y": 50})
+    pixels = 3 * (end - start) / width
+    found = f"1 \N{MULTIPLICATION SIGN} other, {100 * 1000 / pixels:.1f} % of the time"
+    assert said(page).endswith(f"in {duration(pixels)}: {found}")
+    canvas.hover(position={"x": x, "y": 30})  # the line above the lanes
+    assert said(page) == "Nothing selected."
+
+
 def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit: Visit) -> None:
     assert page_of("many").stat().st_size < 3_000_000
     page = visit(page_of("many"))
     canvas = timeline(page).locator("canvas")
     canvas.hover(position={"x": 300, "y": 50})
-    assert re.search(
-        r": in [\d.]+ .s: (\d+ \N{MULTIPLICATION SIGN} [\w-]+, [\d.]+ % of the time(; )?)+$", said(page)
-    ), said(page)
+    assert re.search(rf": in [\d.]+ .s: ({COUNTED}, [\d.]+ % of the time(; )?)+$", said(page)), said(page)
     begun, kernels = page.evaluate(
         """() => {
           const { content } = timelines[0];

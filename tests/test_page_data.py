@@ -177,6 +177,15 @@ def test_latencies_are_those_of_the_report(tmp_path: Path) -> None:
     assert len(first) == 2 == table.data["first_launches"][0]
 
 
+def test_latencies_of_nothing_or_one_have_a_histogram(tmp_path: Path) -> None:
+    for latency_ns in (0, 1):
+        folder = tmp_path / str(latency_ns)
+        folder.mkdir()
+        launch, start = call("cudaLaunchKernel", 0, 5, 1), latency_ns
+        page = render({"x": opened(folder, launch, kernel("k", start, start + 9, 1))})
+        assert "x: 0 repeat, 1 first" in page
+
+
 def test_a_report_is_made_once_and_what_is_missing_says_why(tmp_path: Path) -> None:
     subject = Subject({"x": open_capture(write(tmp_path / "x.sqlite", nvtx("step", 0, 5)))})
     assert subject.tables("diagnostics")["x"] is subject.tables("diagnostics")["x"]

@@ -66,7 +66,7 @@ def test_hostile_names_are_names(tmp_path: Path, visit: Visit) -> None:
 def test_a_spreadsheet_gets_no_formula(tmp_path: Path, visit: Visit) -> None:
     page = visit(hostile_page(tmp_path))
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Save CUDA GPU Kernel Summary as CSV").click()
+        page.get_by_role("button", name="Save CSV of CUDA GPU Kernel Summary").click()
     text = Path(waiting.value.path()).read_text(encoding="utf-8")
     names = {line["name"] for line in csv.DictReader(io.StringIO(text))}
     assert f"'{HOSTILE[7]}" in names

@@ -217,7 +217,7 @@ def test_the_numbers_of_both_pictures_are_saved(many: list[Member], many_page: P
 
 def saved(page: Page, name: str) -> list[dict[str, Any]]:
     with page.expect_download() as waiting:
-        page.get_by_role("button", name=f"Save {name}").click()
+        page.get_by_role("button", name=f"Save CSV of {name}").click()
     return list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
 
 

@@ -25,6 +25,15 @@ pytest_plugins = ("browser",)
 FAST, SLOW = Step(100, 400), Step(300, 400)
 
 
+def test_where_nothing_matches_waiting_is_not_known(tmp_path: Path) -> None:
+    sent = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)"
+    members = [member(tmp_path, rank, kernel("gemm", 0, 50, 1), kernel(sent, 60, 90, 2)) for rank in (0, 1)]
+    page = render_ranks("job", members)
+    cell = 'title="rank {}: no collective of it could be matched" data-value="">not known</td>'
+    assert [page.count(cell.format(rank)) for rank in (0, 1)] == [2, 2]
+    assert "waited" not in page
+
+
 # Which captures are ranks
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.batch import held, look
+from nsyswrap.batch import look
 from nsyswrap.folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.holding import held
 from nsyswrap.nsys import Options, check_export
 from nsyswrap.planned import Spec
 from nsyswrap.planned_run import is_shared, local_folder

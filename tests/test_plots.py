@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from recorded import capture_names, run_folder
-from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
+from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.capture import open_capture
 from nsyswrap.errors import NotInCapture, UsageError
@@ -100,6 +100,46 @@ def test_copies_that_take_more_than_the_kernels_are_in_the_title(tmp_path: Path)
     assert "k takes 20 % of the GPU time, copies and memsets 80 %" in texts
 
 
+def test_graphs_recorded_as_a_whole_count_as_gpu_time(tmp_path: Path) -> None:
+    texts = drawn(opened(tmp_path, kernel("k", 0, 20), graph(20, 100, 1)).plot("top-kernels")).texts
+    assert "k takes 20 % of the GPU time, graphs recorded as a whole 80 %" in texts
+    assert any(text.startswith("graphs recorded as a whole (1) took 80 ns, which count") for text in texts)
+    assert "20.0 %" in texts  # beside its bar
+
+
+@pytest.mark.parametrize(("other_ns", "said"), [(0, "100 %"), (4, "99.6 %"), (8, "99 %"), (950, "51 %")])
+def test_nearly_all_is_not_all(other_ns: int, said: str, tmp_path: Path) -> None:
+    rows = [kernel("k", 0, 1000)] + [kernel("rest", 1000, 1000 + other_ns)] * (other_ns > 0)
+    assert f"k takes {said} of the GPU time" in drawn(opened(tmp_path, *rows).plot("top-kernels")).texts
+
+
+def launched_kernels(name: str, times: int) -> list[Row]:
+    starts = range(0, 1000 * times, 1000)
+    calls = [call("cudaLaunchKernel", at, at + 100, at + 1) for at in starts]
+    return calls + [kernel(name, at + 200, at + 950, at + 1) for at in starts]
+
+
+def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> None:
+    made = {}
+    for name, times in (("once", 1), ("also once", 1), ("thrice", 3)):
+        (tmp_path / name).mkdir()
+        made[name] = opened(tmp_path / name, *launched_kernels("k", times))
+    for chosen, title in (
+        (["once"], "No launch is repeated: 1 first one, 100 ns"),
+        (["once", "also once"], "No launch is repeated in any of 2 captures"),
+        (["once", "thrice"], "0 of 1 captures are launch-bound (1 more has no repeated launch)"),
+        (list(made), "0 of 1 captures are launch-bound (2 more have no repeated launch)"),
+    ):
+        assert title in drawn(find("launch").draw({name: made[name] for name in chosen})).texts
+    two = opened(
+        tmp_path,
+        *launched_kernels("k", 1),
+        call("cudaLaunchKernel", 5000, 5300, 7777),
+        kernel("l", 5400, 5500, 7777),
+    )
+    assert "No launch is repeated: 2 first ones, median 200 ns" in drawn(two.plot("launch")).texts
+
+
 def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     captures = {name: recorded_capture(name, tmp_path) for name in ("gelu/torch", "gelu/compile")}
     figure = find("top-kernels").draw(captures)
@@ -152,9 +192,19 @@ def test_copies_are_those_of_the_report(tmp_path: Path) -> None:
     [axes] = figure.axes
     lines = [line for line in axes.lines if line.get_marker() not in ("None", None)]
     drawn_rows = {point for line in lines for point in corners(line)}
-    assert drawn_rows == set(zip(data["med_bytes"], data["bandwidth_bytes_per_s"], strict=True))
+    mean = np.asarray(data["total_bytes"]) / np.asarray(data["count"])
+    assert drawn_rows == set(zip(mean.tolist(), data["bandwidth_bytes_per_s"], strict=True))
     [limit] = {corners(line)[0][1] for line in axes.lines if line not in lines}
     assert limit == np.nanmax(np.asarray(data["link_bytes_per_s"]))
+
+
+def test_copies_of_several_sizes_stand_where_their_sums_do(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 100, 8), memcpy(1, 100, 200, 8), memcpy(1, 200, 400, 2984))
+    figure = capture.plot("copies")
+    [line] = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", None)]
+    [point] = corners(line)
+    assert point == pytest.approx((1000, 3000 / 400e-9))
+    assert any(text.startswith("large: all copies") for text in drawn(figure).texts)
 
 
 def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
@@ -285,6 +335,20 @@ def test_nothing_selected_is_no_picture(kind: str, tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything()).select(time="30s/31s")
     with pytest.raises(NotInCapture, match="in what is selected"):
         capture.plot(kind)
+
+
+def test_the_share_of_a_window_is_said_to_be_of_what_is_selected(tmp_path: Path) -> None:
+    rows = [call("cudaMalloc", 0, 5), kernel("a", 0, 1000), kernel("b", 3000, 4000)]
+    whole = opened(tmp_path, *rows)
+    part, alone = whole.select(time="1us/6us"), whole.select(device=0)
+    both = {"whole": whole, "part": part}
+    for found, title in (
+        ({"": whole}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
+        ({"": alone}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
+        ({"": part}, "GPU 0 works 20.0 % of the time selected"),
+        (both, "In 2 captures, GPUs work 20.0 % to 50.0 % of the time between first and last operation or"),
+    ):
+        assert any(text.startswith(title) for text in drawn(find("timeline").draw(found)).texts), title
 
 
 def test_what_is_selected_is_said(tmp_path: Path) -> None:

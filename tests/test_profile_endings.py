@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -136,6 +137,23 @@ def test_a_signal_leaves_a_complete_report(
     assert_nothing_left(mark)
 
 
+def test_a_lost_terminal_leaves_a_complete_report_without_the_environment(
+    tmp_path: Path, script: Path, environment: dict[str, str]
+) -> None:
+    script.write_text(WAITS)
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvpe(command[0], command, {**environment, "API_TOKEN": "planted-token"})  # noqa: S606
+    assert os.read(terminal, 100).startswith(b"ready")
+    os.close(terminal)  # as sshd does when the line drops
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 129
+    assert status(tmp_path).message == "stopped by SIGHUP"
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert b"planted-token" not in (tmp_path / "run" / EXPORT).read_bytes()
+
+
 def test_a_signal_while_nsys_is_writing_does_not_lose_the_report(
     tmp_path: Path, script: Path, environment: dict[str, str]
 ) -> None:
@@ -260,46 +278,3 @@ def test_a_capture_range_that_never_begins_is_told(tmp_path: Path, script: Path,
     assert done.returncode == 70  # outranks the program's 6
     assert "the capture range nvtx:other never began" in done.stderr
     assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("nsys_failed", 6)
-
-
-def test_a_crash_passes_through_with_its_report(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "--no-stats", "-o", "run", "sh", "-c", "kill -SEGV $$")
-    assert done.returncode == 139
-    assert "exit code 139 (signal 11)" in done.stderr
-    assert check_export(tmp_path / "run" / EXPORT) == ""
-
-
-@pytest.mark.parametrize(
-    ("first_line", "code", "said"),
-    [("no interpreter is named", 126, "Exec format error"), ("#!/no/such/interpreter", 127, "No such file")],
-)
-def test_a_program_that_cannot_be_executed(
-    tmp_path: Path, cli: Cli, first_line: str, code: int, said: str
-) -> None:
-    (tmp_path / "program").write_text(f"{first_line}\n")
-    (tmp_path / "program").chmod(0o755)
-    done = cli("profile", "--no-stats", "-o", "run", "./program")
-    assert (done.returncode, done.stdout) == (code, "")
-    assert f"program could not be executed: {said}" in done.stderr
-    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("not_started", None)
-
-
-@pytest.mark.parametrize(
-    ("program", "code", "said"),
-    [("./absent", 127, "no such program"), ("./data.txt", 126, "is not executable")],
-)
-def test_what_is_no_program_starts_nothing(
-    tmp_path: Path, cli: Cli, program: str, code: int, said: str
-) -> None:
-    (tmp_path / "data.txt").write_text("no program")
-    done = cli("profile", "-o", "run", program)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_an_option_nsys_does_not_know(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "--nsys-arg=--bogus=1", "-o", "run", "echo", "this never runs")
-    assert (done.returncode, done.stdout) == (70, "")
-    assert "unrecognised option '--bogus=1'" in done.stderr
-    assert (status(tmp_path).program_code, status(tmp_path).nsys_code) == (None, 1)

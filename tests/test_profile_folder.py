@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from nsyswrap import api
 from nsyswrap.api import Run
 from nsyswrap.cli.profile import command
 from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, LOG, RunFolder, Status, is_full
+from nsyswrap.folder import EXPORT, LOG, REPORT, RunFolder, Status, is_full
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
@@ -90,20 +91,27 @@ def test_a_folder_that_cannot_be_made(cli: Cli) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB."""
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of 64 kB, or of what a test asks for."""
+    size = getattr(request, "param", "64k")
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = shutil.which("mount")
-    command = [mount or "", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    command = [mount or "", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("cannot mount a small file system: not root, or in a container")
     yield folder
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_disk_too_small_for_the_report(small_disk: Path, cli: Cli) -> None:
-    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3")
+def fill(disk: Path, *, all_but: int) -> None:
+    """Leave so many blocks free."""
+    room = os.statvfs(disk)
+    (disk / "data").write_bytes(bytes((room.f_bavail - all_but) * room.f_frsize))
+
+
+def test_a_disk_too_small_for_the_report(tmp_path: Path, small_disk: Path, cli: Cli) -> None:
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3", TMPDIR=str(tmp_path))
     assert done.returncode == 70  # outranks the program's 3
     assert "the disk is full" in done.stderr
     assert f"MB free at {small_disk / 'run'}" in done.stderr
@@ -114,9 +122,35 @@ def test_a_disk_too_small_for_the_report(small_disk: Path, cli: Cli) -> None:
     assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
 
 
-def test_a_disk_that_the_program_fills(small_disk: Path, cli: Cli) -> None:
-    fill = f"head -c 1000000 /dev/zero >{small_disk}/data 2>/dev/null"
-    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", fill)
+@pytest.mark.parametrize("blocks", [1, 2])  # for run.json, and for what nsys says
+def test_a_disk_too_small_for_the_log(tmp_path: Path, small_disk: Path, cli: Cli, blocks: int) -> None:
+    fill(small_disk, all_but=blocks)
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "true", TMPDIR=str(tmp_path))
+    assert done.returncode == 70
+    assert f"the disk is full; cannot write {small_disk / 'run' / 'run.json'}: No space left" in done.stderr
+    [recording] = re.findall(r"what it recorded, the environment too, lies in (\S+);", done.stderr)
+    assert len(list(tmp_path.glob(Path(recording).name))) == 1
+
+
+@pytest.mark.parametrize("small_disk", ["64m"], indirect=True)
+def test_a_disk_with_room_for_the_report_and_not_for_its_export(
+    tmp_path: Path, small_disk: Path, cli: Cli
+) -> None:
+    cli("profile", "--no-stats", "-o", "before", "true")
+    needed = [(tmp_path / "before" / name).stat().st_size for name in (REPORT, EXPORT)]
+    fill(small_disk, all_but=(needed[0] + needed[1] // 2) // os.statvfs(small_disk).f_frsize)
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "true")
+    assert done.returncode == 70
+    assert f"{small_disk / 'run' / REPORT} cannot be exported: the disk is full" in done.stderr
+    report = shutil.move(small_disk / "run" / REPORT, small_disk.parent)
+    cached = cli("report", report, XDG_CACHE_HOME=str(small_disk))
+    assert (cached.returncode, cached.stdout) == (73, "")
+    assert f"{report} cannot be exported: the disk is full" in cached.stderr
+
+
+def test_a_disk_that_the_program_fills(tmp_path: Path, small_disk: Path, cli: Cli) -> None:
+    program = f"head -c 1000000 /dev/zero >{small_disk}/data 2>/dev/null"
+    done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", program, TMPDIR=str(tmp_path))
     assert done.returncode in (70, 73)
     assert str(small_disk / "run") in done.stderr
     assert "disk is full" in done.stderr or "No space left on device" in done.stderr

@@ -1,8 +1,9 @@
-"""An nsys that gives up before it has started the program: a script stands for it, for it seldom does so."""
+"""An nsys that does not come to start the program: a script stands for it, for it seldom does so."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,3 +68,23 @@ def test_what_would_fail_again_is_not_tried_again(tmp_path: Path, nsys: str, cli
     done = cli("profile", "--no-stats", "--nsys", path, "-o", "run", "echo", "ran")
     assert done.returncode == 70
     assert starts(path) == 1
+
+
+@pytest.mark.parametrize(
+    ("does", "ending"),
+    [
+        ("exec sleep 60", (75, "stopped after --timeout 1 s; nsys had not started the program")),
+        ("kill -BUS $$", (70, "nsys itself was killed by signal 7")),
+    ],
+    ids=["waits", "dies"],
+)
+def test_it_may_lack_room_for_temporary_files(
+    tmp_path: Path, nsys: str, cli: Cli, does: str, ending: tuple[int, str]
+) -> None:
+    """With 300 kB free nsys 2023.4 waits for ever, and with nothing free it dies of SIGBUS."""
+    path = giving_up(tmp_path, nsys, f'"; {does}; "', times=99)
+    options = ["--no-stats", "--timeout", "1", "--nsys", str(path), "-o", "run"]
+    done = cli("profile", *options, "echo", "ran", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (ending[0], "")
+    assert ending[1] in done.stderr
+    assert re.search(f"room in TMPDIR, which nsys needs: [0-9,.]+ MB free at {tmp_path}", done.stderr)

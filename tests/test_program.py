@@ -37,6 +37,22 @@ def test_a_module_runs_with_our_python() -> None:
     assert resolve(["a.b", "-m"], module=True) == Program((sys.executable, "-m", "a.b", "-m"), "a.b")
 
 
+@pytest.mark.parametrize(("name", "module"), [("train.py", False), ("a.b", True)])
+def test_another_python_on_path_is_what_may_be_missing(folder: Path, name: str, *, module: bool) -> None:
+    make("train.py", 0o644)
+    make("bin/python3")
+    found = resolve([name], module=module)
+    words = f"-m {name}" if module else name
+    assert found.if_it_fails.endswith(f": nsyswrap profile {folder}/bin/python3 {words}")
+    assert found.warning == ""
+
+
+def test_our_own_python_on_path_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    make("train.py", 0o644)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert resolve(["train.py"]).if_it_fails == ""
+
+
 def test_an_executable_is_taken_as_it_is() -> None:
     make("bin/solver")
     make("solver")

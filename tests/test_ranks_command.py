@@ -12,7 +12,7 @@ import pytest
 import recorded
 from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
-from tiny_export import kernel, nvtx, write
+from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.folder import EXPORT
 from nsyswrap.ranks import NAMES
@@ -86,7 +86,7 @@ def test_a_capture_of_several_processes_is_taken_apart(cli: Cli, tmp_path: Path)
 
 
 def test_a_damaged_rank_is_told_and_the_others_are_shown(cli: Cli, launch: Path) -> None:
-    run_folder(launch, 1, 4, *steps(FAST))
+    run_folder(launch, 1, 4, *steps(FAST), profiled=[0, 1, 2])
     (launch / "rank-1" / EXPORT).write_bytes(b"SQLite format 3\0 and nothing more")
     done = cli("report", launch, "--by", "rank", "-r", "rank_waiting", "--format", "csv")
     assert done.returncode == 65
@@ -99,6 +99,40 @@ def test_two_captures_of_one_rank_are_no_launch(cli: Cli, launch: Path, tmp_path
     done = cli("report", launch, other, "--by", "rank")
     assert (done.returncode, done.stdout) == (2, "")
     assert "are both of rank 2" in done.stderr
+
+
+@pytest.mark.parametrize(("world_size", "profiled"), [(3, None), (4, [0, 1])])
+def test_what_an_earlier_launch_left_is_no_rank_of_the_newest(
+    cli: Cli, tmp_path: Path, world_size: int, profiled: list[int] | None
+) -> None:
+    folder = tmp_path / "job"
+    run_folder(folder, 2, 4, *steps(SLOW), started="2026-01-01T10:00:00+00:00")
+    for rank in range(2):
+        run_folder(
+            folder,
+            rank,
+            world_size,
+            *steps(FAST),
+            profiled=profiled,
+            started=f"2026-01-01T11:00:0{rank}+00:00",
+        )
+    done = cli("report", "job", "--by", "rank")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "job/rank-2 is not of the newest, that of job/rank-1, which had " in done.stderr
+    assert "remove what an earlier launch left" in done.stderr
+    assert cli("report", "job/rank-0", "job/rank-1", "--by", "rank").returncode == 0
+
+
+def test_a_capture_without_a_process_is_refused(cli: Cli, tmp_path: Path) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", call("cudaFree", 0, 10)), "--by", "rank")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "holds no process that can be taken as a rank" in done.stderr
+
+
+def test_the_folder_of_a_launch_says_how_it_is_shown(cli: Cli, launch: Path) -> None:
+    done = cli("report", launch)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "--by rank" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("-r", "rank_skew"), ("--by", "rank")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import re
 import sqlite3
@@ -127,6 +128,23 @@ def test_junk_is_one_clear_line_and_exit_code_65(
     assert re.search(said, message)
     assert all(line.startswith("  ") for line in hint)
     assert len(hint) <= 1
+
+
+@pytest.mark.parametrize("name", ["x.sqlite", "x.nsys-rep"])
+def test_a_pipe_is_told_and_not_waited_for(name: str, tmp_path: Path, cli: Cli) -> None:
+    os.mkfifo(tmp_path / name)
+    done = cli("report", name)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert re.match(f"nsyswrap: {name} is no file", done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_what_may_not_be_read(tmp_path: Path, cli: Cli) -> None:
+    large(tmp_path / "x.sqlite").chmod(0)
+    for command in ("report", "redact --check"):
+        done = cli(*command.split(), tmp_path / "x.sqlite")
+        assert (done.returncode, done.stdout) == (65, "")
+        assert done.stderr == f"nsyswrap: {tmp_path / 'x.sqlite'}: Permission denied\n"
 
 
 def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_path: Path) -> None:

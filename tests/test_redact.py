@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import sqlite3
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from nsyswrap.redact import findings, redact, remove_environment
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import Cli
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "exports"
@@ -94,6 +98,17 @@ def planted(path: Path, *more: Row) -> Path:
     export = write(path, *EVERYTHING, *more, strings=STRINGS)
     assert MARK in export.read_bytes()
     return export
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """Let nothing write a file of more bytes: as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def answers(path: Path) -> dict[str, object]:
@@ -182,10 +197,24 @@ def test_what_exists_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "copy.sqlite").read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize("place", ["missing/copy.sqlite", "x.sqlite/copy.sqlite"])
+@pytest.mark.parametrize("place", ["/proc/copy.sqlite", "x.sqlite/copy.sqlite"])
 def test_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         redact(planted(tmp_path / "x.sqlite"), tmp_path / place)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
+
+
+def test_a_full_disk_leaves_the_source_alone_and_nothing_else(tmp_path: Path) -> None:
+    path = planted(tmp_path / "x.sqlite")
+    before = path.read_bytes()
+    with no_file_above(len(before) // 2), pytest.raises(OutputError, match=r"cannot write .*copy"):
+        redact(path, tmp_path / "copy.sqlite")
+    with (
+        no_file_above(len(before) // 2),
+        pytest.raises(OutputError, match=r"cannot remove the environment from .*x\.sqlite: ."),
+    ):
+        remove_environment(path)
+    assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
 
 
@@ -226,6 +255,34 @@ def test_the_environment_is_removed_in_place_to_the_last_byte(tmp_path: Path) ->
     assert answers(path) == before
     assert findings(path) == []
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
+
+
+def test_what_was_deleted_before_does_not_come_along(tmp_path: Path) -> None:
+    strings = {i: f"name {i}" if i % 3 else f"A=planted-{i}-{'x' * (37 * i)}" for i in range(1, 600)}
+    path = write(tmp_path / "x.sqlite", *EVENTS, strings=dict(reversed(strings.items())))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA secure_delete = OFF")
+        db.execute("DELETE FROM StringIds WHERE id % 6 = 0")
+        db.commit()
+    raw = path.read_bytes()
+    assert any(b"planted-%d-" % i in raw for i in range(6, 600, 6))
+    remove_environment(path)
+    assert MARK not in path.read_bytes()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM StringIds WHERE value LIKE 'name %'").fetchone() == (400,)
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_open_export_is_read_on_as_it_was(tmp_path: Path) -> None:
+    path = planted(tmp_path / "x.sqlite")
+    path.chmod(0o600)
+    (tmp_path / "link.sqlite").symlink_to(path)
+    capture = open_capture(path)
+    remove_environment(tmp_path / "link.sqlite")
+    assert capture.count("kernel") == open_capture(path).count("kernel") == 3
+    assert b"planted-meta" not in path.read_bytes()
+    assert (tmp_path / "link.sqlite").is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_removing_the_environment_leaves_the_rest(tmp_path: Path) -> None:

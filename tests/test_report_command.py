@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import call, kernel, memcpy, write
+from tiny_export import call, kernel, memcpy, nvtx, write
 
 from nsyswrap.reports import NAMES
 
@@ -88,14 +88,28 @@ def test_every_report_there_is_and_why_some_are_not(cli: Cli, tmp_path: Path) ->
     done = cli("report", export, "-r", "all")
     assert done.returncode == 0
     shown = [name for name in NAMES if f"  {name}\n" in done.stdout]
-    said = {
-        line.split()[2].rstrip(":"): line
-        for line in done.stderr.splitlines()
-        if line.startswith("nsyswrap: no ")
-    }
+    said = lacking(done.stderr)
     assert sorted([*shown, *said]) == sorted(NAMES)
-    assert said["nvtx_phases"].startswith(f"nsyswrap: no nvtx_phases: {export} holds no NVTX events; ")
+    assert said["nvtx_phases"].startswith(f"{export} holds no NVTX events; ")
     assert all("--trace=" in line for line in said.values())
+
+
+def lacking(stderr: str) -> dict[str, str]:
+    """By report what the captures lack; reports that lack the same share a line."""
+    lines = [line.removeprefix("nsyswrap: no ") for line in stderr.splitlines() if "nsyswrap: no " in line]
+    parts = [line.split(": ", 1) for line in lines]
+    return {name: why for names, why in parts for name in names.split(", ")}
+
+
+def test_what_several_captures_lack_is_said_once(cli: Cli, tmp_path: Path) -> None:
+    a, b = (write(tmp_path / f"{name}.sqlite", kernel("k", 5, 9, 1)) for name in "ab")
+    c = write(tmp_path / "c.sqlite", nvtx("step", 0, 5))
+    done = cli("report", a, b, c, "-r", "nvtx_sum,nvtx_pushpop_sum,cuda_gpu_kern_sum")
+    none = "none happened, or none were collected"
+    assert [line for line in done.stderr.splitlines() if " no " in line] == [
+        f"nsyswrap: no nvtx_sum, nvtx_pushpop_sum: a, b hold no NVTX events; {none} (--trace=nvtx)",
+        f"nsyswrap: no cuda_gpu_kern_sum: c holds no kernels; {none} (--trace=cuda)",
+    ]
 
 
 def test_a_capture_that_lacks_all_that_was_asked_for(cli: Cli, export: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_report_that_one_of_several_captures_lacks(cli: Cli, export: Path, tmp
     [report] = document["reports"]
     assert {line["capture"] for line in report["rows"]} == {"x"}
     assert "not collected" in str(report["notes"])
-    assert f"no cuda_api_sum: {other} holds no CUDA API calls" in done.stderr
+    assert "no cuda_api_sum: other holds no CUDA API calls" in done.stderr
 
 
 def test_json_says_what_was_not_collected_instead_of_failing(cli: Cli, export: Path) -> None:
@@ -238,3 +238,32 @@ def test_every_column_is_explained(cli: Cli, name: str) -> None:
         assert " ".join(column.help.split()) in flat
         assert f"[{column.name}, " in flat
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("options", [["--list"], ["--explain", KERNELS]])
+def test_what_is_told_of_reports_goes_into_a_file_too(
+    cli: Cli, export: Path, tmp_path: Path, options: list[str]
+) -> None:
+    printed = cli("report", export, *options).stdout
+    done = cli("report", export, *options, "-o", "told.txt")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "told.txt").read_text(encoding="utf-8") == printed != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--list", "--explain", KERNELS], "--explain and --list do not go together"),
+        (["--list", "--format", "json"], "--list and --format do not go together"),
+        (["--list", "--csv", "new"], "--list and --csv do not go together"),
+        (["--explain", KERNELS, "-r", KERNELS], "--explain and --report do not go together"),
+        (["--csv", "new", "-o", "new.txt"], "--csv alone prints nothing that -o could take"),
+    ],
+)
+def test_options_that_would_have_no_effect(
+    cli: Cli, export: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    done = cli("report", export, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == [export]

@@ -84,6 +84,8 @@ def test_figures_stand_on_the_right_and_say_what_they_are(tmp_path: Path) -> Non
     heads = [attributes for tag, attributes in Page(table._repr_html_()).tags if tag == "th"]
     assert [head["title"] for head in heads] == [column.help for column in table.columns]
     assert [head["style"] for head in heads] == [*["text-align:right"] * 8, "text-align:left"]
+    cells = [attributes["style"] for tag, attributes in Page(table._repr_html_()).tags if tag == "td"]
+    assert cells == [*["text-align:right;white-space:nowrap"] * 8, "text-align:left"]  # no unit on its own
 
 
 def test_names_are_text_and_shortened_ones_keep_the_whole_in_the_title(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_operation_meets_every_call_with_its_correlation_id(tmp_path: Path) -
         "cudaMemcpyAsync_v3020",
         "cudaMemcpyAsync",
     ]
-    assert notes_of(capture, "cuda_memcpy_async").startswith("in 1 rows the call is of another process")
+    assert notes_of(capture, "cuda_memcpy_async").startswith("rows whose call is of another process: 1;")
 
 
 def test_copies_of_equal_duration_stand_by_their_call_then_by_their_start(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from batch_folders import rows_of
 from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.batch import SLURM, RunState, open_batch
@@ -95,8 +96,8 @@ class Work:
             process.kill()
             process.wait()
 
-    def ask(self, word: str) -> subprocess.CompletedProcess[str]:
-        return self.cluster.batch(self.folder, word, ODD)
+    def ask(self, word: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.cluster.batch(self.folder, word, ODD, *options)
 
     def states(self) -> dict[int, RunState]:
         return open_batch(self.output).survey()
@@ -162,12 +163,25 @@ def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
     assert work.outcomes() == ["done"] * 5
 
 
+def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluster) -> None:
+    work.go()
+    with work.running("1", "--slurm", "begin=now+5") as submitter:
+        wait_until(cluster.jobs)
+        submitter.terminate()
+        assert submitter.wait(_PATIENCE_S) == 143
+    assert "1 planned\n  in Slurm's queue: 1 waiting" in work.ask("status").stdout
+    watched = work.ask("status", "--watch").stdout
+    assert watched.splitlines()[-1].endswith("1 runs: 1 done")
+
+
 def test_a_batch_is_cancelled(work: Work) -> None:
     with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as batch:
         wait_until(lambda: len(work.said("began")) == 3)
         assert "is being ended" in work.ask("cancel").stderr
-        batch.wait(_PATIENCE_S)
-    wait_until(lambda: work.outcomes().count("interrupted") == 3)
+        assert batch.wait(_PATIENCE_S) == 1
+    told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
+    assert told == [*["interrupted"] * 3, "planned"]
+    assert work.outcomes().count("interrupted") == 3
     states = work.states()
     ended = [state for state in states.values() if state.state == "interrupted"]
     assert [has_report(state) for state in ended] == [True] * 3
@@ -199,6 +213,7 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
     ("settings", "words"),
     [
         (["gres=gpu:3"], "refused the jobs: .*Requested node configuration is not available"),
+        (["partiton=debug"], "refused the jobs: unrecognized option '--partiton=debug'"),
         (["partition=nope"], "refused the jobs: .*Invalid partition name"),
         (["cpus-per-task=99"], r"would never start: .*\(PartitionConfig\)"),
         (["partition=short", "nodes=2"], r"would never start: .*\(PartitionNodeLimit\)"),
@@ -220,6 +235,9 @@ def test_a_task_is_killed(work: Work) -> None:
         os.kill(victim.pid, signal.SIGKILL)
         work.go()
         assert batch.wait(_PATIENCE_S) == 1
+    lost, _ = rows_of(work.output / "results.csv")
+    assert lost["outcome"] == "lost"
+    assert re.match(r"job \d+_1 ended", lost["message"])
     assert work.outcomes() == ["lost", "done"]
     assert "lost: job" in work.ask("status").stdout
     assert work.run("1,2").returncode == 0

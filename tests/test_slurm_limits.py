@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from batch_folders import rows_of
 from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.batch import SLURM, open_batch
@@ -110,6 +112,10 @@ def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster,
     (tmp_path / "plan.toml").write_text(f"{setup}[[runs]]\ncommand = ['{sys.executable}', '-V']\n")
     done = cluster.batch(tmp_path, "run", "plan.toml", "-o", "out", "--executor", "slurm")
     assert done.returncode == 1
+    assert re.search(r"lost: job \d+_1 ended \(FAILED.*its log says: no such module \(1 of 1\)", done.stderr)
+    [row] = rows_of(tmp_path / "out/results.csv")
+    assert row["outcome"] == "lost"
+    assert row["message"].endswith("its log says: no such module")
     [state] = open_batch(tmp_path / "out").survey().values()
     assert state.claim is None
     said = cluster.batch(tmp_path, "status", "out").stdout

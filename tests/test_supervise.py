@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -148,6 +149,28 @@ def test_progress_is_told_once_a_step_and_then_cleared(tmp_path: Path) -> None:
         supervisor.log.write_text("[1/2] [=====50%   ] report.nsys-rep\r")
         supervisor.wait(None)
     assert said == ["nsys: importing the recording 50 %", ""]
+
+
+def test_an_nsys_that_does_not_start_the_program_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "LATE_S", 0.2)
+    code = "import os, sys, time; time.sleep(1); os.write(int(sys.argv[1]), b's'); time.sleep(0.3)"
+    with supervised(tmp_path, code) as (supervisor, said):
+        supervisor.late = "not started"
+        supervisor.wait(None)
+    assert said == ["not started", "", ""]
+
+
+def test_the_run_goes_on_where_nobody_watches_any_more(tmp_path: Path) -> None:
+    def gone(*_: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGHUP); time.sleep(0.5)"
+    with supervised(tmp_path, code) as (supervisor, _):
+        supervisor.on_progress = supervisor.on_signal = gone
+        supervisor.log.write_text("[1/2] [=====50%   ] report.nsys-rep\r")
+        assert supervisor.wait(None) == Ending(0, signal.SIGHUP, timed_out=False, killed=False)
 
 
 def test_signals_are_noted_and_given_back() -> None:

@@ -153,7 +153,7 @@ def test_what_a_reader_has_to_know(tmp_path: Path) -> None:
     begins = (
         "ranges are those selected, whole",
         "NVTX ranges that never ended, or on another thread: 1;",
-        "ranges that hold launches by threads without ranges, as PyTorch's backward makes them: 1;",
+        "ranges that hold launches by other threads, as PyTorch's backward makes them: 1;",
         "migrations of unified memory: 1;",
         "GPU operations whose API call was not recorded: 3;",
         "other GPU work is also that of other processes with a device of the same id: 100, 200",

@@ -68,7 +68,7 @@ def test_without_processes_the_correlation_id_alone_has_to_do(tmp_path: Path) ->
     capture = opened(tmp_path, *ROWS, without=["globalPid"])
     found = work(capture)
     assert found.call.tolist() == [0, 1, -1, 2, -1]
-    assert [(pid, device) for pid, device, _ in found.by_device()] == [(NULL, 0)]
+    assert [(pid, device) for pid, device, _ in found.by_device()] == [(global_id(PID), 0)]
 
 
 def test_nothing_on_a_gpu_is_an_empty_table(tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ import importlib
 import io
 import os
 import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nsyswrap import __version__
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.errors import NsyswrapError, OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Command -> what --help says of it: so that --help needs to import none of them.
 COMMANDS = {
@@ -31,6 +36,16 @@ _SIGPIPE = 141
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is used."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:  # noqa: ANN401 - click's own
+        """Take the arguments apart, which prints --help."""
+        with _stdout_named():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command."""
+        with _stdout_named():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the commands in the order of use."""
@@ -66,23 +81,50 @@ def main(arguments: list[str] | None = None) -> None:
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")
+    code: str | int | None
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
-        sys.stdout.flush()
+    except SystemExit as end:
+        code = end.code
     except NsyswrapError as error:
-        click.echo(f"nsyswrap: {error}", err=True)
-        if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+        _say(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
+    sys.exit(_flushed(code))
+
+
+@contextmanager
+def _stdout_named() -> Iterator[None]:
+    """Name what cannot be written to; click would call a closed pipe 1, and Python shows a traceback."""
+    try:
+        yield
     except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _SIGPIPE
-    sys.exit(code)
+        sys.exit(_SIGPIPE)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OutputError(f"cannot write to stdout: {error.strerror}") from None
+
+
+def _say(message: str) -> None:
+    with suppress(OSError):
+        click.echo(message, err=True)
+
+
+def _flushed(code: str | int | None) -> str | int | None:
+    """Write what is left to write; return the exit code, which is another where all was fine until then."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python flushes once more
+            code = code or (_SIGPIPE if isinstance(error, BrokenPipeError) else OutputError.exit_code)
+    return code
 
 
 def _open_closed_streams() -> None:

@@ -12,7 +12,7 @@ from nsyswrap.batch import ENDED, count
 from nsyswrap.cli.show import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from nsyswrap.batch import RunState
 
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(states: Mapping[int, RunState]) -> Iterator[OnProgress]:
-    """Yield what an executor calls when something has changed; ``states``: how the runs stand before it."""
-    before = {number for number, state in states.items() if state.state in ENDED}
+def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterator[OnProgress]:
+    """Yield what an executor calls when something has changed.
+
+    ``states``: how the runs stand before it; those ``wanted`` are run, whether they have ended before or not.
+    """
+    before = {number for number, state in states.items() if state.state in ENDED} - set(wanted)
     if not sys.stderr.isatty():
         yield _Lines(before)
         return
@@ -59,26 +62,35 @@ class Clock:
 
 
 class _Lines:
-    """A line for each run that ended."""
+    """A line for each run that ended, or is lost. ``said``: runs of which nothing is to be told any more."""
 
     def __init__(self, said: set[int]) -> None:
         self._said = said
+        self._lost: set[int] = set()
         self._text = ""
 
     def __call__(self, now: Mapping[int, RunState], text: str) -> None:
         if text and text != self._text:
             note(f"nsyswrap: {text}")
             self._text = text
+        lost = {number for number, state in now.items() if state.state == "lost"}
+        sure = lost & self._lost  # a shared file system may show late how a run ended
+        self._lost = lost
         for number, state in now.items():
-            if state.state in ENDED and number not in self._said:
+            if number not in self._said and (state.state in ENDED or number in sure):
                 self._said.add(number)
                 note(f"nsyswrap: {state.folder.name}: {ending(state)} ({len(self._said)} of {len(now)})")
 
 
 def ending(state: RunState) -> str:
     """Return how a run stands, in words."""
-    said = state.status.message if state.status else ""
+    said = reason(state)
     return state.state + (f": {said}" if said else "")
+
+
+def reason(state: RunState) -> str:
+    """Return why a run ended as it did; empty where nothing is to be said."""
+    return state.status.message if state.status else ""
 
 
 def in_words(states: Mapping[int, RunState]) -> str:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from nsyswrap.batch import ENDED, UNFINISHED, Batch, folder_name, held, make_batch
+from nsyswrap.batch import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
+from nsyswrap.cli.batch_notes import say_of_left_out, say_of_plan
 from nsyswrap.cli.batch_progress import in_words, progress
 from nsyswrap.cli.recording import environment, nsys_options
 from nsyswrap.cli.show import note
-from nsyswrap.errors import CaptureError, OutputError, UsageError
+from nsyswrap.errors import CaptureError, UsageError
 from nsyswrap.folder import DEFAULT_BASE
+from nsyswrap.holding import held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from nsyswrap.batch import RunState
+    from nsyswrap.batch import Batch, RunState
     from nsyswrap.executors.sbatch import Settings
     from nsyswrap.plan import Plan
 
 _FAILED = 1
-_INTERRUPTED = 130
 
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
@@ -50,20 +50,19 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     """Run what has not been run yet, show the table over all; return the exit code."""
     from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
+    from nsyswrap.executors import slurm  # noqa: PLC0415
 
     _check(options)
     chosen_measure([], options["by"])  # a wrong name is said before anything is run
     folder: Path = options["output"] or DEFAULT_BASE / plan.name
-    for text in plan.notes:
-        note(f"nsyswrap: {text}")
+    say_of_plan(plan, options["executor"])
     if options["dry_run"]:
-        _print_plan(plan, folder, options)
+        _dry_run(plan, folder, options)
         return 0
-    from nsyswrap.executors import slurm  # noqa: PLC0415
-
-    _make(folder)
+    make_place(folder)
     with held(folder, "another batch"):
         batch = make_batch(folder, plan.name, plan.specs)
+        say_of_left_out(batch)
         code = _run(batch, plan, options)
         states = slurm.states(batch)
         _show_tables(folder, options)
@@ -82,50 +81,50 @@ def _check(options: Mapping[str, Any]) -> None:
         )
 
 
-def _print_plan(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
-    """Print a line for each run, as it would be typed, and the job script."""
-    for number, spec in enumerate(plan.specs, 1):
-        env = [f"{name}={value}" for name, value in spec.env.items()]
-        click.echo(f"{folder_name(number, spec.name)}: {shlex.join([*env, *spec.words])}")
+def _dry_run(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
+    from nsyswrap.cli.batch_dry_run import print_runs, print_submission  # noqa: PLC0415
+
+    batch, specs = foresee_batch(folder, plan.name, plan.specs)
+    say_of_left_out(batch)
+    states, wanted = _to_run(batch, options)
+    print_runs(specs, states, wanted)
     if options["executor"] == "slurm":
-        from nsyswrap.executors.sbatch import script  # noqa: PLC0415
-
-        batch = Batch(folder, plan.name, "", {})
-        click.echo(f"\n{script(batch, _settings(plan, options))}", nl=False)
+        print_submission(batch, _settings(plan, options), wanted)
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[dict[int, RunState], list[int]]:
+    """Return how the runs stand, and the numbers of those to be run; say both."""
+    from nsyswrap.executors import slurm  # noqa: PLC0415
+
+    states = slurm.states(batch)
+    wanted = [n for n, state in states.items() if _is_wanted(state, retry=options["retry_failed"])]
+    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
+    return states, wanted
 
 
 def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
     """Hand what is to be run to the executor; return the exit code of an interruption, or 0."""
     from nsyswrap.executors import local, slurm  # noqa: PLC0415
 
-    states = slurm.states(batch)
-    wanted = [n for n, state in states.items() if _is_wanted(state, retry=options["retry_failed"])]
-    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
-    with progress(states) as on_progress:
+    states, wanted = _to_run(batch, options)
+    with progress(states, wanted) as on_progress:
         if options["executor"] == "slurm":
             try:
                 slurm.execute_all(batch, wanted, _settings(plan, options), on_progress)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as interruption:
                 note("nsyswrap: the jobs go on. The same command waits for them again; to end them:")
                 note(f"  nsyswrap batch cancel {shlex.quote(str(batch.folder))}")
-                return _INTERRUPTED
+                return 128 + next(iter(interruption.args), signal.SIGINT)
             return 0
         from nsyswrap import nsys_install  # noqa: PLC0415
 
         if wanted:
             nsys_install.find()  # without one nothing runs
         gpus = [gpu.strip() for gpu in (options["gpus"] or "").split(",") if gpu.strip()]
-        signal = local.execute_all(batch, wanted, gpus, on_progress)
-    if signal:
+        received = local.execute_all(batch, wanted, gpus, on_progress)
+    if received:
         note("nsyswrap: what was running has its report; the same command goes on with the rest")
-        return 128 + signal
+        return 128 + received
     return 0
 
 

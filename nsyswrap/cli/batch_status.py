@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.batch import ENDED, LOCK, Batch, RunState, is_held, open_batch
+from nsyswrap.batch import ENDED, Batch, RunState, open_batch
 from nsyswrap.cli.batch_progress import ending, in_words
 from nsyswrap.cli.show import note
+from nsyswrap.holding import holder_here, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from nsyswrap.executors.queue import Job
 
 _WATCH_S = 2.0
 
@@ -26,13 +29,13 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
     from nsyswrap.executors import slurm  # noqa: PLC0415
 
     batch = open_batch(folder)
-    states = slurm.states(batch)
-    text = _screen(batch, states, top)
-    while watch and _is_going_on(batch, states):
+    states, queued = slurm.states_and_queue(batch)
+    text = _screen(batch, states, queued, top)
+    while watch and (queued or _is_going_on(batch, states)):
         _redraw(text)
         time.sleep(_WATCH_S)
-        states = slurm.states(batch, states)
-        text = _screen(batch, states, top)
+        states, queued = slurm.states_and_queue(batch, states)
+        text = _screen(batch, states, queued, top)
     if watch:
         _redraw(text)
     else:
@@ -48,10 +51,14 @@ def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
     return is_held(batch.folder) or any(state.state == "running" for state in states.values())
 
 
-def _screen(batch: Batch, states: Mapping[int, RunState], top: int) -> str:
-    """Return the counts, and a line for each run that is not simply done or waiting."""
+def _screen(batch: Batch, states: Mapping[int, RunState], queued: Mapping[int, Job], top: int) -> str:
+    """Return the counts, what jobs wait for, and a line for each run that is not simply done or waiting."""
+    from nsyswrap.executors import reasons  # noqa: PLC0415
+
     at_work = " (a batch is at work)" if is_held(batch.folder) else ""
     lines = [f"{batch.name}: {len(states)} runs: {in_words(states)}{at_work}"]
+    waiting = reasons.in_words(set(queued.values()))
+    lines += [f"  in Slurm's queue: {waiting}"] if waiting else []
     told = [state for state in states.values() if state.state not in ("done", "planned")]
     told.sort(key=lambda state: state.state in ENDED)
     width = max((len(state.folder.name) for state in told[:top]), default=0)
@@ -73,7 +80,7 @@ def cancel(folder: Path) -> None:
     """End what runs here, and take the batch's jobs out of Slurm's queue."""
     batch = open_batch(folder)
     jobs = _cancel_jobs(batch)
-    here = _holder(folder)
+    here = holder_here(folder)
     if here:
         os.kill(here, signal.SIGTERM)
     orphans = [] if here else _running_here(batch)
@@ -89,14 +96,6 @@ def _cancel_jobs(batch: Batch) -> int:
     from nsyswrap.executors import slurm  # noqa: PLC0415
 
     return slurm.cancel(batch)
-
-
-def _holder(folder: Path) -> int:
-    """Return the process that works on the batch on this machine; 0: none."""
-    if not is_held(folder):
-        return 0
-    host, _, pid = (folder / LOCK).read_text().partition(", process ")
-    return int(pid) if host == socket.gethostname() and pid.isdecimal() else 0
 
 
 def _running_here(batch: Batch) -> list[int]:

@@ -93,7 +93,7 @@ def collect(  # noqa: PLR0913 - the same
 
     Raises CaptureError where there is no capture that can be read.
     """
-    from nsyswrap.batch import look  # noqa: PLC0415
+    from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
     from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
     from nsyswrap.collected.gather import gather  # noqa: PLC0415
     from nsyswrap.collected.results import parameters_of  # noqa: PLC0415
@@ -102,7 +102,7 @@ def collect(  # noqa: PLR0913 - the same
 
     wanted = _summaries(reports)
     chosen_measure([], by)  # a wrong name is said before anything is read
-    runs = find(paths, lambda folder: look(folder).state)
+    runs = find(paths, how_far())
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(
@@ -148,7 +148,13 @@ def _default_output(paths: Sequence[Path]) -> Path:
 
 
 def _make(folder: Path) -> None:
-    """Make the folder of the tables before anything is read: that can take a while."""
+    """Make the folder of the tables before anything is read: that can take a while.
+
+    Raises OutputError where that cannot be, or where files of somebody else's are in the way.
+    """
+    from nsyswrap.collected.files import check_replaceable  # noqa: PLC0415
+
+    check_replaceable(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.cli.show import Look, note, progress_line, show_tables
+from nsyswrap.cli.show import Look, note, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,12 +42,15 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
         combinations,
         ranked,
     )
+    from nsyswrap.collected.files import RESULTS  # noqa: PLC0415
     from nsyswrap.collected.verdict import verdict  # noqa: PLC0415
+    from nsyswrap.formats.text import styled, table_lines  # noqa: PLC0415
 
     groups, measure = list(combinations(results).values()), chosen_measure(results, by)
     table = by_combination(groups, parameters, measure, top)
     said = verdict(ranked(groups, measure), parameters, measure)
-    return show_tables([replace(table, verdict=said)], "text", Look())
+    look, whole = Look(), f"{RESULTS} has every run"
+    return styled(table_lines(replace(table, verdict=said), look.width, whole=whole), color=look.color)
 
 
 def list_lacking(results: Sequence[Result]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("capture", type=click.Path(path_type=Path))
+@click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "--perfetto",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Write a timeline for ui.perfetto.dev and chrome://tracing; compressed if FILE ends in .gz.",
+    help="Write a timeline for ui.perfetto.dev and chrome://tracing; compressed if FILE ends in .gz; "
+    "- is stdout.",
 )
 @click.option(
     "--parquet",
@@ -41,7 +43,7 @@ def command(capture: Path, perfetto: Path | None, parquet: Path | None, **option
     if perfetto is None and parquet is None:
         raise UsageError("there is nothing to write", "give --perfetto FILE, --parquet DIR or both")
     force = options["force"]
-    if perfetto is not None:
+    if perfetto is not None and not _is_stdout(perfetto):
         _check_free(perfetto, perfetto.exists(), force=force)
     if parquet is not None:
         _check_free(parquet, _in_use(parquet), force=force)
@@ -50,6 +52,10 @@ def command(capture: Path, perfetto: Path | None, parquet: Path | None, **option
         _write_trace(chosen, perfetto)
     if parquet is not None:
         _write_events(chosen, parquet)
+
+
+def _is_stdout(path: Path) -> bool:
+    return str(path) == "-"
 
 
 def _in_use(folder: Path) -> bool:
@@ -78,8 +84,11 @@ def _write_trace(capture: Capture, path: Path) -> None:
 
     with capture.noting() as notes, step(f"writing {path} …"):
         trace = trace_events.compose(capture)
-        trace_events.write(trace, path)
-    note(f"wrote {path}: {', '.join(trace.contents())}")
+        if _is_stdout(path):
+            trace_events.stream(trace, sys.stdout.buffer)
+        else:
+            trace_events.write(trace, path)
+    note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")
     if trace.left_out:
         note(f"left out: {'; '.join(trace.left_out)}")
     for text in notes:

@@ -10,8 +10,9 @@ import click
 
 from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, step, write
+from nsyswrap.cli.show import note, step
 from nsyswrap.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.output import write
 from nsyswrap.plots import MOST_CAPTURES, NAMES, find
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 @click.command()
-@click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
+@click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
 @click.option(
     "-o",
     "--output",

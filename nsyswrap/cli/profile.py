@@ -114,10 +114,14 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
         on_progress=(lambda _: None) if one else progress_line(),
         on_broken=warn_of_broken,
     )
-    if one:
-        one.show(run, options)
-    else:
-        _show(run, options)
+    try:
+        if one:
+            one.show(run, options)
+        else:
+            _show(run, options)
+    except OSError:  # nobody reads on, or the disk is full: how the program ended says more
+        if not run.status.exit_code:
+            raise
     return run.status.exit_code
 
 

@@ -45,7 +45,8 @@ def reports_asked(names: Sequence[str], *, by_rank: bool) -> tuple[list[str], li
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], int]:
     """Open the ranks' captures, and return them by rank, with the exit code of those that are damaged.
 
-    A damaged one is said, and the others are shown. A lone capture that says no rank is taken apart.
+    A damaged one is said, and the others are shown. A lone capture that says no rank is taken apart; raises
+    NotInCapture where it holds no process that did anything.
     """
     found = places(paths or (_newest(),))
     members: list[Member] = []
@@ -76,9 +77,13 @@ def _newest() -> Path:
 
 
 def _taken_apart(member: Member) -> list[Member]:
-    found = processes(member.capture)
+    found, source = processes(member.capture), member.capture.source
+    if not found:
+        raise NotInCapture(
+            f"{source} holds no process that can be taken as a rank",
+            "one that used a GPU or had NVTX ranges; give the folder of all ranks, or captures of several",
+        )
     if len(found) > 1:
-        source = member.capture.source
         note(f"nsyswrap: {source} says no rank: each of its {len(found)} processes is taken as one")
     return found
 

@@ -11,7 +11,7 @@ from nsyswrap.errors import CheckFailed, UsageError
 
 
 @click.command()
-@click.argument("capture", type=click.Path(path_type=Path))
+@click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="OUT", help="The redacted copy to write."
 )

@@ -20,10 +20,10 @@ from nsyswrap.cli.show import (
     show_tables,
     step,
     summary_text,
-    write,
     write_csv,
 )
 from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from nsyswrap.reports import Request
     from nsyswrap.selection import Selection
 
+_RANK_ROWS = 20  # of each table over ranks, where nothing else is asked for
 FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
 
 
 @click.command()
-@click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE]...")
+@click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
 @reporting_options
 @click.option("--by", type=click.Choice(["rank"]), help="Show reports per rank, and who waits for whom.")
 @click.option(
@@ -50,7 +51,12 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
 @click.option("--explain", metavar="NAME", help="Say what every column of a report means.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print reports.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Print into FILE instead."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    callback=lambda _context, _option, path: None if str(path) == "-" else path,
+    metavar="FILE",
+    help="Print into FILE instead; - is stdout.",
 )
 @selection_options
 @click.option(
@@ -93,7 +99,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     processes. Without -r it shows rank_waiting and rank_skew; rank_steps has every step.
     """
     if options["explain"] or options["listing"]:
-        click.echo(_told(options), nl=False)
+        _emit(_told(options), options["output"])
         return
     wanted = _wanted(options)
     if wanted.by_rank:
@@ -124,10 +130,25 @@ def _told(options: Mapping[str, Any]) -> str:
     from nsyswrap.cli import catalogue, ranks  # noqa: PLC0415
     from nsyswrap.ranks import NAMES  # noqa: PLC0415
 
+    _check_alone(options, "--explain" if options["explain"] else "--list")
     if not options["explain"]:
         return catalogue.listing(options["captures"])
     explain = ranks.explain if options["explain"] in NAMES else catalogue.explain
     return explain(options["explain"])
+
+
+def _check_alone(options: Mapping[str, Any], asked_for: str) -> None:
+    """Raise UsageError for what has no use beside --list and --explain, which print text."""
+    others = {
+        "--list": options["explain"] and options["listing"],
+        "--format": options["form"] != "text",
+        "--report": options["reports"],
+        "--advice": options["advice"],
+        "--csv": options["csv_folder"],
+        "--by": options["by"],
+    }
+    for option in filter(others.get, others):
+        raise UsageError(f"{asked_for} and {option} do not go together", f"leave out {option}")
 
 
 @dataclass(frozen=True)
@@ -158,7 +179,13 @@ def _wanted(options: Mapping[str, Any]) -> _Wanted:
         )
     if options["output"] and len(options["captures"]) > 1 and not as_tables:
         raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
-    look = Look(options["top"], options["time_unit"], options["csv_safe"], _readable(options))
+    if options["output"] and options["csv_folder"] and not as_tables:
+        raise UsageError(
+            "--csv alone prints nothing that -o could take", "leave out -o, or name reports to print with -r"
+        )
+    screen = by_rank and not named and options["form"] == "text"
+    top = options["top"] or (_RANK_ROWS if screen else None)
+    look = Look(top, options["time_unit"], options["csv_safe"], _readable(options))
     return _Wanted(
         asked(reports) if reports or (not by_rank and (as_tables or options["csv_folder"])) else (),
         as_tables,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, progress_line, show_tables, write
+from nsyswrap.cli.show import Look, note, progress_line, show_tables
 from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
+from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

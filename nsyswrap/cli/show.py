@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.errors import NotInCapture, OutputError
+from nsyswrap.errors import NotInCapture
+from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,6 +170,7 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
     for capture in captures.values():
         with step(f"reading {capture.source} …"):
             read_ahead(capture, [request.report for request in requests])
+    lacking: dict[tuple[str, str], list[str]] = {}
     for request in requests:
         parts: list[tuple[str, Table]] = []
         for label, capture in captures.items():
@@ -176,12 +178,27 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
                 with step(f"making {request.report.name} …"):
                     parts.append((label, request.make(capture)))
             except NotInCapture as error:
-                note(f"nsyswrap: no {error}; {error.hint}")
                 made.missing.append((request, f"{error}; {error.hint}"))
+                name, why = request.report.name, made.missing[-1][1]
+                why = why.removeprefix(f"{name}: ").removeprefix(f"{capture.source} ")
+                lacking.setdefault((name, why), []).append(
+                    str(capture.source) if len(captures) == 1 else label
+                )
         if parts:
             made.tables.append(parts[0][1] if len(captures) == 1 else together(parts))
+    _note_lacking(lacking)
     _note_of(made.tables)
     return made
+
+
+def _note_lacking(lacking: Mapping[tuple[str, str], Sequence[str]]) -> None:
+    """Say which reports there are not, by what their captures lack: ``lacking[report, why]`` are these."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for (name, why), captures in lacking.items():
+        said = why if len(captures) == 1 else why.replace("holds no", "hold no", 1)
+        together.setdefault((", ".join(captures), said), []).append(name)
+    for (captures, why), names in together.items():
+        note(f"nsyswrap: no {', '.join(names)}: {captures} {why}")
 
 
 def _note_of(tables: Sequence[Table]) -> None:
@@ -218,13 +235,3 @@ def write_csv(folder: Path, tables: Sequence[Table], look: Look) -> None:
     for name, content in csv.render(tables, time_unit=look.time_unit, safe=look.csv_safe).items():
         write(folder / name, content)
     note(f"wrote {len(tables)} CSV file{'' if len(tables) == 1 else 's'} to {folder}/")
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file, its folder too; raises OutputError."""
-    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(raw)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None

@@ -11,23 +11,31 @@ import click
 
 from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, note_silence, step, write
+from nsyswrap.cli.show import note, note_silence, step
 from nsyswrap.errors import NotACapture, OutputError, UsageError
+from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.capture import Capture
     from nsyswrap.ranks.members import Member
+    from nsyswrap.selection import Selection
 
 _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
 _MOST = 40  # captures of a folder
 
 
 @click.command()
-@click.argument("captures", nargs=-1, type=click.Path(path_type=Path), metavar="[CAPTURE|DIR]...")
+@click.argument(
+    "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE|DIR]..."
+)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write this file. [<label>.html]"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Write this file; - is stdout. [<label>.html]",
 )
 @click.option("--by", type=click.Choice(["rank"]), help="Take a capture of several processes for ranks.")
 @click.option("--open", "opening", is_flag=True, help="Open the page in the browser.")
@@ -40,15 +48,23 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side;
     where they are the ranks of a launch, the page compares these first.
     """
-    given, by_rank = options["captures"], bool(options["by"])
+    given, by_rank, to_stdout = options["captures"], bool(options["by"]), str(options["output"]) == "-"
+    if to_stdout and options["opening"]:
+        raise UsageError("--open opens a file, and -o - writes none", "name a file with -o")
+    selection = selection_of(options)
     paths = _found(given) if given or not by_rank else []
-    captures, members, failed = _opened(paths, opener(selection_of(options)), by_rank=by_rank)
+    captures, members, failed = _opened(paths, opener(selection), by_rank=by_rank)
     name = _job(captures) if members else _name(given, captures)
     output = options["output"] or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
-    if output.exists() and not options["force"]:
+    if not to_stdout and output.exists() and not options["force"]:
         raise OutputError(f"{output} exists", "give another --output, or --force")
-    write(output, _page(captures, members, name))
-    note(f"wrote {output}")
+    page = _page(captures, members, name)
+    _note_part(selection)
+    if to_stdout:
+        click.echo(page.encode("utf-8", "surrogateescape"), nl=False)
+    else:
+        write(output, page)
+        note(f"wrote {output}")
     if options["opening"]:
         _open(output)
     sys.exit(failed)
@@ -61,6 +77,13 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
         note_silence(capture, _run(capture))
     with step("making the page …"):
         return render_ranks(name, members) if members else render(captures)
+
+
+def _note_part(selection: Selection) -> None:
+    from nsyswrap.page.subject import part_shown  # noqa: PLC0415
+
+    if part := part_shown(selection):
+        note(f"nsyswrap: selected: {part}")
 
 
 def _run(capture: Capture) -> dict[str, Any]:

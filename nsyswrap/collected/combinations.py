@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.report import Table
 
 _NS_PER_S = 10**9
+_FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of columns
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Repeats:
 
 
 def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Return the results of each combination, by its key; all that was not planned is one."""
+    """Return the results of each combination, by its key."""
     found: dict[str, list[Result]] = {}
     for result in results:
         found.setdefault(combination(result.run), []).append(result)
@@ -81,6 +82,7 @@ def by_combination(
     """Return a row for each of the first ``top`` combinations: the least median first, none known last."""
     repeats = sorted((_repeats(group, measure) for group in groups), key=_rank)
     shown = repeats[:top]
+    front = _constant_first_to_go(parameters, repeats)
     named = _needs_label(repeats, parameters)
     of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
     report = Report(
@@ -88,12 +90,12 @@ def by_combination(
         title=f"{measure.header} by combination, {of}",
         layer="analysis",
         needs=(),
-        columns=((LABEL,) if named else ()) + parameters.columns + _figures(measure),
+        columns=((LABEL,) if named else ()) + front + _figures(measure),
         compute=no_capture,
     )
     rows = [
         (
-            *((one.results[0].run.what or None,) if named else ()),
+            *((one.results[0].run.name or None,) if named else ()),
             *parameters.of(one.results[0].run),
             *(len(one.measured), len(one.results), one.median),
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
@@ -135,15 +137,25 @@ def _needs_label(repeats: Sequence[Repeats], parameters: Parameters) -> bool:
     return len({parameters.of(one.results[0].run) for one in repeats}) < len(repeats)
 
 
+def _constant_first_to_go(parameters: Parameters, repeats: Sequence[Repeats]) -> tuple[Column, ...]:
+    """Return the columns of the parameters; one that is the same for all is the first to be left out."""
+    values = zip(*(parameters.of(one.results[0].run) for one in repeats), strict=True)
+    constant = len(repeats) > 1
+    return tuple(
+        replace(column, detail=_FIRST_TO_GO) if constant and len(set(given)) == 1 else column
+        for column, given in zip(parameters.columns, values, strict=True)
+    )
+
+
 def _figures(measure: Column) -> tuple[Column, ...]:
     name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), unit_of(measure)
     suffix = "_ns" if unit is Unit.NS else ""
     return (
-        Column("done", "Done", Unit.COUNT, "runs that are done and have the measure"),
-        Column("runs", "Runs", Unit.COUNT, "runs that were planned, or found"),
-        Column(f"med_{name}{suffix}", "Median", unit, f"median of {measure.name} over those done"),
-        Column(f"min_{name}{suffix}", "Min", unit, "least of them", 2),
-        Column(f"max_{name}{suffix}", "Max", unit, "largest of them", 2),
+        Column("done", "Done", Unit.COUNT, "runs that are done and have the measure", 2),
+        Column("runs", "Runs", Unit.COUNT, "runs that were planned, or found", 2),
+        Column(f"med_{name}{suffix}", "Median", unit, f"median of {measure.name} over those done", _STAYS),
+        Column(f"min_{name}{suffix}", "Min", unit, "least of them", 3),
+        Column(f"max_{name}{suffix}", "Max", unit, "largest of them", 3),
         Column(
             "spread_percent", "Spread", Unit.PERCENT, "(largest - least) / median; missing for one alone", 1
         ),

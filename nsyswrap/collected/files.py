@@ -6,12 +6,13 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from nsyswrap.collected.combinations import combinations
-from nsyswrap.collected.parameters import combination
+from nsyswrap.collected.parameters import LABEL, RUN, combination
 from nsyswrap.collected.rows import Summaries, merged_kernels
 from nsyswrap.digest import read
 from nsyswrap.errors import OutputError, Unavailable
 from nsyswrap.formats import csv, parquet
 from nsyswrap.merge import Pool
+from nsyswrap.output import replacing, write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
     from nsyswrap.report import Table
 
 RESULTS, PARQUET, SUMMARIES, KERNELS = "results.csv", "results.parquet", "summaries.csv", "kernels.csv"
+_OURS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first that is written
+
+
+def check_replaceable(output: Path) -> None:
+    """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
+    there = [output / name for name in (RESULTS, PARQUET, SUMMARIES, KERNELS) if (output / name).exists()]
+    if there and not _begins(output / RESULTS, _OURS):
+        raise OutputError(
+            f"{there[0]} exists, and nothing says that nsyswrap wrote it",
+            "give another --output, or move it away",
+        )
+
+
+def _begins(file: Path, text: str) -> bool:
+    try:
+        with file.open("rb") as content:
+            return content.read(len(text)) == text.encode()
+    except OSError:
+        return False
 
 
 def write_results(output: Path, results: Table) -> list[Path]:
@@ -37,8 +57,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
     except Unavailable:
         (output / PARQUET).unlink(missing_ok=True)
         return [output / RESULTS]
-    with _replacing(output / PARQUET) as file:
-        file.buffer.write(content)
+    write(output / PARQUET, content)
     return [output / RESULTS, output / PARQUET]
 
 
@@ -57,7 +76,8 @@ def write_rows(
                 if result.digest:
                     digest = read(result.digest)
                     file.write(summaries.of(result, digest))
-                    pool.add(parts[combination(result.run)], digest.kernels)
+                    if result.compared:
+                        pool.add(parts[combination(result.run)], digest.kernels)
         with _replacing(output / KERNELS) as file:
             file.writelines(merged_kernels(pool, list(groups.values()), parameters))
     return [output / SUMMARIES, output / KERNELS]
@@ -65,15 +85,8 @@ def write_rows(
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
-    """Write a file under a name of its own, and put it in its place when all is there; else nothing stays."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                yield file
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}", "give another --output") from None
+    with (
+        replacing(path) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        yield file

@@ -29,6 +29,11 @@ class Result:
     digest: Path | None = None
     reports: tuple[str, ...] = ()
 
+    @property
+    def compared(self) -> bool:
+        """Whether it is held against others: what was cut short or failed says nothing of its combination."""
+        return self.run.outcome == "done" and self.digest is not None
+
 
 def gather(
     runs: Sequence[Run], scratch: Path, jobs: int, on_result: Callable[[Result], None] = lambda _: None

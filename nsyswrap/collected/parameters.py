@@ -18,13 +18,14 @@ _LARGEST = 2**63
 
 RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, as short as tells it from the others")
 LABEL = Column(
-    "label", "Label", Unit.TEXT, "what the plan calls the combination; empty for what was not planned"
+    "label", "Label", Unit.TEXT, "what the plan calls the combination; of what was not planned, the run"
 )
+BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, where there are several")
 REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "which of the repeats of its combination")
 
 
 class Parameters:
-    """The parameters of runs as columns, in the order they first occur.
+    """The parameters of runs as columns, in the order they first occur; of several batches the batch first.
 
     A column of numbers alone is one of numbers, any other one of texts. A parameter with the name of a column
     in ``taken`` is called ``parameter_<name>``.
@@ -37,7 +38,8 @@ class Parameters:
             for name, value in (run.parameters or {}).items():
                 kinds.setdefault(name, set()).add(type(plain(value)))
         self._kinds = {name: _kind(found) for name, found in kinds.items()}
-        columns: list[Column] = []
+        self._batch = any(run.batch for run in runs)
+        columns = [BATCH] if self._batch else []
         for name, kind in self._kinds.items():
             used = {*taken, *(column.name for column in columns)}
             columns.append(_column(name, used, Unit.TEXT if kind is str else Unit.NUMBER))
@@ -45,13 +47,18 @@ class Parameters:
 
     def of(self, run: Run) -> tuple[object, ...]:
         """Return the value of each column; None where the run has no such parameter."""
+        batch = (run.batch or None,) if self._batch else ()
         values = ((plain((run.parameters or {}).get(name)), kind) for name, kind in self._kinds.items())
-        return tuple(None if value is None else kind(value) for value, kind in values)
+        return (*batch, *(None if value is None else kind(value) for value, kind in values))
 
 
 def combination(run: Run) -> str:
-    """Return what is the same for all repeats of a combination, and differs between two."""
-    return json.dumps([run.what, run.parameters or {}], sort_keys=True)
+    """Return what is the same for all repeats of a combination, and differs between two.
+
+    What was not planned repeats nothing: it is a combination of its own.
+    """
+    facts = [run.batch, run.what, run.parameters or {}] if run.planned else [run.label]
+    return json.dumps(facts, sort_keys=True)
 
 
 def plain(value: object) -> int | float | str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.collected.parameters import LABEL, REPEAT, RUN, Parameters
+from nsyswrap.collected.parameters import BATCH, LABEL, REPEAT, RUN, Parameters
 from nsyswrap.digest import SUMMARIES, TOTALS
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import find
@@ -34,7 +34,7 @@ RUNS = Column("runs", "Runs", Unit.COUNT, "runs whose captures were merged")
 
 def parameters_of(results: Sequence[Result]) -> Parameters:
     """Return the parameters of all runs, named as no column of any of the tables is."""
-    ours = (RUN, LABEL, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
+    ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
     of_reports = (column.name for name in SUMMARIES for column in find(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
@@ -51,7 +51,7 @@ def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
     )
     rows = [
         (
-            *(result.run.label, result.run.what or None, *parameters.of(result.run), result.run.repeat),
+            *(result.run.label, result.run.name or None, *parameters.of(result.run), result.run.repeat),
             *(result.run.outcome, result.run.exit_code, *figures(result).values()),
             str(result.run.message).encode("utf-8", "backslashreplace").decode() or None,
         )

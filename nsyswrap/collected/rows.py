@@ -57,7 +57,7 @@ class Summaries:
                 nothing = [None] * rows
                 for column, values in data.items():
                     values.extend(given.get(column, nothing))
-        labels = (run.label, run.what or None, *self._parameters.of(run), run.repeat)
+        labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat)
         for front, label in zip(self._front, labels, strict=True):
             data[front.name] = [label] * len(data[REPORT.name])
         text = delimited(Table(self._table, data), ",", "ns", safe=False)
@@ -76,7 +76,7 @@ def _union(reports: Sequence[str]) -> list[Column]:
 def merged_kernels(
     pool: Pool, combinations: Sequence[Sequence[Result]], parameters: Parameters
 ) -> Iterator[str]:
-    """Yield the header, then the kernels of each combination over all its runs, as CSV.
+    """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
 
     The pool's parts are the positions of the combinations.
     """
@@ -92,8 +92,8 @@ def merged_kernels(
     yield header
     for part, kernels in pool.parts():
         run = combinations[part][0].run
-        merged = sum(result.digest is not None for result in combinations[part])
-        front = (run.what or None, *parameters.of(run), merged)
+        merged = sum(result.compared for result in combinations[part])
+        front = (run.name or None, *parameters.of(run), merged)
         rows = [(*front, *row) for row in _kernel_rows(kernels)]
         yield delimited(table_of(report, rows), ",", "ns", safe=False).removeprefix(header)
 

@@ -15,6 +15,8 @@ from nsyswrap.together import labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    HowFar = Callable[[Path], tuple[str, str]]
+
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
 _EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
 CAPTURES = (_EXPORT, *_REPORTS)
@@ -26,7 +28,8 @@ class Run:
 
     ``what`` is the label of its combination of parameters, empty for one that was not planned. ``outcome``
     is that of its status, or how far it is; of a loose capture it is done. ``wall_s`` is what the run took
-    from its start to its report, in seconds. None: not known.
+    from its start to its report, in seconds. ``batch`` tells batches apart, where there are several. None:
+    not known.
     """
 
     path: Path
@@ -38,6 +41,17 @@ class Run:
     exit_code: int | None = None
     wall_s: float | None = None
     message: str = ""
+    batch: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its combination is called; one that was not planned has its own name."""
+        return self.what or ("" if self.planned else self.label)
+
+    @property
+    def planned(self) -> bool:
+        """Whether a plan says which repeat of which combination it is."""
+        return self.repeat is not None
 
 
 class _Place(NamedTuple):
@@ -48,27 +62,27 @@ class _Place(NamedTuple):
     loose: bool = False
 
 
-def find(paths: Iterable[Path], unfinished: Callable[[Path], str]) -> list[Run]:
+def find(paths: Iterable[Path], unfinished: HowFar) -> list[Run]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
-    ``unfinished`` says of a planned run without a status how far it is. Raises CaptureError for a path that
-    is not there.
+    ``unfinished`` says of a planned run without a status how far it is, and why. Raises CaptureError for a
+    path that is not there.
     """
     found: dict[str, _Place] = {}
     for path in paths:
-        if not path.exists():
+        if not os.path.lexists(path):
             raise CaptureError(f"{path}: No such file or directory", "check the name; quote a pattern")
         for place in _below(path):
             found.setdefault(os.path.realpath(place.path), place)
     places = [place for real, place in found.items() if _export_beside(real) not in found]
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
-    named = dict(zip(batches, labels(batches), strict=True)) if len(batches) > 1 else {}
+    named: dict[Path | None, str] = {}
+    if len(batches) > 1:
+        named.update(zip(batches, labels(batches), strict=True))
     return [
-        Run(place.path, label, "done")
+        _loose(place.path, label)
         if place.loose
-        else _look(
-            place.path, label, unfinished, {"batch": named[place.batch]} if place.batch in named else {}
-        )
+        else _look(place.path, label, unfinished, named.get(place.batch, ""))
         for place, label in zip(places, labels([place.path for place in places]), strict=True)
     ]
 
@@ -112,7 +126,14 @@ def _export_beside(capture: str) -> str:
     return stem + _EXPORT if suffix in _REPORTS else ""
 
 
-def _look(path: Path, label: str, unfinished: Callable[[Path], str], batch: Mapping[str, object]) -> Run:
+def _loose(path: Path, label: str) -> Run:
+    """Take a capture for a run that is done; a link that leads nowhere is one that cannot be read."""
+    if path.exists():
+        return Run(path, label, "done")
+    return Run(path, label, "damaged", message=f"{path} is a link to what is not there")
+
+
+def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> Run:
     """Read how a run ended, and what it was planned as."""
     spec = _facts(path / SPEC)
     parameters = spec.get("parameters")
@@ -120,17 +141,19 @@ def _look(path: Path, label: str, unfinished: Callable[[Path], str], batch: Mapp
         path,
         label,
         what=str(spec.get("label", "")),
-        parameters={**batch, **(parameters if isinstance(parameters, dict) else {})},
+        parameters=parameters if isinstance(parameters, dict) else {},
         repeat=_whole(spec.get("repeat")),
         wall_s=_seconds(RunFolder(path).read_run()),
+        batch=batch,
         **_ending(path, unfinished),
     )
 
 
-def _ending(path: Path, unfinished: Callable[[Path], str]) -> dict[str, Any]:
+def _ending(path: Path, unfinished: HowFar) -> dict[str, Any]:
     if not (path / STATUS).exists():
         planned = (path / SPEC).exists() or not path.exists()
-        return {"outcome": unfinished(path) if planned else "unfinished", "message": ""}
+        outcome, message = unfinished(path) if planned else ("unfinished", "")
+        return {"outcome": outcome, "message": message}
     try:
         status = RunFolder(path).read_status()
     except CaptureError as error:

@@ -26,6 +26,9 @@ def verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column)
     if len(ranking) == 1:
         return _alone(ranking[0], measure)
     best, worst, names = ranking[0], ranking[-1], _names(ranking, parameters)
+    if best.median == worst.median:
+        alike = f"the same median in all {len(ranking)} combinations, {shown(best.median or 0, measure)}"
+        return " ".join([f"{measure.name}: {alike}.", *_largest_spread(ranking, names)])
     least, most = ("best", "worst") if _is_time(measure) else ("least", "most")
     said = (
         f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
@@ -36,11 +39,13 @@ def verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column)
 
 def _alone(one: Repeats, measure: Column) -> str:
     """Say of a single combination which of its runs lie farthest apart."""
+    name = shorten_all([one.results[0].run.name], _NAME_WIDTH)[0]
+    of = f"{measure.name} of {name}" if name else measure.name
     if len(one.measured) == 1:
-        return f"{measure.name}: {shown(one.values[0], measure)}, one run alone."
+        return f"{of}: {shown(one.values[0], measure)}, one run alone."
     (low, first), (high, last) = one.measured[0], one.measured[-1]
     return (
-        f"{measure.name} over {len(one.measured)} runs: median {shown(one.median or 0, measure)}, "
+        f"{of} over {len(one.measured)} runs: median {shown(one.median or 0, measure)}, "
         f"from {shown(low, measure)} ({first}) to {shown(high, measure)} ({last})"
         + (f"; spread {_percent(one)}." if one.spread_percent is not None else ".")
     )
@@ -68,7 +73,7 @@ def _largest_spread(ranking: Sequence[Repeats], names: Sequence[str]) -> list[st
 def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
     """Name the combinations by their labels, or by their parameters where labels are not all different."""
     runs = [one.results[0].run for one in ranking]
-    labels = [run.what or "what was not planned" for run in runs]
+    labels = [run.name for run in runs]
     values = [_said(parameters, run) for run in runs]
     both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
     found = next((names for names in (labels, values) if len(set(names)) == len(names)), both)

@@ -81,14 +81,22 @@ def in_queue(batch: Batch) -> dict[int, queue.Job]:
 
 def states(batch: Batch, known: Mapping[int, RunState] | None = None) -> dict[int, RunState]:
     """Return the state of every run, by folders and queue; by the folders alone where Slurm does not tell."""
+    return states_and_queue(batch, known)[0]
+
+
+def states_and_queue(
+    batch: Batch, known: Mapping[int, RunState] | None = None
+) -> tuple[dict[int, RunState], dict[int, queue.Job]]:
+    """Return the state of every run, and what ``in_queue`` does: no job where Slurm does not tell."""
     found = batch.survey(known)
     is_over = all(state.state == "done" for state in found.values())
     if is_over or not (batch.folder / SLURM).exists():
-        return found
+        return found, {}
     try:
-        return beside(batch, in_queue(batch), found)
+        queued = in_queue(batch)
+        return beside(batch, queued, found), queued
     except Unavailable:
-        return found
+        return found, {}
 
 
 def beside(
@@ -103,7 +111,7 @@ def beside(
         for number in batch.runs
     }
     for number, job in queued.items():
-        found[number] = _with_job(found[number], job)
+        found[number] = with_job(found[number], job)
     lost = {n: s for n, s in found.items() if s.state in ("lost", "planned") and n not in queued}
     return found | _explained(batch, lost, known)
 
@@ -113,7 +121,8 @@ def _stands(state: RunState, job: queue.Job | None) -> bool:
     return state.state in ENDED if job is None else state.state == "planned" and job.state == "PENDING"
 
 
-def _with_job(state: RunState, job: queue.Job) -> RunState:
+def with_job(state: RunState, job: queue.Job) -> RunState:
+    """Return the state of a run for which a job is in the queue."""
     ours = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
     if state.state == "done" or (state.state in ENDED and ours and job.state != "PENDING"):
         return state

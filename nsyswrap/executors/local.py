@@ -52,6 +52,7 @@ def execute_all(
     Returns the signal that ended it, once every run has written its report; None: it came to its end.
     """
     states = batch.survey()
+    states |= {n: RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"}
     places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
     local = _Local(batch, states, on_progress, places)
     with signals_noted() as received:
@@ -60,6 +61,7 @@ def execute_all(
         queue = iter(numbers)
         while not _is_over(local, queue):
             time.sleep(_POLL_S)
+    on_progress(local.states, "")
     return received[0] if received else None
 
 

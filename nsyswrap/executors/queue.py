@@ -203,4 +203,5 @@ def _run(
 
 def _last_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1].removeprefix("sbatch: error: ") if lines else "nothing"
+    told = [line for line in lines if not line.startswith('Try "')]  # Try "sbatch --help" for more ...
+    return told[-1].removeprefix("sbatch: ").removeprefix("error: ") if told else "nothing"

@@ -6,12 +6,13 @@ finds them in the queue.
 
 from __future__ import annotations
 
+import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nsyswrap.batch import ENDED, SLURM
+from nsyswrap.batch import ENDED, SLURM, RunState
 from nsyswrap.errors import OutputError, Unavailable
 from nsyswrap.executors import queue
 from nsyswrap.executors.jobs import (
@@ -24,21 +25,24 @@ from nsyswrap.executors.jobs import (
     is_cancelled,
     remember,
     states,
+    states_and_queue,
     submitted,
+    with_job,
 )
 from nsyswrap.executors.reasons import in_words, why_never
 from nsyswrap.executors.sbatch import Settings, script
-from nsyswrap.executors.tasks import as_text, indexes
+from nsyswrap.executors.tasks import array, as_text
 from nsyswrap.folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
 
-    from nsyswrap.batch import Batch, RunState
+    from nsyswrap.batch import Batch
 
     OnProgress = Callable[[Mapping[int, RunState], str], None]
 
-__all__ = ["Settings", "cancel", "execute_all", "script", "states"]
+__all__ = ["Settings", "cancel", "execute_all", "script", "states", "states_and_queue"]
 
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 15.0
 _SLOWER = 20  # a poll for every so much of the time that has passed
@@ -51,11 +55,15 @@ _SEEN = 2  # polls in which a reason has to stand
 
 @dataclass
 class _Slurm:
-    """A batch that is being run. ``left`` is still to be submitted; ``queued`` is what squeue told last."""
+    """A batch that is being run, and the runs that are ``wanted`` of it.
+
+    ``left`` is still to be submitted; ``queued`` is what squeue told last; of ``began`` there was a job.
+    """
 
     batch: Batch
     settings: Settings
     limits: queue.Limits
+    wanted: frozenset[int]
     left: list[int]
     states: Mapping[int, RunState]
     queued: dict[int, queue.Job]
@@ -68,22 +76,45 @@ class _Slurm:
 def execute_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_progress: OnProgress) -> None:
     """Run these runs, and wait for them and for those of the batch that are in the queue already.
 
-    Raises Unavailable where Slurm refuses the jobs, or will never start them. Interrupting it leaves the
-    jobs alone.
+    Raises Unavailable where Slurm refuses the jobs, or will never start them. KeyboardInterrupt, with the
+    signal where it is not SIGINT, leaves the jobs alone. The batch cancelled, it ends when its jobs have.
     """
     if not numbers and all(state.state in ENDED for state in batch.survey().values()):
         return
     _prepare(batch)
-    limits = queue.limits()
-    queued = in_queue(batch)
-    found = beside(batch, queued)
-    slurm = _Slurm(batch, settings, limits, list(numbers), found, queued, began=set(queued))
-    _remember_found(slurm)
-    _leave_to_others(slurm)
+    with _sigterm_noted(batch):
+        limits = queue.limits()
+        queued = in_queue(batch)
+        found = beside(batch, queued)
+        wanted = frozenset(numbers)
+        slurm = _Slurm(batch, settings, limits, wanted, list(numbers), found, queued, began=set(queued))
+        _remember_found(slurm)
+        _leave_to_others(slurm)
+        _until_all_ended(slurm, on_progress)
+    if slurm.refusal:
+        raise slurm.refusal
+
+
+@contextmanager
+def _sigterm_noted(batch: Batch) -> Iterator[None]:
+    """Make SIGTERM an interruption, unless it comes from `batch cancel`: then what ran still has to end."""
+
+    def note(number: int, _: FrameType | None) -> None:
+        if not is_cancelled(batch):
+            raise KeyboardInterrupt(signal.Signals(number))
+
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _until_all_ended(slurm: _Slurm, on_progress: OnProgress) -> None:
     started = time.monotonic()
     while True:
         _submit(slurm)
-        on_progress(slurm.states, slurm.note)
+        on_progress(_shown(slurm), slurm.note)
         if not slurm.left and not _at_work(slurm):
             break
         passed_s = time.monotonic() - started
@@ -91,9 +122,14 @@ def execute_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_pro
         _poll(slurm)
         _give_up_on_final(slurm)
     _await_files(slurm)
-    on_progress(slurm.states, "")
-    if slurm.refusal:
-        raise slurm.refusal
+    on_progress(_shown(slurm), "")
+
+
+def _shown(slurm: _Slurm) -> Mapping[int, RunState]:
+    """Return the states; a run that is wanted again is planned, until there is a job for it."""
+    waiting = {n for n in slurm.wanted - slurm.began if slurm.states[n].state != "done"}
+    planned = {n: RunState(n, slurm.states[n].folder, "planned") for n in waiting}
+    return {**slurm.states, **planned}
 
 
 def _prepare(batch: Batch) -> None:
@@ -149,14 +185,14 @@ def _submit_array(slurm: _Slurm, offset: int, numbers: Sequence[int]) -> None:
     folder = RunFolder(batch.folder.absolute() / SLURM)
     name = f"job-{offset}.sh"
     folder.write(name, script(batch, settings, offset))
-    tasks = as_text(number - offset for number in numbers)
-    throttle = f"%{settings.max_running}" if settings.max_running else ""
-    job = queue.submit(folder.path / name, comment(batch, offset), tasks + throttle)
-    remember(batch, Array(job, offset, tasks))
+    tasks = [number - offset for number in numbers]
+    job = queue.submit(folder.path / name, comment(batch, offset), array(tasks, settings.max_running))
+    remember(batch, Array(job, offset, as_text(tasks)))
     slurm.left = [number for number in slurm.left if number not in set(numbers)]
     slurm.began |= set(numbers)
-    waiting = queue.Job(job, indexes(tasks), "PENDING", "None", "")
+    waiting = queue.Job(job, tuple(tasks), "PENDING", "None", "")
     slurm.queued |= dict.fromkeys(numbers, waiting)
+    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in numbers}}
 
 
 def _poll(slurm: _Slurm) -> None:

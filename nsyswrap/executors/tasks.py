@@ -31,3 +31,8 @@ def as_text(tasks: Iterable[int]) -> str:
         else:
             spans.append([task, task])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def array(tasks: Iterable[int], max_running: int | None) -> str:
+    """Return what ``--array`` takes: tasks, and how many of them run at a time: ``1-4,7%2``."""
+    return as_text(tasks) + (f"%{max_running}" if max_running else "")

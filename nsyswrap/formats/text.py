@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Line = Text | str  # rows are plain: there can be many of them
 
+_WHOLE = "--format csv has all"
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST = 8  # and this much before all of them are
@@ -44,9 +45,12 @@ def render(
 
 
 def table_lines(
-    table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
+    table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto", whole: str = _WHOLE
 ) -> list[Line]:
-    """Return one table as lines: title, header, rows, what was left out, and what to know of them."""
+    """Return one table as lines: title, header, rows, what was left out, and what to know of them.
+
+    ``whole`` says where columns are that do not fit.
+    """
     columns = table.columns
     cells = column_cells(table, top, time_unit)
     widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
@@ -58,7 +62,7 @@ def table_lines(
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
     said = left_out(table, top)
     if hidden := len(columns) - len(shown):
-        said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width (--format csv has all)")
+        said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
     return [title(table, width), Text(head, style="underline"), *body, *_notes(table, said, width)]
 
 
@@ -156,7 +160,10 @@ def _taken(laid: Sequence[Sequence[str]]) -> int:
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
-    """Leave out columns by their detail until the names have room; then any figures, from the right."""
+    """Leave out columns by their detail until the names have room; then any figures, from the right.
+
+    A figure whose detail is below 0 stays: before it, even names give way, but for the first.
+    """
     shown = list(range(len(columns)))
 
     def needed(names: int) -> int:
@@ -164,11 +171,14 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
         taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in shown)
         return sum(taken) + len(_GAP) * (len(shown) - 1)
 
-    for i in sorted((i for i in shown if columns[i].detail), key=lambda i: (-columns[i].detail, -i)):
+    for i in sorted((i for i in shown if columns[i].detail > 0), key=lambda i: (-columns[i].detail, -i)):
         if needed(_NAME_WIDTH) <= width:
             return shown
         shown.remove(i)
-    for i in [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT]:
+    stays = {i for i in shown if columns[i].detail < 0}
+    figures = [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT and i not in stays]
+    names = [i for i in reversed(shown[1:]) if columns[i].unit is Unit.TEXT] if stays else []
+    for i in [*figures, *names]:
         if needed(_NAME_LEAST) > width:
             shown.remove(i)
     return shown

@@ -56,4 +56,4 @@ def render_ranks(name: str, members: Sequence[Member]) -> str:
 def _page(title: str, subject: Subject) -> str:
     made = [(anchor, name, make(subject)) for anchor, name, make in SECTIONS]
     shown = [(anchor, name, part) for anchor, name, part in made if part is not None]
-    return document(title, shown)
+    return document(f"{title} ({subject.selected})" if subject.selected else title, shown)

@@ -1,6 +1,6 @@
 """What the page's script draws of a capture: lanes, single events column by column, and bins of the others.
 
-All times are in ns from the first event on, whose own time is ``origin``. Columns that only rise are written
+All times are in ns from ``origin`` on, the time of the first event. Columns that only rise are written
 as distances, which are shorter.
 """
 
@@ -36,10 +36,14 @@ _NO_CALL, _CALL_NOT_KEPT = -1, -2
 
 @dataclass(frozen=True)
 class Shown:
-    """The lanes that are shown, and of each the positions of the events that are kept one by one."""
+    """The lanes that are shown, and of each the positions of the events that are kept one by one.
+
+    ``ends`` are the first and the last time of the picture, in ns.
+    """
 
     lanes: Sequence[Lane]
     kept: Sequence[NDArray[Any]]
+    ends: tuple[int, int]
 
     @cached_property
     def kinds(self) -> list[tuple[str, str]]:
@@ -58,12 +62,6 @@ class Shown:
     def crowded(self) -> list[int]:
         """The lanes of which some events are not kept."""
         return [i for i, lane in enumerate(self.lanes) if len(self.kept[i]) < len(lane)]
-
-    @cached_property
-    def ends(self) -> tuple[int, int]:
-        """The first start and the last end."""
-        first = min(int(lane.start_ns.min()) for lane in self.lanes)
-        return first, max(int(lane.end_ns.max()) for lane in self.lanes)
 
 
 def content(capture: Capture, shown: Shown, cells: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.page import colours
 from nsyswrap.page.bars import single
 from nsyswrap.page.markup import Markup, element
-from nsyswrap.page.section import missing, section, verdicts
+from nsyswrap.page.section import empty, missing, section, verdicts
 from nsyswrap.page.tables import folded
 from nsyswrap.units import Unit, human
 
@@ -31,6 +31,7 @@ def copies(subject: Subject) -> Markup:
         "copies",
         "Copies by size, and their bandwidth",
         verdicts(subject.tables("memcpy_bandwidth")),
+        empty(subject, "memcpy_bandwidth"),
         element("div", *(_bar(row, most) for row in rows), class_="bars"),
         folded(table),
         missing(subject.missing("memcpy_bandwidth")),

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import section
+from nsyswrap.page.subject import part_shown
 from nsyswrap.page.tables import folded
 
 if TYPE_CHECKING:
+    from nsyswrap.capture import Capture
     from nsyswrap.page.subject import Subject
     from nsyswrap.summary import Summary
 
 
 def head(subject: Subject) -> Markup:
     """Return a card per capture, and all that was checked of them."""
-    cards = (
-        _card(label, subject.summaries[label], capture.remarks) for label, capture in subject.captures.items()
-    )
+    cards = (_card(label, subject.summaries[label], capture) for label, capture in subject.captures.items())
     checks = subject.table("diagnostics")
     return section(
         "ran",
@@ -27,14 +27,16 @@ def head(subject: Subject) -> Markup:
     )
 
 
-def _card(label: str, summary: Summary, remarks: list[str]) -> Markup:
+def _card(label: str, summary: Summary, capture: Capture) -> Markup:
     seen, *warnings = summary.trust
+    selected = part_shown(capture.view.selection)
     return element(
         "article",
         element("h3", label),
         element("p", element("code", summary.command), class_="command") if summary.command else None,
         element("p", summary.origin),
+        element("p", f"selected: {selected}", class_="warning") if selected else None,
         element("p", seen, class_="trust"),
-        *(element("p", text.strip(), class_="warning") for text in (*warnings, *remarks)),
+        *(element("p", text.strip(), class_="warning") for text in (*warnings, *capture.remarks)),
         class_="card",
     )

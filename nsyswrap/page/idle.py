@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.idle import CAUSES
 from nsyswrap.page import colours
 from nsyswrap.page.bars import Part, stacked
-from nsyswrap.page.section import missing, section, verdicts
+from nsyswrap.page.section import empty, missing, section, verdicts
 from nsyswrap.page.tables import folded
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.units import Unit, human
@@ -47,11 +47,13 @@ def idle(subject: Subject) -> Markup:
         for label, table in causes.items()
         if totals[label]
     )
-    made, every = subject.as_one(causes), subject.table("gpu_idle")
+    made = subject.as_one({label: table for label, table in causes.items() if len(table)})
+    every = subject.table("gpu_idle")
     return section(
         "idle",
         "Idle time, and why",
         verdicts(gaps),
+        empty(subject, "gpu_idle"),
         *bars,
         folded(made) if made is not None else None,
         folded(every, f"the {_GAPS} longest gaps", top=_GAPS) if every is not None and len(every) else None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.page import colours
 from nsyswrap.page.bars import Part, stacked
-from nsyswrap.page.section import missing, section
+from nsyswrap.page.section import empty, missing, section
 from nsyswrap.page.tables import block, folded
 from nsyswrap.units import Unit, human
 
@@ -36,11 +36,13 @@ def classes(subject: Subject) -> Markup:
     bars = (
         stacked(f"{label}: {human(_total(table), Unit.NS)} in kernels", _parts(table), longest)
         for label, table in tables.items()
+        if len(table)
     )
     table = subject.table("kernel_class_sum")
     return section(
         "classes",
         "Kernel classes",
+        empty(subject, "kernel_class_sum"),
         *bars,
         folded(table) if table is not None else None,
         missing(subject.missing("kernel_class_sum")),

@@ -47,7 +47,8 @@ def latency(subject: Subject) -> Markup:
     found = {label: latencies(subject.captures[label]) for label in subject.tables("launch_overhead")}
     every = np.concatenate([np.empty(0, np.int64), *(part for pair in found.values() for part in pair)])
     if not len(every):
-        said = "No launch into an idle stream was recorded: of others a latency cannot be told from waiting."
+        said = f"No launch into an idle stream was recorded{subject.within}: "
+        said += "of others a latency cannot be told from waiting."
         reasons = subject.missing("launch_overhead")
         return section("latency", "Launch latency", missing(reasons) if reasons else element("p", said))
     edges = _edges(every)
@@ -78,9 +79,8 @@ def _edges(every: NDArray[Any]) -> NDArray[Any]:
     steps = np.log10(np.maximum(every, 1)) * _PER_DECADE
     first, last = int(np.floor(steps.min())), int(np.floor(steps.max())) + 1
     edges = np.unique(np.round(10.0 ** (np.arange(first, last + 1) / _PER_DECADE)).astype(np.int64))
-    edges[0] = min(edges[0], int(every.min()))
-    edges[-1] = max(edges[-1], int(every.max()) + 1)
-    return edges
+    outer = min(edges[0], int(every.min())), max(edges[-1], int(every.max()) + 1)
+    return np.array([outer[0], *edges[1:-1], outer[1]])
 
 
 def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Table:

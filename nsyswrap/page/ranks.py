@@ -18,7 +18,7 @@ from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import ROWS, folded
 from nsyswrap.ranks import make
 from nsyswrap.ranks.members import missing_ranks, places
-from nsyswrap.units import duration
+from nsyswrap.units import duration, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,18 +98,19 @@ def _cells(label: str, row: Row, longest: int) -> list[Cell]:
     told = [
         (own, f"{label}: {duration(own)} of GPU time that does not communicate"),
         (communication, f"{label}: {duration(communication)} in communication kernels, waiting included"),
-        (waiting, f"{label}: waited {duration(waiting)}, {_percent(waiting, gpu)} of its GPU time"),
     ]
     cells = [Cell(duration(ns), ns, shade(ns, longest), said) for ns, said in told]
-    if not of:  # nothing tells who waited
-        unknown = Cell("-", None, None, f"{label}: no collective of it could be matched")
-        return [*cells[:2], unknown, unknown]
+    if waiting is None or not of:  # nothing tells who waited
+        text = "not known" if waiting is None else "-"
+        return [*cells, *[Cell(text, None, None, f"{label}: no collective of it could be matched")] * 2]
+    said = f"{label}: waited {duration(waiting)}, {_percent(waiting, gpu)} of its GPU time"
+    cells.append(Cell(duration(waiting), waiting, shade(waiting, longest), said))
     said = f"{label}: the last to arrive at {last:,} of {of:,} collectives"
     return [*cells, Cell(f"{last:,} of {of:,}", last, shade(last, of), said)]
 
 
 def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+    return percent(100 * part / whole) if whole else "-"
 
 
 def _left_out(job: Job, subject: Subject) -> str:

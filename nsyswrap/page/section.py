@@ -9,6 +9,7 @@ from nsyswrap.page.markup import Markup, element, joined
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nsyswrap.page.subject import Subject
     from nsyswrap.report import Table
 
 
@@ -21,6 +22,16 @@ def section(name: str, title: str, *children: object) -> Markup:
 def missing(reasons: Iterable[str]) -> Markup:
     """Say why captures cannot answer, each reason once."""
     return joined(element("p", f"Not here: {reason}.", class_="note") for reason in dict.fromkeys(reasons))
+
+
+def empty(subject: Subject, report: str) -> Markup:
+    """Say why a report has no rows, of the captures that it could be made of."""
+    tables = subject.tables(report)
+    reasons = {label: subject.why_empty(report, label) for label, table in tables.items() if not len(table)}
+    return joined(
+        element("p", element("b", f"{label}: ") if subject.several else None, f"{why[0].upper()}{why[1:]}.")
+        for label, why in reasons.items()
+    )
 
 
 def verdicts(tables: Mapping[str, Table]) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.errors import NotInCapture
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture import Capture
     from nsyswrap.ranks.job import Job
     from nsyswrap.report import Table
+    from nsyswrap.selection import Selection
 
 # What the sections will ask for, beside the summary's own.
 _REPORTS = (
@@ -29,6 +31,12 @@ _REPORTS = (
     "diagnostics",
     "advice",
 )
+
+
+def part_shown(selection: Selection) -> str:
+    """Say what is selected; how rows at its ends are taken is said by each table, unless it is asked for."""
+    said = str(selection)
+    return said.rpartition("; ")[0] if selection.windowed and selection.clip is None else said
 
 
 class Subject:
@@ -49,6 +57,21 @@ class Subject:
         self._missing: dict[tuple[str, str], str] = {}
 
     @property
+    def selected(self) -> str:
+        """Which part of the captures is shown, where it is the same of all; empty where that is all."""
+        selections = [capture.view.selection for capture in self.captures.values()]
+        if self.job is not None:  # a rank may be a process of a capture
+            selections = [replace(selection, processes=()) for selection in selections]
+        parts = set(map(part_shown, selections))
+        return parts.pop() if len(parts) == 1 else ""
+
+    @property
+    def within(self) -> str:
+        """What to say behind what was not found."""
+        narrow = any(capture.view.selection.narrows for capture in self.captures.values())
+        return " in what is selected" if narrow else ""
+
+    @property
     def several(self) -> bool:
         """Whether captures are held side by side."""
         return len(self.captures) > 1
@@ -67,6 +90,13 @@ class Subject:
         """Return why captures cannot answer a report."""
         self.tables(name)
         return [reason for (_, report), reason in self._missing.items() if report == name]
+
+    def why_empty(self, name: str, label: str) -> str:
+        """Return why a report of a capture has no rows: the capture cannot answer it, or there are none."""
+        table = self.tables(name).get(label)
+        if table is None:
+            return self._missing[label, name]
+        return "; ".join(table.notes) or "it was looked for, and there is none"
 
     def table(self, name: str) -> Table | None:
         """Return one report of all captures as one table; None where no capture can answer it."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats.names import told_apart
+from nsyswrap.formats.names import shorten_all, told_apart
 from nsyswrap.formats.text import heading
 from nsyswrap.page.markup import Markup, element, joined
 from nsyswrap.units import Unit, human, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.report import Column, Table
 
 ROWS = 400  # of one table; the page is no place for traces
 _FILTERED = 9  # rows from which on a filter helps
+_NAME_WIDTH = 70  # characters of a kernel's name before it is opened
 _CLIPPED = 4_000  # characters of one text
 
 
@@ -56,10 +57,12 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
     save = element(
         "button",
         "Save CSV",
+        element("span", f" of {name}", class_="unseen"),
+        element("span", f" ({rows:,} of {len(table):,} rows)" if rows < len(table) else "", class_="part"),
         type="button",
         class_="save",
-        data_file=f"{table.label}.csv",
-        aria_label=f"Save {name} as CSV",
+        data_file=f"{table.label}.page.csv",
+        data_rows=len(table),
     )
     return element("div", field if rows >= _FILTERED else None, count, save, class_="tools")
 
@@ -80,12 +83,18 @@ def _head(columns: Sequence[Column]) -> Markup:
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:
     names = [i for i, column in enumerate(columns) if column.kernels]
-    readable = told_apart({str(row[i]) for row in rows for i in names if row[i] is not None})
-    cells = ([_cell(*pair, readable) for pair in zip(columns, row, strict=True)] for row in rows)
+    shown = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    cells = ([_cell(*pair, shown) for pair in zip(columns, row, strict=True)] for row in rows)
     return element("tbody", *(element("tr", *row) for row in cells))
 
 
-def _cell(column: Column, value: object, readable: Mapping[str, str]) -> Markup:
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return what stands for each kernel's name, no two alike; the name itself opens below it."""
+    readable = told_apart(names)
+    return dict(zip(readable, shorten_all(list(readable.values()), _NAME_WIDTH), strict=True))
+
+
+def _cell(column: Column, value: object, shown: Mapping[str, str]) -> Markup:
     kind = _classes(column)
     if column.unit is not Unit.TEXT:
         text = moment(value) if column.moment else human(value, column.unit)
@@ -93,15 +102,15 @@ def _cell(column: Column, value: object, readable: Mapping[str, str]) -> Markup:
     if value is None:
         return element("td", "-", class_=kind, data_value="")
     if column.kernels:
-        return element("td", kernel_name(str(value), readable[str(value)]), class_=kind)
+        return element("td", kernel_name(str(value), shown[str(value)]), class_=kind)
     return element("td", _clipped(str(value)), class_=kind)
 
 
-def kernel_name(name: str, readable: str) -> Markup:
-    """Return a kernel's name as a person reads it, which opens to all of it."""
+def kernel_name(name: str, shown: str) -> Markup:
+    """Return what stands for a kernel's name, which opens to all of it."""
     copy = element("button", "Copy", type="button", class_="copy", aria_label="Copy the full name")
     whole = element("code", _clipped(name))
-    return element("details", element("summary", element("bdi", readable)), whole, " ", copy, class_="name")
+    return element("details", element("summary", element("bdi", shown)), whole, " ", copy, class_="name")
 
 
 def _clipped(text: str) -> str:
@@ -119,7 +128,7 @@ def _notes(table: Table, top: int) -> Markup:
 
 
 def _said(table: Table, top: int) -> Iterator[str]:
-    if not len(table):
+    if not len(table) and not table.notes:
         yield "No rows: it was looked for, and there is none."
     if (more := len(table) - top) > 0:
         yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.report.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from nsyswrap.units import Unit
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from nsyswrap.capture import Capture
     from nsyswrap.page.lanes import Lane
     from nsyswrap.page.subject import Subject
     from nsyswrap.report import Table
@@ -48,27 +52,43 @@ LANE_TABLE = Report(
 
 def timeline(subject: Subject) -> Markup:
     """Return a picture per capture, and the numbers of all lanes."""
-    drawn = list(subject.captures.items())[:_CAPTURES]
+    drawn = dict(list(subject.captures.items())[:_CAPTURES])
     pictures: list[Markup] = []
     tables: dict[str, Table] = {}
-    for label, capture in drawn:
-        every = [lane for lane in (*streams(capture), *threads(capture)) if len(lane)]
-        if every:
-            busiest = _busiest(every)
-            shown = Shown(busiest, chosen(capture, busiest, _EVENTS // len(drawn)))
-            tables[label] = _table(shown)
-            made = content(capture, shown, _CELLS // len(drawn))
-            left_out = (len(every) - len(busiest), ranges_left_out(capture))
-            pictures.append(_picture(label, f"timeline-{len(pictures)}", made, left_out))
+    for label, shown, lanes_left_out in _shown(drawn):
+        tables[label] = _table(shown)
+        made = content(drawn[label], shown, _CELLS // len(drawn))
+        left_out = (lanes_left_out, ranges_left_out(drawn[label]))
+        pictures.append(_picture(label, f"timeline-{len(pictures)}", made, left_out))
     numbers = subject.as_one(tables)
     return section(
         "timeline",
         "Timeline",
         *pictures,
-        None if pictures else _note("Nothing was recorded that has a time."),
+        None if pictures else _note(f"Nothing was recorded{subject.within} that has a time."),
         _left_out(len(subject.captures) - len(drawn), "captures have no timeline here: name fewer at once"),
         folded(numbers) if numbers is not None else None,
     )
+
+
+def _shown(captures: Mapping[str, Capture]) -> Iterator[tuple[str, Shown, int]]:
+    """Yield label, what is shown, and how many lanes are left out; nothing of captures without events."""
+    for _, labels in groupby(captures, lambda label: captures[label].source):
+        lanes = {label: every for label in labels if (every := _lanes(captures[label]))}
+        for label, every in lanes.items():
+            busiest = _busiest(every)
+            kept = chosen(captures[label], busiest, _EVENTS // len(captures))
+            yield label, Shown(busiest, kept, _ends(lanes.values())), len(every) - len(busiest)
+
+
+def _lanes(capture: Capture) -> list[Lane]:
+    return [lane for lane in (*streams(capture), *threads(capture)) if len(lane)]
+
+
+def _ends(every: Iterable[list[Lane]]) -> tuple[int, int]:
+    """Return the first start and the last end of all lanes: parts of one capture have one window."""
+    lanes = [lane for part in every for lane in part]
+    return min(int(lane.start_ns.min()) for lane in lanes), max(int(lane.end_ns.max()) for lane in lanes)
 
 
 def _busiest(every: list[Lane]) -> list[Lane]:
@@ -104,7 +124,7 @@ def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, i
         aria_label=f"Timeline of {label}",
         aria_describedby=f"{name}-keys",
     )
-    buttons = (_button(*button) for button in _BUTTONS)
+    buttons = (_button(*button, of_use=button[0] != "gpu" or made["gpu"] is not None) for button in _BUTTONS)
     return element(
         "article",
         element("h3", label),
@@ -121,8 +141,9 @@ def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, i
     )
 
 
-def _button(action: str, text: str, meaning: str) -> Markup:
-    return element("button", text, type="button", data_action=action, aria_label=meaning, title=meaning)
+def _button(action: str, text: str, meaning: str, *, of_use: bool) -> Markup:
+    told = {"aria_label": meaning, "title": meaning if of_use else f"{meaning}: there is none"}
+    return element("button", text, type="button", data_action=action, disabled=not of_use, **told)
 
 
 def _note(text: str) -> Markup:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nsyswrap.page.lanes import said
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import section
 from nsyswrap.page.tables import folded
 from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.page.subject import Subject
     from nsyswrap.report import Table
 
-# Report, heading, columns of its first row that carry the verdict.
-_TOLD = (
-    ("launch_overhead", "Launch overhead", ("launches", "api_med_ns", "latency_med_ns", "kernel_med_ns")),
-    ("gpu_time", "GPU time", ("window_ns", "busy_ns", "utilisation_percent")),
-)
+    Figure = tuple[str, object, str]  # header, value, and how it is written
+
+# Columns that carry the verdict: of all launches, of one device.
+_LAUNCHING = ("launches", "api_med_ns", "latency_med_ns", "kernel_med_ns")
+_BUSY = ("window_ns", "busy_ns", "utilisation_percent")
+_DEVICES_SHOWN = 8
 _ADVICE_SHOWN = 5
 _ROWS = 100  # of the tables that verdicts come from
 
@@ -37,38 +39,53 @@ def verdicts(subject: Subject) -> Markup:
 
 
 def _of_capture(subject: Subject, label: str) -> Markup:
-    parts = [_told(subject, label, *told) for told in _TOLD]
     name = element("h3", label) if subject.several else None
-    return element("div", name, *parts, _audit(subject, label), _advice(subject, label))
+    parts = [_told(subject, label, *told) for told in _TOLD]
+    return element("div", name, *parts, _advice(subject, label))
 
 
-def _told(subject: Subject, label: str, report: str, title: str, carrying: tuple[str, ...]) -> Markup:
+def _told(
+    subject: Subject, label: str, report: str, title: str, figures: Callable[[Table], list[Figure]]
+) -> Markup:
     table = subject.tables(report).get(label)
     if table is None or not len(table):
-        return _tile(subject, title, report, "Nothing to judge: nothing of the kind was recorded.")
-    return _tile(subject, title, report, table.verdict, _figures(table, carrying))
+        return _tile(subject, title, report, f"Nothing to judge: {subject.why_empty(report, label)}.")
+    return _tile(subject, title, report, table.verdict, figures(table))
 
 
-def _audit(subject: Subject, label: str) -> Markup:
-    """Say which NVTX ranges time what they launch, with how often each verdict was given."""
-    table = subject.tables("timing_audit").get(label)
-    if table is None or not len(table):
-        return _tile(subject, "Timing audit", "timing_audit", "Nothing to judge: no NVTX ranges or calls.")
+def _launching(table: Table) -> list[Figure]:
+    return _figures(table, _LAUNCHING, table.rows(1)[0])
+
+
+def _busy(table: Table) -> list[Figure]:
+    """Return the figures of the one device; of several the share of the time that each was busy."""
+    if len(table) == 1:
+        return _figures(table, _BUSY, table.rows(1)[0])
+    used: dict[Any, tuple[object, ...]] = {}
+    for device, row in zip(table.data["device_id"], table.rows(), strict=True):
+        used.setdefault(device, row)  # the first one is of all its processes
+    return [
+        (f"{header}, device {said(int(device))}", value, text)
+        for device, row in list(used.items())[:_DEVICES_SHOWN]
+        for header, value, text in _figures(table, _BUSY[-1:], row)
+    ]
+
+
+def _audited(table: Table) -> list[Figure]:
+    """Return how often each verdict on NVTX ranges was given."""
     given: dict[str, int] = {}
     for verdict, instances in zip(table.data["verdict"], table.data["instances"], strict=True):
         given[str(verdict)] = given.get(str(verdict), 0) + int(instances)
-    figures = [(name, count, f"{count:,}") for name, count in given.items()]
-    return _tile(subject, "Timing audit", "timing_audit", table.verdict, figures)
+    return [(name, count, f"{count:,}") for name, count in given.items()]
 
 
-def _figures(table: Table, names: Iterable[str]) -> list[tuple[str, object, str]]:
-    """Return header, value and text of columns in the table's first row."""
-    row = dict(zip((column.name for column in table.columns), table.rows(1)[0], strict=True))
-    columns = {column.name: column for column in table.columns}
+def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[Figure]:
+    """Return header, value and text of columns in a row of the table."""
+    cells = {column.name: (column, value) for column, value in zip(table.columns, row, strict=True)}
     return [
-        (columns[name].header, row[name], human(row[name], columns[name].unit) + _sign(columns[name].unit))
-        for name in names
-        if row[name] is not None
+        (column.header, value, human(value, column.unit) + _sign(column.unit))
+        for column, value in map(cells.__getitem__, names)
+        if value is not None
     ]
 
 
@@ -76,9 +93,15 @@ def _sign(unit: Unit) -> str:
     return " %" if unit is Unit.PERCENT else ""
 
 
-def _tile(
-    subject: Subject, title: str, report: str, said: str, figures: Iterable[tuple[str, object, str]] = ()
-) -> Markup:
+# Report, heading, and the figures in its table that carry the verdict.
+_TOLD: tuple[tuple[str, str, Callable[[Table], list[Figure]]], ...] = (
+    ("launch_overhead", "Launch overhead", _launching),
+    ("gpu_time", "GPU time", _busy),
+    ("timing_audit", "Timing audit", _audited),
+)
+
+
+def _tile(subject: Subject, title: str, report: str, said: str, figures: Iterable[Figure] = ()) -> Markup:
     pairs = (
         element("div", element("dt", name), element("dd", text, data_value=repr(value)))
         for name, value, text in figures
@@ -96,7 +119,9 @@ def _tile(
 def _advice(subject: Subject, label: str) -> Markup:
     table = subject.tables("advice").get(label)
     if table is None or not len(table):
-        said = "Nothing ran on a GPU: no advice." if table is None else "Nothing found: no advice."
+        nothing = "Nothing ran on a GPU" if table is None else "Nothing found"
+        less = [f"{note[0].upper()}{note[1:]}." for note in table.notes] if table else []
+        said = " ".join([f"{nothing}{subject.within}: no advice.", *less])
         return _tile(subject, "Advice", "advice", said)
     names = [column.name for column in table.columns]
     found = [_finding(dict(zip(names, row, strict=True))) for row in table.rows(_ADVICE_SHOWN)]

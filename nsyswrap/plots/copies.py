@@ -1,6 +1,7 @@
 """What copies reach: bandwidth by size and direction.
 
-A line joins the rows of ``memcpy_bandwidth``, one for each class of size; behind it are the copies and
+A line joins the rows of ``memcpy_bandwidth``, one for each class of size, at the mean size of its copies:
+their bandwidth is that of sums, so it is the mean size over the mean time. Behind it are the copies and
 memsets themselves whose time is their own. A dashed line is what the GPU's memory gives to copies inside it.
 """
 
@@ -35,11 +36,13 @@ _SET = "memset"
 _STYLES = {"Pageable": ("o", ":"), "Pinned": ("s", "-"), "Managed": ("D", "-.")}
 _PLAIN = ("^", "-")
 _DASHED = "dashed: what the GPU's memory gives, to copies inside it half its bandwidth, to memsets all"
+_MARKERS = "large: all copies of a direction, memory and size class, at their mean size; small: single copies"
 _COLUMNS = (
     "operation",
     "src_kind",
     "dst_kind",
-    "med_bytes",
+    "count",
+    "total_bytes",
     "bandwidth_bytes_per_s",
     "total_ns",
     "link_bytes_per_s",
@@ -48,7 +51,7 @@ _COLUMNS = (
 
 @dataclass
 class Line:
-    """The rows of one direction and kind of memory: median sizes in bytes, bandwidths, times in ns.
+    """The rows of one direction and kind of memory: mean sizes in bytes, bandwidths, times in ns.
 
     ``link_bytes_per_s`` is what the memory gives; NaN where exports do not say it.
     """
@@ -79,13 +82,13 @@ def read(capture: Capture) -> Copies:
     """Return what the copies and memsets of a capture reached; raises NotInCapture."""
     table = table_for(capture, "memcpy_bandwidth")
     lines: dict[tuple[str, str | None], Line] = {}
-    for operation, *ends, size, reached, total, link in zip(
+    for operation, *ends, count, size, reached, total, link in zip(
         *(list(table.data[name]) for name in _COLUMNS), strict=True
     ):
         direction = str(operation).removeprefix("[CUDA ").removeprefix("memcpy ").removesuffix("]")
         memory = next((kind for kind in ends if kind in _STYLES), None)
         line = lines.setdefault((direction, memory), Line(direction, memory))
-        line.size_bytes.append(float(size))
+        line.size_bytes.append(float(size) / float(count))
         line.bytes_per_s.append(float(reached))
         line.total_ns.append(int(total))
         line.link_bytes_per_s = float(link)
@@ -107,7 +110,7 @@ def _single(capture: Capture) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
 def figure(found: Mapping[str, Copies]) -> Sheet:
     """Draw the lines of each capture below one another, on the same axes."""
     links = [line.link_bytes_per_s for part in found.values() for line in part.lines]
-    notes = [_DASHED] if np.isfinite(links).any() else []
+    notes = [_MARKERS, *([_DASHED] if np.isfinite(links).any() else [])]
     notes += dict.fromkeys(note for part in found.values() for note in part.notes)
     drawn = sheet(_BODY_IN * len(found), _title(found), notes)
     grid = drawn.subplots(len(found), 1, squeeze=False, sharex=True, sharey=True)[:, 0]

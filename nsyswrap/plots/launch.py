@@ -81,18 +81,23 @@ def figure(found: Mapping[str, Launches]) -> Sheet:
 
 
 def _title(found: Mapping[str, Launches]) -> str:
-    """Say whether the GPU waits for launches."""
-    if len(found) > 1:
-        bound = sum(part.stakes.launch_bound for part in found.values())
-        return f"{bound} of {len(found)} captures are launch-bound"
-    [part] = found.values()
-    if not len(part.api_ns[0]):
-        return f"No launch is repeated: {len(part.api_ns[1]):,} first ones, {_median(part.api_ns[1])} each"
-    return headline(part.stakes)
+    """Say whether the GPU waits for launches, where one that is repeated can tell."""
+    judged = [part.stakes for part in found.values() if len(part.api_ns[0])]
+    if len(found) == 1:
+        [part] = found.values()
+        return headline(part.stakes) if judged else f"No launch is repeated: {_firsts(part.api_ns[1])}"
+    if not judged:
+        return f"No launch is repeated in any of {len(found)} captures"
+    bound = sum(stakes.launch_bound for stakes in judged)
+    rest = len(found) - len(judged)
+    more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
+    return f"{bound} of {len(judged)} captures {'is' if bound == 1 else 'are'} launch-bound{more}"
 
 
-def _median(times: NDArray[Any]) -> str:
-    return duration(float(np.median(times))) if len(times) else "-"
+def _firsts(api_ns: NDArray[Any]) -> str:
+    """Say how many first launches there are, and how long their calls take."""
+    typical = duration(float(np.median(api_ns)))
+    return f"{len(api_ns):,} first ones, median {typical}" if len(api_ns) > 1 else f"1 first one, {typical}"
 
 
 def _edges(latencies: Sequence[NDArray[Any]]) -> NDArray[Any]:

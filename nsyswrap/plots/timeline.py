@@ -20,7 +20,7 @@ from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, nothing_selected
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, sheet
 from nsyswrap.reader import NULL
-from nsyswrap.units import duration
+from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
@@ -33,17 +33,22 @@ if TYPE_CHECKING:
     from nsyswrap.plots.sheet import Sheet
 
 _LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
+_OF_ONE, _OF_ALL = "between its first operation and its last", "between first and last operation"
 _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Edges of the bins in ns, lanes from top to bottom, and the share of its window each GPU worked."""
+    """Edges of the bins in ns, lanes from top to bottom, and the percentage of its window each GPU worked.
+
+    ``windowed``: that window is what is selected, be the GPU idle at its ends or not.
+    """
 
     edges: NDArray[Any]
     lanes: list[Lane]
     working: list[tuple[str, float]]
     notes: list[str]
+    windowed: bool
 
 
 def read(capture: Capture) -> Timeline:
@@ -58,6 +63,7 @@ def read(capture: Capture) -> Timeline:
         [*gpu, *host],
         working,
         [f"not drawn: {count:,} more {what}" for count, what in left_out if count] + _selected(capture),
+        capture.view.selection.windowed,
     )
 
 
@@ -75,8 +81,8 @@ def _working(capture: Capture) -> list[tuple[str, float]]:
     )
     whole = [number for number, pid in zip(device, process, strict=True) if pid == NULL]
     return [
-        (f"GPU {number}" if number != NULL else "The GPU", percent)
-        for number, pid, percent in zip(device, process, busy, strict=True)
+        (f"GPU {number}" if number != NULL else "The GPU", share)
+        for number, pid, share in zip(device, process, busy, strict=True)
         if pid == NULL or number not in whole
     ]
 
@@ -126,15 +132,17 @@ def _title(found: Mapping[str, Timeline]) -> str:
     if not working:
         return f"Nothing runs on a GPU in {window}"
     if len(working) == 1:
-        [(name, percent)] = working
-        return f"{name} works {percent:.1f} % of the time between its first operation and its last"
-    least, most = (f"{pick(percent for _, percent in working):.1f} %" for pick in (min, max))
+        [(name, share)] = working
+        return f"{name} works {percent(share)} of the time {_said(found, _OF_ONE)}"
+    least, most = (percent(pick(share for _, share in working)) for pick in (min, max))
     who = "The GPUs" if len(found) == 1 else f"In {len(found)} captures, GPUs"
-    return (
-        f"{who} work {least}"
-        + f" to {most}" * (least != most)
-        + " of the time between first and last operation"
-    )
+    return f"{who} work {least}" + f" to {most}" * (least != most) + f" of the time {_said(found, _OF_ALL)}"
+
+
+def _said(found: Mapping[str, Timeline], between: str) -> str:
+    """Say what time the shares are of: what is selected, or what ``between`` says."""
+    windowed = {part.windowed for part in found.values() if part.working}
+    return " or ".join("selected" if one else between for one in sorted(windowed))
 
 
 PLOT = Plot("timeline", read, figure)

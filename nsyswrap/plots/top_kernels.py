@@ -1,30 +1,32 @@
 """Which kernels take the time: bars of their total time, with how often they ran and the median.
 
-The times are those of ``cuda_gpu_kern_sum``; the shares are of all the GPU's operations, as in
-``cuda_gpu_sum``. Of several captures each kernel has one bar for each.
+The times are those of ``cuda_gpu_kern_sum``; the shares are of all the GPU's operations: those of
+``cuda_gpu_sum``, and graphs that were recorded as a whole. Of several captures each kernel has one bar for
+each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import OTHER
-from nsyswrap.operations import name_codes
+from nsyswrap.operations import durations, name_codes
 from nsyswrap.palette import kernel_color
 from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, sheet, time_axis
-from nsyswrap.units import Unit, duration, human
+from nsyswrap.units import Unit, duration, human, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
     from nsyswrap.plots.sheet import Sheet
@@ -37,7 +39,8 @@ _BAR, _GAP = 0.8, 0.5  # of a line
 _BARS_PART = 0.6  # of the axes' width; the figures have the rest
 _COLUMNS = (("total", 0.72), ("of GPU time", 0.85), ("count", 0.91), ("median", 1.0))
 _LABEL_COLUMNS = 20
-_WHOLE = 0.1  # below it a share has a decimal
+_WHOLE, _NEARLY_ALL = 0.1, 0.995  # below the one and above the other a share has a decimal
+_GRAPHS = "graphs recorded as a whole"
 
 
 @dataclass(frozen=True)
@@ -53,23 +56,35 @@ class Row:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of a capture by name, those of the most time first."""
+    """The kernels of a capture by name, those of the most time first, and the shares of what is no kernel."""
 
     rows: dict[str | None, Row]
+    others: dict[str, float]
     notes: list[str]
 
 
 def read(capture: Capture) -> Kernels:
     """Return the kernels of a capture; raises NotInCapture."""
     table = table_for(capture, "cuda_gpu_kern_sum")
-    total = int(np.asarray(capture.report("cuda_gpu_sum").data["total_ns"]).sum())
     names, classes = table.data["name"], _classes(capture)
-    figures = (np.asarray(table.data[column]).tolist() for column in ("total_ns", "instances", "med_ns"))
+    spent, *figures = (np.asarray(table.data[column]) for column in ("total_ns", "instances", "med_ns"))
+    graphs = durations(capture, "graph") if capture.has("graph") else np.empty(0, np.int64)
+    one_by_one = int(np.asarray(capture.report("cuda_gpu_sum").data["total_ns"]).sum())
+    total = max(one_by_one + int(graphs.sum()), 1)
+    others = {"copies and memsets": one_by_one - int(spent.sum()), _GRAPHS: int(graphs.sum())}
     rows = {
-        name: Row(spent, count, med, spent / max(total, 1), classes[name])
-        for name, spent, count, med in zip(names, *figures, strict=True)
+        name: Row(ns, count, med, ns / total, classes[name])
+        for name, ns, count, med in zip(names, *(part.tolist() for part in (spent, *figures)), strict=True)
     }
-    return Kernels(rows, notes_of(table))
+    return Kernels(rows, {what: ns / total for what, ns in others.items()}, notes_of(table) + _hidden(graphs))
+
+
+def _hidden(graphs_ns: NDArray[Any]) -> list[str]:
+    """Say how long graphs ran whose kernels are not known."""
+    if not len(graphs_ns):
+        return []
+    took = f"{_GRAPHS} ({len(graphs_ns):,}) took {duration(graphs_ns.sum())}, which count as GPU time"
+    return [f"{took}: their kernels are not recorded (--cuda-graph-trace=node)"]
 
 
 def _classes(capture: Capture) -> dict[str | None, str]:
@@ -88,7 +103,7 @@ def figure(found: Mapping[str, Kernels]) -> Sheet:
     classes = {rows[name].kernel_class for rows in by_label.values() for name in names if name in rows}
     colors = {kind: kernel_color(kind) for kind in sorted(classes)} if classes - {OTHER} else {}
     lines = len(names) * (1 + len(found) + _GAP)
-    drawn = sheet(lines * _LINE_IN + _AXIS_IN, _title(list(by_label.values()), names[0]), notes, colors)
+    drawn = sheet(lines * _LINE_IN + _AXIS_IN, _title(list(found.values()), names[0]), notes, colors)
     _bars(drawn.add_subplot(), names, by_label)
     return drawn
 
@@ -105,20 +120,21 @@ def _longest(found: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]:
     return names, [f"not drawn: {rest:,} more kernel{'' if rest == 1 else 's'} of {spent}"] if rest else []
 
 
-def _title(found: Sequence[Rows], name: str | None) -> str:
+def _title(found: Sequence[Kernels], name: str | None) -> str:
     """Say how much the longest kernel takes, and what takes more; of several captures, in which of them."""
-    taken = [rows[name].share for rows in found if name in rows]
+    taken = [part.rows[name].share for part in found if name in part.rows]
     least, most = _percent(min(taken)), _percent(max(taken))
     said = f"{for_title(name)} takes {least}"
     if len(found) > 1:
         more = f" to {most}" if most != least else ""
         return f"{said}{more} of the GPU time in {len(taken)} of {len(found)} captures"
-    others = 1 - sum(row.share for row in found[0].values())
-    return f"{said} of the GPU time" + f", copies and memsets {_percent(others)}" * (others > taken[0])
+    longer = {what: share for what, share in found[0].others.items() if share > taken[0]}
+    return ", ".join([f"{said} of the GPU time", *(f"{what} {_percent(longer[what])}" for what in longer)])
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= _WHOLE else f"{100 * share:.1f} %"
+    """Write a share without decimals where that says enough: nearly all is not all."""
+    return f"{100 * share:.0f} %" if _WHOLE <= share < _NEARLY_ALL or share == 1 else percent(100 * share)
 
 
 def _bars(axes: Axes, names: list[str | None], found: Mapping[str, Rows]) -> None:

@@ -31,6 +31,7 @@ class Place:
     """Where a rank's capture lies, and what its run.json says: which rank of how many, on which host.
 
     ``number`` is None where nobody says which rank it is. ``left_out``: ranks that ran without nsys.
+    ``started``: when, as an ISO time in UTC.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class Place:
     world_size: int | None = None
     left_out: tuple[int, ...] = ()
     host: str = ""
+    started: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Member:
 def places(paths: Sequence[Path]) -> list[Place]:
     """Return where the captures of ranks lie, by rank: in a folder with rank-* in it, each of these.
 
-    Raises UsageError where two are of the same rank.
+    Raises UsageError where two are of the same rank, or some of another launch than the newest.
     """
     found: list[Path] = []
     for path in paths:
@@ -75,7 +77,36 @@ def places(paths: Sequence[Path]) -> list[Place]:
         return [
             replace(place, number=None, label=label) for place, label in zip(made, labels(found), strict=True)
         ]
+    _check_one_launch(made)
     return sorted(made, key=lambda place: place.number or 0)
+
+
+def _check_one_launch(made: Sequence[Place]) -> None:
+    """Raise UsageError where not all say alike how many ranks there were and which were profiled.
+
+    A launch of fewer ranks into the folder of an earlier one leaves the others of that behind.
+    """
+    saying = [place for place in made if place.world_size]
+    newest = max(saying, key=lambda place: place.started, default=None)
+    if not newest:
+        return
+    stale = [
+        place
+        for place in saying
+        if (place.world_size, place.left_out) != (newest.world_size, newest.left_out)
+    ]
+    if stale:
+        names = ", ".join(str(place.path) for place in stale)
+        raise UsageError(
+            f"ranks of more than one launch: {names} {'is' if len(stale) == 1 else 'are'} not of the newest, "
+            f"that of {newest.path}, which had {_world(newest)}",
+            "remove what an earlier launch left, or name the ranks of one launch",
+        )
+
+
+def _world(place: Place) -> str:
+    bare = f", without nsys on {_listed(set(place.left_out))}" if place.left_out else ""
+    return f"{place.world_size} ranks{bare}"
 
 
 def _place(path: Path, label: str) -> Place:
@@ -88,7 +119,9 @@ def _place(path: Path, label: str) -> Place:
     profiled = said.get("profiled")
     left_out = () if profiled is None else tuple(sorted(set(range(world_size or 0)) - set(profiled)))
     label = label if number is None else f"rank {number}"
-    return Place(path, label, number, world_size, left_out, str(run.get("host", "")))
+    return Place(
+        path, label, number, world_size, left_out, str(run.get("host", "")), str(run.get("started", ""))
+    )
 
 
 def missing_ranks(found: Sequence[Place]) -> str:

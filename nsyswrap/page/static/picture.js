@@ -199,9 +199,12 @@ class Picture {
   caption(item, from, to, top) {
     const { pen } = this;
     pen.font = "11px system-ui, sans-serif";
-    let text = item.name;
-    while (text && pen.measureText(text).width > to - from - 10) text = text.slice(0, Math.floor(text.length * 0.85));
-    if (text.length < 3) return;
+    let [text, kept] = [item.name, item.name.length];
+    while (kept && pen.measureText(text).width > to - from - 10) {
+      kept = Math.floor(kept * 0.85);
+      text = `${item.name.slice(0, kept)}…`;
+    }
+    if (kept < 3) return;
     pen.fillStyle = this.colour("ground");
     pen.fillRect(from + 3, top + 2, pen.measureText(text).width + 4, LANE - 8);
     pen.fillStyle = this.colour("text");

@@ -26,7 +26,7 @@ function sortBy(table, header) {
   table.tBodies[0].append(...rows.map(([, row]) => row));
 }
 
-function filterBy(table, word, count) {
+function filterBy(table, word, count, saving) {
   const wanted = word.trim().toLowerCase();
   let shown = 0;
   for (const row of table.tBodies[0].rows) {
@@ -34,8 +34,10 @@ function filterBy(table, word, count) {
     row.hidden = !text.toLowerCase().includes(wanted);
     shown += !row.hidden;
   }
-  const every = table.tBodies[0].rows.length;
-  count.textContent = shown === every ? `${every} rows` : `${shown} of ${every} rows`;
+  const part = (every) => (shown < every ? `${shown.toLocaleString("en")} of ` : "") + `${every.toLocaleString("en")} rows`;
+  const every = Number(saving.dataset.rows); // the page may hold fewer
+  count.textContent = part(table.tBodies[0].rows.length);
+  saving.querySelector(".part").textContent = shown < every ? ` (${part(every)})` : "";
 }
 
 // A spreadsheet takes a text that begins like a formula for one: such a text gets a quote in front.
@@ -46,7 +48,8 @@ function csvCell(text) {
 
 function csvOf(table) {
   const head = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.name);
-  const body = [...table.tBodies[0].rows].map((row) => [...row.cells].map(rawValue));
+  const shown = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+  const body = shown.map((row) => [...row.cells].map(rawValue));
   return [head, ...body].map((row) => row.map(csvCell).join(",") + "\n").join("");
 }
 
@@ -77,7 +80,7 @@ for (const block of document.querySelectorAll(".table")) {
   for (const header of table.tHead.rows[0].cells) {
     header.firstChild.addEventListener("click", () => sortBy(table, header));
   }
-  search?.addEventListener("input", () => filterBy(table, search.value, block.querySelector("output")));
+  search?.addEventListener("input", () => filterBy(table, search.value, block.querySelector("output"), saving));
   saving.addEventListener("click", () => save(saving.dataset.file, csvOf(table)));
 }
 

@@ -6,6 +6,7 @@ class Timeline {
     this.canvas = article.querySelector("canvas");
     this.readout = article.querySelector(".readout");
     this.view = new View(this.content.length, this.content.origin);
+    this.fingers = new Map(); // and the mouse, while it is down: where each is, and the time that it holds
     this.picture = new Picture(this.canvas, this.content, this.view);
     this.canvas.style.height = `${this.picture.height}px`;
     this.labels(article.querySelector(".labels"));
@@ -82,7 +83,7 @@ class Timeline {
     this.canvas.addEventListener("pointerdown", (event) => this.grab(event));
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
     this.canvas.addEventListener("pointerup", (event) => this.release(event));
-    this.canvas.addEventListener("pointercancel", () => (this.held = null));
+    this.canvas.addEventListener("pointercancel", (event) => this.letGo(event));
     this.canvas.addEventListener("pointerleave", (event) => {
       if (event.pointerType === "mouse") this.tell(this.picture.selected); // a finger leaves with every tap
     });
@@ -116,25 +117,41 @@ class Timeline {
   }
 
   grab(event) {
-    this.held = { x: event.offsetX, start: this.view.start, end: this.view.end, moved: false };
+    const x = event.offsetX;
+    if (!this.fingers.size) this.moved = false;
+    this.fingers.set(event.pointerId, { x, from: x, time: this.picture.time(x) });
     this.canvas.setPointerCapture(event.pointerId);
   }
 
   move(event) {
-    if (!this.held) {
+    const finger = this.fingers.get(event.pointerId);
+    if (!finger) {
       this.point(event.offsetX, event.offsetY);
       return;
     }
-    const by = ((event.offsetX - this.held.x) / this.picture.width) * this.view.span;
-    this.held.moved ||= Math.abs(event.offsetX - this.held.x) > 3;
-    if (this.held.moved) this.view.show(this.held.start - by, this.held.end - by);
+    finger.x = event.offsetX;
+    this.moved ||= this.fingers.size > 1 || Math.abs(finger.x - finger.from) > 3;
+    if (this.moved) this.drag(...this.fingers.values());
     this.draw();
   }
 
+  // Bring the times that are held to where they are held: one finger moves, two zoom.
+  drag(one, other = one) {
+    const { width } = this.picture;
+    const apart = Math.abs(other.x - one.x);
+    const span = apart > 10 ? (Math.abs(other.time - one.time) / apart) * width : this.view.span;
+    const start = (one.time + other.time - ((one.x + other.x) / width) * span) / 2;
+    this.view.show(start, start + span);
+  }
+
+  letGo(event) {
+    this.fingers.delete(event.pointerId);
+    for (const finger of this.fingers.values()) finger.time = this.picture.time(finger.x);
+  }
+
   release(event) {
-    const { moved } = this.held || {};
-    this.held = null;
-    if (moved) return;
+    this.letGo(event);
+    if (this.moved || this.fingers.size) return;
     this.picture.lane = this.picture.laneAt(event.offsetY);
     this.select(this.at(event.offsetX, event.offsetY));
     if (!this.picture.selected) this.point(event.offsetX, event.offsetY);
@@ -159,29 +176,32 @@ class Timeline {
 
   // What a column of pixels holds where there is no single event to name.
   crowd(lane, x) {
-    if (lane < 0) return;
+    if (lane < 0) {
+      this.tell(this.picture.selected);
+      return;
+    }
     const [from, to] = [this.picture.time(x - 1), this.picture.time(x + 2)];
+    const { title, group, whole } = this.content.lanes[lane];
+    let [least, most] = whole ? [from, to] : [Infinity, -Infinity]; // of bins, the ends of those that are met
     const found = new Map();
     for (const [start, end, taken, begun, series] of stretches(this.content, lane, from, to)) {
-      const [least, most] = found.get("ends") || [start, end];
-      found.set("ends", [Math.min(least, start), Math.max(most, end)]);
+      if (!whole) [least, most] = [Math.min(least, start), Math.max(most, end)];
+      const inside = whole ? Math.min(end, to) - Math.max(start, from) : taken;
       const [count, time] = found.get(series) || [0, 0];
-      found.set(series, [count + begun, time + taken]);
+      found.set(series, [count + begun, time + inside]);
     }
-    const { title, group } = this.content.lanes[lane];
     const place = `${group}, ${title}, at ${this.view.label(this.picture.time(x), this.view.span / 1000)}`;
-    this.readout.textContent = `${place}: ${this.contents(found) || "nothing"}`;
+    this.readout.textContent = `${place}: ${this.contents(found, most - least) || "nothing"}`;
   }
 
-  contents(found) {
-    const [least, most] = found.get("ends") || [0, 0];
-    found.delete("ends");
+  // What was found in so many ns: events by series, as counts and times.
+  contents(found, length) {
     const byTime = [...found].sort(([, [, a]], [, [, b]]) => b - a);
     const parts = byTime.map(([series, [count, time]]) => {
-      const share = most > least ? `, ${((100 * time) / (most - least)).toFixed(1)} % of the time` : "";
-      return `${count} × ${this.content.series[series].name}${share}`;
+      const { name } = this.content.series[series];
+      return `${count ? `${count} × ${name}` : `${name}, begun before`}, ${percent((100 * time) / length)} of the time`;
     });
-    return parts.length ? `in ${duration(most - least)}: ${parts.join("; ")}` : "";
+    return parts.length ? `in ${duration(length)}: ${parts.join("; ")}` : "";
   }
 
   select(item) {
@@ -258,11 +278,15 @@ const KEYS = {
 const timelines = [...document.querySelectorAll("article.timeline")].map((article) => new Timeline(article));
 const redraw = () => timelines.forEach((timeline) => timeline.picture.draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+let opened = []; // for the paper
 addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printed");
+  opened = [...document.querySelectorAll("details.numbers:not([open])")];
+  opened.forEach((numbers) => (numbers.open = true));
   redraw();
 });
 addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printed");
+  opened.forEach((numbers) => (numbers.open = false));
   redraw();
 });

@@ -11,11 +11,19 @@ function fixed(value, digits) {
 
 // As nsyswrap writes times on the terminal: three digits or so.
 function duration(ns) {
-  const [factor, unit] = SCALES.find(([least]) => Math.abs(ns) >= least) || SCALES[3];
+  const shown = (factor) => Math.abs((ns / factor).toPrecision(3)); // how large it is as it will be read
+  const [factor, unit] = SCALES.findLast(([least]) => shown(least) < 1000) || SCALES[0];
   const value = ns / factor;
   if (factor === 1 && Number.isInteger(value)) return `${value} ns`;
-  const size = Math.abs(value);
+  const size = shown(factor);
   return `${fixed(value, size < 10 ? 2 : size < 100 ? 1 : 0)} ${unit}`;
+}
+
+// A little is not nothing, nor is nearly all everything.
+function percent(share) {
+  const text = fixed(share, 1);
+  if (text === "0.0" && share > 0) return "under 0.1 %";
+  return text === "100.0" && share < 100 ? "over 99.9 %" : `${text} %`;
 }
 
 class View {
