@@ -15,7 +15,7 @@
     ├── NotExecutable        126   the program is there but cannot be executed
     └── ProgramNotFound      127   there is no such program
 
-How a run ended that was started (70 nsys failed, 75 timed out, 130/143 interrupted, the program's own
+How a run ended that was started (70 nsys failed, 75 timed out, 129/130/143 interrupted, the program's own
 code) is no exception but the ``Status`` of its run folder. A message says what is wrong and where;
 ``hint`` says what to do next.
 """

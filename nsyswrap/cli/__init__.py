@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 fine; the program's own when it failed; 65 not a capture; 69 nsys or GPU missing; "
     "70 nsys failed; 73 output exists or cannot be written; 75 timed out; 78 wrong plan; "
-    "126/127 not executable/not found.",
+    "126/127 not executable/not found; 129/130/143 interrupted.",
 )
 @click.version_option(__version__, prog_name="nsyswrap")
 def cli() -> None:

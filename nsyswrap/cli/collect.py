@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913 - the options of the command
     Takes folders of batches, run folders, captures, and folders with any of these below; and patterns in
     quotes, where `**` stands for any folders. Written are results.csv and results.parquet (a row a run:
     parameters, outcome, totals), summaries.csv (every report of every run) and kernels.csv (kernels over all
-    the runs of a combination, exact). What is read is left as it is; damaged captures are listed.
+    runs of a combination that are done, exact). What is read is left as it is; damaged captures are listed.
     """
     found = [Path(path) for given in paths for path in expanded(given)]
     collect(found, output or _default_output(found), jobs=jobs, reports=reports, by=by, top=top)

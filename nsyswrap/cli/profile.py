@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bool, **options: Any) -> None:  # noqa: ANN401
     """Run a program under nsys and show what the GPU did.
 
-    PROGRAM is a Python script, a module (-m), a .cu file (compiled first) or an executable; all that
-    follows belongs to it. Its stdin, stdout, stderr and exit code are its own.
+    PROGRAM is a Python script or a module (-m), run by the Python that nsyswrap is installed in, a .cu file
+    (compiled first) or an executable, as another Python is; all that follows belongs to it. Its stdin,
+    stdout, stderr and exit code are its own.
 
     Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
