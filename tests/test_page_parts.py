@@ -74,6 +74,14 @@ def test_a_part_that_holds_nothing_is_no_capture_that_holds_nothing(tmp_path: Pa
     assert "it was looked for" not in page
 
 
+def test_what_is_too_little_for_advice_is_named(tmp_path: Path) -> None:
+    rows = [call("cudaLaunchKernel", 100 * i, 100 * i + 10, i) for i in range(10)]
+    rows += [kernel("k", 100 * i + 10, 100 * i + 50, i) for i in range(10)]
+    rows += [call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
+    page = text_of(render({"a": opened(tmp_path, *rows)}))
+    assert "Nothing found: no advice. Less than 5 % of the time, and so no finding: the GPU waits for" in page
+
+
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
     assert "holds no CUDA API calls; none happened, or none were collected (--trace=cuda)." in audit(
         opened(tmp_path, nvtx("step", 0, 9))

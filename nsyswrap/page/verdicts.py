@@ -120,7 +120,8 @@ def _advice(subject: Subject, label: str) -> Markup:
     table = subject.tables("advice").get(label)
     if table is None or not len(table):
         nothing = "Nothing ran on a GPU" if table is None else "Nothing found"
-        less = [f"{note[0].upper()}{note[1:]}." for note in table.notes] if table else []
+        notes = () if table is None or subject.within else table.notes
+        less = (f"{note[0].upper()}{note[1:]}." for note in notes)
         said = " ".join([f"{nothing}{subject.within}: no advice.", *less])
         return _tile(subject, "Advice", "advice", said)
     names = [column.name for column in table.columns]
