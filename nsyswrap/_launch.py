@@ -1,8 +1,10 @@
-"""Runs inside nsys: gives the program its own stdin, stdout and stderr back, then becomes the program.
+"""Runs inside nsys: gives the program the world that nsyswrap was started in, then becomes the program.
 
-nsys puts pipes between a program and its terminal, and prints into the same stream. The descriptors named
-in the first argument (``stdin,stdout,stderr[,report]``) are duplicates of nsyswrap's own, inherited through
-nsys. ``report`` gets one byte before the program starts, and the error number if it cannot.
+nsys puts pipes between a program and its terminal, prints into the same stream, sets the umask to 0 and
+extends LD_LIBRARY_PATH; nsyswrap gives nsys a TMPDIR of its own. The first argument is
+``stdin,stdout,stderr[,report]/umask``: descriptors that are duplicates of nsyswrap's own, inherited through
+nsys, and the umask in octal. ``report`` gets one byte before the program starts, and the error number if it
+cannot. An environment variable ``NSYSWRAP_CALLER_X`` holds what ``X`` was, behind a ``=``; empty: not set.
 """
 
 import os
@@ -10,16 +12,26 @@ import signal
 import sys
 
 STARTED = b"s"
+RESTORED = ("TMPDIR", "LD_LIBRARY_PATH")
+PREFIX = "NSYSWRAP_CALLER_"
 
 
 def main(argv: list[str]) -> None:
     """Take over the descriptors and execute ``argv[2:]``; never returns."""
-    numbers = [int(number) for number in argv[1].split(",")]
+    descriptors, _, umask = argv[1].partition("/")
+    numbers = [int(number) for number in descriptors.split(",")]
     own, report = numbers[:3], numbers[3:]
     for target, descriptor in enumerate(own):
         if descriptor != target:
             os.dup2(descriptor, target)
             os.close(descriptor)
+    os.umask(int(umask, 8))
+    for name in RESTORED:
+        before = os.environ.pop(PREFIX + name, None)
+        if before:
+            os.environ[name] = before[1:]
+        elif before is not None:
+            os.environ.pop(name, None)
     # Python ignores these two; a program expects to be started with the defaults.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

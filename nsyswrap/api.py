@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys, redact
+from nsyswrap import redact
 from nsyswrap.capture import Capture, open_capture
-from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, REPORT
-from nsyswrap.planned import read_spec
+from nsyswrap.errors import CaptureError, OutputError
+from nsyswrap.folder import EXPORT, check_share
+from nsyswrap.nsys import Options
 from nsyswrap.planned_run import carry_out
 from nsyswrap.program import resolve
-from nsyswrap.run import RunSpec, claim_output, execute
-from nsyswrap.supervise import signals_noted
+from nsyswrap.run import Callbacks, RunSpec, claim_output, execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.folder import Status
+    from nsyswrap.folder import Share, Status
     from nsyswrap.nsys_install import Nsys
 
 
@@ -58,6 +57,7 @@ def profile(  # noqa: PLR0913 - the options of one run
     force: bool = False,
     keep_environment: bool = False,
     discard_rep: bool = False,
+    share: Share | None = None,
 ) -> Run:
     """Run ``command`` (a script, a .cu file, an executable, or a module with ``module``) under nsys.
 
@@ -65,31 +65,35 @@ def profile(  # noqa: PLR0913 - the options of one run
     failing nsys are told by ``Run.status``; what keeps the run from starting (no program, no nsys,
     ``output`` taken) is raised as NsyswrapError.
     """
-    options = nsys.Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
+    check_share(share, keep_environment=keep_environment)
+    options = Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
     program = resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
     folder = Path(output) if output else claim_output(program, nsys_path)
-    spec = RunSpec(program, folder, options, nsys_path, env or {}, timeout, force)
-    return run(spec, keep_environment=keep_environment, discard_rep=discard_rep)
+    spec = RunSpec(
+        program,
+        folder,
+        options,
+        nsys_path,
+        env or {},
+        timeout,
+        force,
+        keep_environment=keep_environment,
+        discard_rep=discard_rep,
+        share=share,
+    )
+    return run(spec)
 
 
-def run(  # noqa: PLR0913 - what it tells of
-    spec: RunSpec,
-    *,
-    keep_environment: bool = False,
-    discard_rep: bool = False,
-    on_progress: Callable[[str], None] = lambda _: None,
-    on_broken: Callable[[Nsys], None] = lambda _: None,
-    on_signal: Callable[[], None] = lambda: None,
-) -> Run:
-    """Execute a RunSpec, then take the environment out of the export it left (not out of the .nsys-rep)."""
-    status = execute(spec, on_progress, on_broken, on_signal)
-    export = spec.output / EXPORT
-    if not keep_environment and not nsys.check_export(export):
-        with signals_noted():  # an interruption would leave the environment where it is
-            redact.remove_environment(export)
-    if discard_rep:
-        (spec.output / REPORT).unlink(missing_ok=True)
-    return Run(spec.output, status)
+def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
+    """Execute a RunSpec, and take the environment out of the export it left (not out of the .nsys-rep)."""
+    callbacks = callbacks or Callbacks()
+
+    def finish(folder: Path) -> None:
+        if not spec.keep_environment:
+            redact.remove_environment(folder / EXPORT)
+        callbacks.finish(folder)
+
+    return Run(spec.output, execute(spec, replace(callbacks, finish=finish)))
 
 
 def run_planned(
@@ -101,20 +105,12 @@ def run_planned(
     """
     from nsyswrap.digest import write_digest  # noqa: PLC0415 - it imports every report
 
-    spec = read_spec(folder)
-    folder = folder.absolute()
+    def finish(work: Path) -> None:
+        with suppress(CaptureError, OutputError):  # whoever collects it says what is wrong
+            write_digest(work)
 
-    def execute_and_digest(prepared: RunSpec, on_signal: Callable[[], None]) -> Status:
-        made = run(
-            prepared,
-            keep_environment=spec.keep_environment,
-            discard_rep=spec.discard_rep,
-            on_broken=on_broken,
-            on_signal=on_signal,
-        )
-        if not nsys.check_export(folder / EXPORT):
-            with suppress(CaptureError):  # whoever collects says what is wrong with it
-                write_digest(folder)
-        return made.status
+    def execute_planned(prepared: RunSpec, on_signal: Callable[[], None]) -> Status:
+        callbacks = Callbacks(finish, broken=on_broken, signal=on_signal)
+        return run(prepared, callbacks).status
 
-    return carry_out(folder, execute_and_digest, again=again)
+    return carry_out(folder.absolute(), execute_planned, again=again)

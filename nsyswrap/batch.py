@@ -8,12 +8,13 @@ import socket
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import nsyswrap
 from nsyswrap.errors import CaptureError, OutputError
-from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
+from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status, existing, make_folder
 from nsyswrap.holding import is_held, is_lock
 from nsyswrap.planned import Spec, read_spec
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from nsyswrap.folder import Share
 
 SLURM = "slurm"
 NUMBER_WIDTH = 5  # of a run folder's number: they sort, and a job script can find them by it
@@ -35,6 +37,7 @@ ENDED: tuple[State, ...] = (
     "timed_out",
     "interrupted",
     "nsys_failed",
+    "not_redacted",
     "not_started",
 )
 
@@ -150,18 +153,20 @@ def _of_facts(folder: Path, facts: Mapping[str, Any]) -> Batch:
     return Batch(folder, facts["name"], facts["id"], active, others)
 
 
-def make_batch(folder: Path, name: str, specs: Sequence[Spec]) -> Batch:
+def make_batch(folder: Path, name: str, specs: Sequence[Spec], share: Share | None = None) -> Batch:
     """Make the folder of every planned run, or find it: runs planned before keep their folders.
 
-    Runs of an earlier plan that are not in this one stay on disk, and are no more part of the batch.
+    Runs of an earlier plan that are not in this one stay on disk, and are no more part of the batch. All that
+    is in it is as private as ``share`` says.
     """
-    make_place(folder)
+    make_place(folder, share)
+    make_folder(folder / RUNS, share)
     keyed = {spec.key: spec for spec in specs}
     facts = _facts(folder, name, keyed)
     for run in facts["runs"]:
         if run["active"]:
-            _write_spec(folder / RUNS / run["folder"], keyed[run["key"]])
-    RunFolder(folder).write(BATCH, facts)
+            _write_spec(folder / RUNS / run["folder"], keyed[run["key"]], share)
+    existing(folder).write(BATCH, facts)
     return _of_facts(folder, facts)
 
 
@@ -194,13 +199,14 @@ def _facts(folder: Path, name: str, keyed: Mapping[str, Spec]) -> dict[str, Any]
     }
 
 
-def make_place(folder: Path) -> None:
+def make_place(folder: Path, share: Share | None = None) -> None:
     """Make the folder of a batch; raises OutputError where that cannot be, or something else lies there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        RunFolder(folder, share).make()
+        _check_place(folder)
+        make_folder(folder, share)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
-    _check_place(folder)
 
 
 def _check_place(folder: Path) -> None:
@@ -227,14 +233,12 @@ def folder_name(number: int, label: str) -> str:
     return f"{number:0{NUMBER_WIDTH}}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
 
 
-def _write_spec(folder: Path, spec: Spec) -> None:
+def _write_spec(folder: Path, spec: Spec, share: Share | None) -> None:
     try:
-        if read_spec(folder) == spec:
-            return
-    except OutputError:  # there is none yet, or a damaged one
-        pass
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, share)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from None
+    with suppress(OutputError):  # there is none yet, or a damaged one
+        if read_spec(folder) == spec:
+            return
     spec.write(folder)

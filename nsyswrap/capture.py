@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.folder import ending
 from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import NULL, Export
@@ -264,10 +265,15 @@ class Capture:
         """What recorded this capture and on which GPU."""
         return read_info(self._export)
 
+    @cached_property
+    def ending(self) -> str:
+        """How the run that recorded it ended, if not well; empty for one that did, and for any other file."""
+        return ending(self.source)
+
     @property
     def remarks(self) -> list[str]:
-        """What a reader has to know of the file, whatever is asked of it."""
-        return [text for text in (self._export.note, newer_than_known(self.info)) if text]
+        """What a reader has to know of the file, whatever is asked of it: how its run ended comes first."""
+        return [text for text in (self.ending, self._export.note, newer_than_known(self.info)) if text]
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsyswrap import nsys, nsys_install, redact
-from nsyswrap.errors import NotACapture, OutputError
+from nsyswrap.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.folder import cache_dir
 
 ROOM_BYTES = 10_000_000_000
@@ -21,7 +21,7 @@ _FORM = "without environment"  # of what is kept; another form is another file
 
 
 def cached_export(report: Path) -> Path:
-    """Return the SQLite export of a .nsys-rep, made by the newest usable nsys, in the user's cache.
+    """Return the SQLite export of a .nsys-rep or .qdstrm, made by the newest usable nsys in the user's cache.
 
     Never beside the input. Exported anew when the report or the nsys changes; others go where they were not
     used for ``UNUSED_S``, or where there are more than ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
@@ -44,8 +44,12 @@ def _export(path: str, report: Path, target: Path) -> None:
     """Export into a folder of its own: what is under its name is without the environment."""
     try:
         with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent) as work:
-            part = Path(work, "export.sqlite")
-            nsys.export(path, report, part)
+            part, imported = Path(work, "export.sqlite"), Path(work, "import.nsys-rep")
+            if report.suffix == ".qdstrm":
+                nsys.import_recording(path, report, imported)
+                if not imported.exists():
+                    raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
+            nsys.export(path, imported if imported.exists() else report, part)
             redact.remove_environment(part)
             part.replace(target)
     except OSError as error:

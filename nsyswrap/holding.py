@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from nsyswrap.errors import OutputError
@@ -21,27 +21,50 @@ _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
 @contextmanager
-def held(folder: Path, what: str) -> Iterator[None]:
+def held(folder: Path, what: str, hint: str = "") -> Iterator[None]:
     """Hold a folder for the length of a ``with`` block; raises OutputError where somebody else holds it.
 
-    The system lets go of it when this process ends, however it ends.
+    The system lets go of it when this process ends, however it ends. In order, its file goes too.
     """
+    path = folder / LOCK
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _open(path)
     except OSError as error:
-        raise OutputError(f"cannot write {folder / LOCK}: {error.strerror}") from None
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
             raise OutputError(
-                f"{folder}: {what} is at work here already ({holder or 'it does not say who'})",
-                "wait for it, or end it with `nsyswrap batch cancel`",
+                f"{folder}: {what} is at work here already ({holder or 'it does not say who'})", hint
             )
-        os.truncate(descriptor, 0)
-        os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
-        yield
+        with suppress(OSError):  # a full disk: then it does not say who
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
+        try:
+            yield
+        finally:
+            if _is_at(descriptor, path):
+                path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """Open the lock's file; one that its holder removed meanwhile is opened anew."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with suppress(OSError):  # of a run that is shared, the group sees that it is held
+            os.fchmod(descriptor, 0o640)
+        if not _lock(descriptor) or _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def is_held(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from nsyswrap.errors import DamagedCapture, OutputError, Unavailable
 from nsyswrap.folder import free_space_note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
@@ -24,7 +24,6 @@ NVTX_RANGE = "nvtx:"
 _UNUSABLE = '%&"\n'
 _CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
 _TERMINATED = 143  # what nsys returns when it ended the program and that died of it
-WRITING = b"Generating '"  # said as soon as it records no more
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 
@@ -43,6 +42,16 @@ _FAULTS = (
         "name another nsys with --nsys",
     ),
     (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys (in a chroot or container)"),
+    (
+        r"sem_open",
+        "nsys cannot make a semaphore: /dev/shm is missing, or cannot be written",
+        "mount it: mount -t tmpfs -o mode=1777 tmpfs /dev/shm (in a chroot or container)",
+    ),
+    (
+        r"(?m)^Network is unreachable",
+        "nsys needs the loopback network interface, and it is missing or down",
+        "bring it up: ip link set lo up (in a container or network namespace)",
+    ),
     (
         r"Failed to probe the process",
         "nsys could not start the program",
@@ -108,8 +117,13 @@ class Options:
         return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
 
 
-def profile_argv(nsys: str, options: Options, output: Path, program: Sequence[str]) -> list[str]:
-    """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite."""
+def profile_argv(
+    nsys: str, options: Options, output: Path, program: Sequence[str], *, discard_environment: bool = False
+) -> list[str]:
+    """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite.
+
+    ``discard_environment``: keep the environment out of both, which nsys 2026 can do.
+    """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     argv += [f"--trace={options.trace}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:
@@ -121,6 +135,8 @@ def profile_argv(nsys: str, options: Options, output: Path, program: Sequence[st
         argv.append(f"--delay={options.delay:g}")
     if options.duration is not None:
         argv.append(f"--duration={options.duration:g}")
+    if discard_environment and not any(nsys_install.DISCARD_ENVIRONMENT in arg for arg in options.extra):
+        argv.append(f"{nsys_install.DISCARD_ENVIRONMENT}=true")
     return [*argv, *options.extra, f"--output={output}", *program]
 
 
@@ -172,12 +188,6 @@ def lost_its_agent(log: str) -> bool:
     return bool(_LOST_AGENT.search(log))
 
 
-def left_elsewhere(log: str) -> list[str]:
-    """Return the recordings nsys kept in its temporary folder, because it could not bring them home."""
-    found = re.findall(r"/\S*/nsys-report-[\w-]+\.(?:qdstrm|nsys-rep|sqlite)", log)
-    return [path for path in dict.fromkeys(found) if Path(path).exists()]
-
-
 def check_export(path: Path) -> str:
     """Return why ``path`` is no complete export; empty: it is one.
 
@@ -222,7 +232,29 @@ def _open(path: Path) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
 
 
-def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEADLINE_S) -> None:
+def import_recording(
+    nsys: str, recording: Path, report: Path, environment: Mapping[str, str] | None = None
+) -> None:
+    """Make the .nsys-rep ``report`` of a .qdstrm, where that works: it is there afterwards, or not."""
+    if importer := nsys_install.importer(nsys):
+        paths = ["--input-file", str(recording), "--output-file", str(report)]
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [importer, *paths, "--force-overwrite"],
+                capture_output=True,
+                env=environment,
+                timeout=EXPORT_DEADLINE_S,
+                check=False,
+            )
+
+
+def export(
+    nsys: str,
+    report: Path,
+    target: Path,
+    deadline_s: float = EXPORT_DEADLINE_S,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """Run ``nsys export`` into ``target``; a stub, a failure or an overrun raises DamagedCapture.
 
     Where the disk is full, or ``target`` cannot be written, that is an OutputError.
@@ -231,7 +263,9 @@ def export(nsys: str, report: Path, target: Path, deadline_s: float = EXPORT_DEA
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             part = Path(work) / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=deadline_s, check=False, env=environment
+            )
             reason = check_export(part)
             if reason:
                 words = done.stdout + done.stderr

@@ -12,9 +12,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.errors import OutputError, Unavailable
 from nsyswrap.folder import cache_dir
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARIABLE = "NSYSWRAP_NSYS"
+DISCARD_ENVIRONMENT = "--discard-environment"
 PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/bin/nsys",
@@ -39,12 +40,16 @@ _TIMEOUT_S = 20
 
 @dataclass(frozen=True)
 class Nsys:
-    """One nsys: ``path`` as found, its version, and what it lacks (``fault`` and ``cure``; empty: usable)."""
+    """One nsys: ``path`` as found, its version, and what it lacks (``fault`` and ``cure``; empty: usable).
+
+    ``discards_environment``: it can keep the environment out of what it records.
+    """
 
     path: str
     version: str
     fault: str = ""
     cure: str = ""
+    discards_environment: bool = False
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -108,7 +113,10 @@ def judge(path: Path) -> Nsys:
     if key in verdicts:
         return Nsys(**{**verdicts[key], "path": str(path)})
     nsys = _examine(path, real)
-    if not nsys.fault:  # a cure (a library installed) need not change any of these files
+    if not nsys.fault:
+        said = _output([str(path), "profile", "--help"], dict(os.environ))
+        nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in said)
+        # A fault is not kept: its cure (a library installed) need not change any of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
     return nsys
 
@@ -208,12 +216,12 @@ def _by_version(path: Path) -> tuple[int, ...]:
 
 def _cache_file() -> Path | None:
     try:
-        return cache_dir() / "nsys.json"
+        return cache_dir() / "nsys-2.json"  # the number goes up with what is kept of each
     except OutputError:  # no cache folder: judge again each time
         return None
 
 
-def _read_verdicts(store: Path | None) -> dict[str, dict[str, str]]:
+def _read_verdicts(store: Path | None) -> dict[str, dict[str, Any]]:
     try:
         verdicts = json.loads(store.read_text(encoding="utf-8")) if store else {}
     except (OSError, ValueError):
@@ -221,7 +229,7 @@ def _read_verdicts(store: Path | None) -> dict[str, dict[str, str]]:
     return verdicts if isinstance(verdicts, dict) else {}
 
 
-def _write_verdicts(store: Path | None, verdicts: dict[str, dict[str, str]]) -> None:
+def _write_verdicts(store: Path | None, verdicts: dict[str, dict[str, Any]]) -> None:
     if store is None:
         return
     part = store.with_suffix(f".{os.getpid()}")

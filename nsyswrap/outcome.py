@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import nsys
-from nsyswrap.folder import EXPORT, LOG, Status, free_space_note, is_full
+from nsyswrap.folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.errors import NsyswrapError
     from nsyswrap.run import RunSpec
@@ -25,7 +26,8 @@ class Seen:
     """What there is to judge a run by.
 
     ``launcher_ran``: nsys came to start the program; ``error_number``: why that could not be executed, else
-    0. ``log``: what nsys said. ``second``: why the export could not be made once more either.
+    0. ``log``: what nsys said. ``second``: why the export could not be made once more either. ``work``: the
+    private folder with what nsys made; ``left``: recordings that could not be moved there.
     """
 
     ending: Ending
@@ -33,6 +35,8 @@ class Seen:
     error_number: int
     log: str
     second: NsyswrapError | None
+    work: Path
+    left: Sequence[Path] = ()
 
 
 def judge(spec: RunSpec, seen: Seen) -> Status:
@@ -42,7 +46,7 @@ def judge(spec: RunSpec, seen: Seen) -> Status:
         exit_code = 127 if seen.error_number == errno.ENOENT else 126
         message = f"{name} could not be executed: {os.strerror(seen.error_number)}"
         return Status("not_started", None, ending.code, exit_code, message)
-    lack = nsys.check_export(spec.output / EXPORT)
+    lack = nsys.check_export(seen.work / EXPORT)
     if ending.timed_out:
         words, hint = _cut_short(f"stopped after --timeout {spec.timeout_s:g} s", lack, spec, seen)
         return Status("timed_out", None, ending.code, 75, words, hint)
@@ -55,7 +59,7 @@ def judge(spec: RunSpec, seen: Seen) -> Status:
 def _judge_undisturbed(spec: RunSpec, seen: Seen, lack: str) -> Status:
     """Judge a run that nobody told to stop, unless nsys was asked to."""
     ending, name = seen.ending, spec.program.name
-    recorded = 0 if lack else nsys.recorded_s(spec.output / EXPORT)
+    recorded = 0 if lack else nsys.recorded_s(seen.work / EXPORT)
     stopped = ending.killed or spec.options.ended_program(ending.code, seen.log, recorded)
     known = seen.launcher_ran and ending.code >= 0 and not stopped
     program_code = ending.code if known else None
@@ -67,30 +71,48 @@ def _judge_undisturbed(spec: RunSpec, seen: Seen, lack: str) -> Status:
     return Status("program_failed", program_code, ending.code, ending.code, message, spec.program.if_it_fails)
 
 
+def not_redacted(spec: RunSpec, status: Status, error: NsyswrapError) -> Status:
+    """Return how a run ended whose export still held the environment, and had to be removed."""
+    words = f"the environment could not be taken out of the export, which was removed: {error}"
+    if spec.discard_rep:
+        cure = "nothing of the recording is left; make room and profile again"
+    else:
+        cure = f"make room, then: nsyswrap report {shlex.quote(str(spec.output))}"
+    room = free_space_note(spec.output)
+    message = "; ".join(filter(None, (words, status.message)))
+    return Status("not_redacted", status.program_code, status.nsys_code, 73, message, f"{cure} ({room})")
+
+
 def _said(code: int) -> str:
-    return f"exit code {code}" + (f" (signal {code - 128})" if code > 128 else "")  # noqa: PLR2004
+    return f"exit code {code}" + (f" (signal {code - 128})" if code - 128 in signal.valid_signals() else "")
 
 
 def _cut_short(words: str, lack: str, spec: RunSpec, seen: Seen) -> tuple[str, str]:
     """Return the message and hint of a run that we ended."""
     if lack and not seen.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.env)
-    return words + (f"; no report: {lack}" if lack else ""), ""
+    return (f"{words}; no report: {lack}", _way_on(spec, seen)) if lack else (words, "")
 
 
 def _failure(spec: RunSpec, seen: Seen, lack: str) -> tuple[str, str]:
     """Return the message and hint of a run that nsys left without a report, or ended before the program."""
     meaning, cure = _told(spec, seen)
-    recording = ", ".join(nsys.left_elsewhere(seen.log))
     if cure == nsys.DISK_FULL[1]:
         cure += f" ({free_space_note(spec.output)})"
-        if not seen.log:  # there was no room to name it
-            recording = f"{_temporary(spec.env)}/nsys-report-*.qdstrm"
-    left = f"what it recorded, the environment too, lies in {recording}" if recording else ""
-    hint = "; ".join(part for part in (cure, left, f"all nsys said: {spec.output / LOG}") if part)
+    parts = (cure, _way_on(spec, seen) if lack else "", f"all nsys said: {spec.output / LOG}")
+    hint = "; ".join(filter(None, parts))
     if lack:
         return f"nsys left no complete export: {meaning or lack}", hint
     return f"{meaning}, and the program with it: the report ends there", hint
+
+
+def _way_on(spec: RunSpec, seen: Seen) -> str:
+    """Return the command that makes a report of what was recorded; empty: nothing was."""
+    found = [spec.output / name for name in (REPORT, RECORDING) if (seen.work / name).exists()]
+    found += [path for path in seen.left if path.suffix != Path(EXPORT).suffix]
+    if not found:
+        return ""
+    return f"what it recorded lies in {found[0]}; to read it: nsyswrap report {shlex.quote(str(found[0]))}"
 
 
 def _told(spec: RunSpec, seen: Seen) -> tuple[str, str]:
@@ -98,7 +120,9 @@ def _told(spec: RunSpec, seen: Seen) -> tuple[str, str]:
     fault = nsys.fault(seen.log)
     if fault[0]:
         return fault
-    if is_full(spec.output):  # then the log has no room for nsys to say so
+    if is_full(spec.output) or is_full(
+        temporary_place(spec.env)
+    ):  # then the log has no room for nsys to say so
         return nsys.DISK_FULL
     if seen.ending.code < 0:
         number = -seen.ending.code
@@ -121,13 +145,15 @@ def _guessed(spec: RunSpec, seen: Seen) -> tuple[str, str]:
         )
     if log:
         return "", ""
-    delay = "" if options.delay is None else f": --delay is {options.delay:g} s"
-    return f"{spec.program.name} ended before nsys began to record{delay}", "begin to record sooner"
+    if options.delay is None:
+        return "nsys ended without a report, and without a word", ""
+    words = f"{spec.program.name} ended before nsys began to record: --delay is {options.delay:g} s"
+    return words, "begin to record sooner"
 
 
 def temporary_room(env: Mapping[str, str]) -> str:
     """Return how much room nsys has for its temporary files; ``env``: what the run adds to ours."""
-    folder = _temporary(env)
+    folder = temporary_place(env)
     try:
         room = free_space_note(folder)
     except OSError as error:
@@ -135,5 +161,6 @@ def temporary_room(env: Mapping[str, str]) -> str:
     return f"room in TMPDIR, which nsys needs: {room}"
 
 
-def _temporary(env: Mapping[str, str]) -> Path:
+def temporary_place(env: Mapping[str, str]) -> Path:
+    """Return where temporary files of a run go; ``env``: what the run adds to our environment."""
     return Path(env.get("TMPDIR") or os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - as nsys does

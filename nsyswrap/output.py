@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _SQLITE = b"SQLite format 3\x00"
 _RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
@@ -49,6 +49,17 @@ def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def umask() -> int:
+    """Return the umask of this process."""
+    with suppress(OSError):  # to ask the system itself is to change it for a moment, for all threads
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def refuse_capture(path: Path) -> None:

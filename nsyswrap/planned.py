@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.errors import OutputError
-from nsyswrap.folder import SPEC, RunFolder
+from nsyswrap.folder import SPEC, existing
 from nsyswrap.nsys import Options
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Spec:
 
     def write(self, folder: Path) -> None:
         """Write spec.json into a run folder."""
-        RunFolder(folder).write(SPEC, self.as_json())
+        existing(folder).write(SPEC, self.as_json())
 
 
 def read_spec(folder: Path) -> Spec:

@@ -20,7 +20,7 @@ from nsyswrap import scenario
 from nsyswrap.batch import Claim
 from nsyswrap.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.executors import queue
-from nsyswrap.folder import CLAIM, STATUS, RunFolder, Status
+from nsyswrap.folder import CLAIM, STATUS, Status, existing, share_of
 from nsyswrap.holding import held
 from nsyswrap.planned import read_spec
 from nsyswrap.program import Program, resolve
@@ -47,8 +47,8 @@ def carry_out(
     """
     spec = read_spec(folder)
     folder = folder.absolute()
-    run = RunFolder(folder)
-    with held(folder, "another process"):
+    run = existing(folder)
+    with held(folder, "another process", "wait for it, or end it with `nsyswrap batch cancel`"):
         if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
@@ -58,6 +58,7 @@ def carry_out(
                 _enter(spec.cwd)
                 return _run(spec, _prepared(spec, folder, temporary), execute)
         except NsyswrapError as error:
+            run = existing(folder)
             status = Status("not_started", None, None, error.exit_code, str(error), error.hint)
             run.write_status(status)
             return status
@@ -99,6 +100,10 @@ def _prepared(spec: Spec, folder: Path, temporary: Path) -> RunSpec:
         force=True,
         keep_output=True,
         keep_errors=True,
+        keep_environment=spec.keep_environment,
+        discard_rep=spec.discard_rep,
+        share=share_of(folder),
+        is_held=True,
     )
 
 
@@ -126,7 +131,7 @@ class _TimeLimit:
             return status
         message = status.message.replace("stopped by SIGTERM", "stopped before Slurm's time limit")
         told = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
-        RunFolder(folder).write_status(told)
+        existing(folder).write_status(told)
         return told
 
 

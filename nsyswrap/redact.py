@@ -8,6 +8,7 @@ program stays. A .nsys-rep cannot be redacted: its format is nsys' own.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from contextlib import closing, contextmanager
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap import schema
 from nsyswrap.errors import DamagedCapture, OutputError
-from nsyswrap.output import replacing
+from nsyswrap.output import replacing, umask
 from nsyswrap.reader import Export
 
 if TYPE_CHECKING:
@@ -59,17 +60,17 @@ def findings(path: Path) -> list[Finding]:
 
 
 def remove_environment(path: Path) -> None:
-    """Put a copy without the environment in the place of an export; needs as much room again meanwhile.
+    """Take the environment out of an export that is nobody else's yet; needs as much room again meanwhile.
 
-    Raises OutputError, and the export is as it was.
+    Raises OutputError: then the export is half done, and to be removed.
     """
     export = Export(path)
     try:
-        with _rewritten(export, path) as copy:
-            _delete_environment(copy, export)
-        file = path.resolve()
-        for kind in ("-wal", "-shm", "-journal"):  # the copy has what was in them
-            file.with_name(file.name + kind).unlink(missing_ok=True)
+        with closing(_editing(path)) as db:
+            _delete_environment(db, export)
+            db.commit()
+        with replacing(path, capture=True) as part:
+            _copy(path, part)
     except (sqlite3.DatabaseError, MemoryError, OSError, OutputError) as error:
         raise OutputError(
             f"cannot remove the environment from {path}: {str(error) or 'out of memory'}",
@@ -85,11 +86,15 @@ def redact(source: Path, target: Path) -> None:
         raise OutputError(f"{target} exists", "give another -o, or remove it first")
     export = Export(source)
     try:
-        with _rewritten(export, target) as copy:
-            _delete_environment(copy, export)
-            _delete_output(copy, export)
-            _delete_other_processes(copy, export)
-            _blank_personal(copy, export)
+        with replacing(target) as part, _whole_copy(export.file, part) as whole:
+            with closing(_editing(whole)) as db:
+                _delete_environment(db, export)
+                _delete_output(db, export)
+                _delete_other_processes(db, export)
+                _blank_personal(db, export)
+                db.commit()
+            _copy(whole, part)
+            part.chmod(0o666 & ~umask())
     except sqlite3.OperationalError as error:
         raise OutputError(f"cannot write {target}: {error}") from None
     except sqlite3.DatabaseError as error:
@@ -99,21 +104,31 @@ def redact(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _rewritten(export: Export, target: Path) -> Iterator[sqlite3.Connection]:
-    """Give a copy to change, which takes the place of ``target``; what is deleted there becomes zeros.
+def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
+    """Give a copy to delete from, beside ``part``."""
+    whole = part.with_suffix(".whole")
+    try:
+        _copy(source, whole)
+        yield whole
+    finally:
+        whole.unlink(missing_ok=True)
 
-    VACUUM INTO copies rows, not bytes: nothing comes along of what was deleted before.
+
+def _editing(path: Path) -> sqlite3.Connection:
+    """Open a file to delete from it, without a journal: that would hold what is deleted."""
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode = OFF")
+    return db
+
+
+def _copy(source: Path, part: Path) -> None:
+    """Write a copy of the rows of a file, and of nothing that was deleted from it.
+
+    Deleted bytes, though overwritten by SQLite, may stand in a page a second time.
     """
-    with replacing(target, capture=True) as part:
-        part.write_bytes(b"")  # SQLite would not say why it cannot
-        with closing(sqlite3.connect(f"{export.file.as_uri()}?mode=ro&immutable=1", uri=True)) as source:
-            source.execute("PRAGMA secure_delete = ON")  # the file it writes takes this over
-            source.execute("VACUUM INTO ?", (str(part),))
-        with closing(sqlite3.connect(part)) as copy:
-            copy.execute("PRAGMA secure_delete = ON")
-            copy.execute("PRAGMA journal_mode = OFF")  # it would hold what is deleted, and the part is new
-            yield copy
-            copy.commit()
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite would not say why it cannot
+    with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+        db.execute("VACUUM INTO ?", (str(part),))
 
 
 def _environment(export: Export) -> Finding:
@@ -153,9 +168,9 @@ def _variable_names(block: str) -> list[str]:
 def _environment_strings(export: Export) -> list[int]:
     """Ids of strings that are environments: several of NUL-separated parts, or one that no row refers to.
 
-    No name of an event can hold a NUL.
+    No name of an event can hold a NUL. Of a variable alone the name can be anything: ``=`` is what it has.
     """
-    shaped = [i for i, text in export.strings.items() if "\0" in text or _VARIABLE.match(text)]
+    shaped = [i for i, text in export.strings.items() if "\0" in text or "=" in text]
     used = _used_strings(export) if shaped else set()
     return [i for i in shaped if "\0" in export.strings[i] or i not in used]
 
@@ -236,10 +251,11 @@ def _without_home(text: str) -> str:
 
 
 def _delete_environment(db: sqlite3.Connection, export: Export) -> None:
+    blocks = _environment_strings(export)  # the file that is read may be the one that is changed
     for table, where in _ENVIRONMENT_ROWS:
         if table in export.tables:
             db.execute(f"DELETE FROM {table} WHERE {where}")  # noqa: S608
-    _delete_strings(db, _environment_strings(export))
+    _delete_strings(db, blocks)
 
 
 def _delete_output(db: sqlite3.Connection, export: Export) -> None:

@@ -1,4 +1,7 @@
-"""One program under nsys: a RunSpec goes in, a run folder with its outcome comes out."""
+"""One program under nsys: a RunSpec goes in, a run folder with its outcome comes out.
+
+nsys works in private folders; ``status.json`` is written last, when nothing is left to be done.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,27 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import uuid
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nsyswrap
-from nsyswrap import _launch, device, folder, nsys, nsys_install, outcome, second_import
+from nsyswrap import _launch, device, folder, guard, nsys, nsys_install, outcome, second_import
 from nsyswrap.errors import NsyswrapError, OutputError
-from nsyswrap.folder import LOG, PROGRAM_ERRORS, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status
+from nsyswrap.folder import EXPORT, LOG, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, STATS, RunFolder, Status
+from nsyswrap.holding import held
+from nsyswrap.output import umask
+from nsyswrap.private import STEM, Private, private_folders
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from nsyswrap.folder import Share
     from nsyswrap.program import Program
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
@@ -41,7 +45,8 @@ class RunSpec:
 
     ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` and
     ``keep_errors`` send the program's stdout and stderr into the run folder instead of to ours. ``rank``:
-    which rank of a launch it is, for run.json.
+    which rank of a launch it is, for run.json. ``keep_environment``: nothing is taken out. ``discard_rep``:
+    keep the export alone. ``share``: who else may read the folder. ``is_held``: the caller holds its lock.
     """
 
     program: Program
@@ -54,21 +59,53 @@ class RunSpec:
     keep_output: bool = False
     keep_errors: bool = False
     rank: Mapping[str, object] = field(default_factory=dict)
+    keep_environment: bool = False
+    discard_rep: bool = False
+    share: Share | None = None
+    is_held: bool = False
 
 
 @dataclass(frozen=True)
-class _Started:
-    """What the launcher told: whether it ran at all, and the error number where the program could not."""
+class Callbacks:
+    """What is called in the course of a run.
 
+    ``finish`` gets the private folder with a complete export before anybody else sees it: it takes secrets
+    out, and adds what belongs to the run; where it raises NsyswrapError the export is removed. ``progress``
+    gets what nsys does after the program's end, ``broken`` an unusable nsys that was passed over; ``signal``
+    is called as soon as a signal has come that ends the run.
+    """
+
+    finish: Callable[[Path], None] = lambda _: None
+    progress: Callable[[str], None] = lambda _: None
+    broken: Callable[[nsys_install.Nsys], None] = lambda _: None
+    signal: Callable[[], None] = lambda: None
+
+
+class _Ended(NamedTuple):
+    """What nsys did: how it ended, whether it came to start the program, and what it said.
+
+    ``error_number``: why the program could not be executed, else 0. ``starts``: how often nsys was started.
+    """
+
+    ending: Ending
     launcher_ran: bool
     error_number: int
+    log: str
+    starts: int
 
 
-def command_line(spec: RunSpec, nsys_path: str, descriptors: Sequence[int] = (0, 1, 2)) -> list[str]:
+def command_line(
+    spec: RunSpec,
+    found: nsys_install.Nsys,
+    descriptors: Sequence[int] = (0, 1, 2),
+    report: Path | None = None,
+) -> list[str]:
     """Return the exact nsys command line. With descriptors 0, 1, 2 it can be typed into a shell."""
-    launcher = [*_LAUNCHER, ",".join(map(str, descriptors))]
-    report = spec.output / Path(REPORT).stem
-    return nsys.profile_argv(nsys_path, spec.options, report, [*launcher, *spec.program.argv])
+    launcher = [*_LAUNCHER, f"{','.join(map(str, descriptors))}/{umask():03o}"]
+    report = report or spec.output / STEM
+    program = [*launcher, *spec.program.argv]
+    discard = found.discards_environment and not spec.keep_environment
+    return nsys.profile_argv(found.path, spec.options, report, program, discard_environment=discard)
 
 
 def claim_output(program: Program, nsys_path: str | None) -> Path:
@@ -77,88 +114,128 @@ def claim_output(program: Program, nsys_path: str | None) -> Path:
     return folder.claim_output(program.name)
 
 
-def execute(
-    spec: RunSpec,
-    on_progress: Callable[[str], None] = lambda _: None,
-    on_broken: Callable[[nsys_install.Nsys], None] = lambda _: None,
-    on_signal: Callable[[], None] = lambda: None,
-) -> Status:
+def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     """Run the program, leave a complete run folder, and return how it ended.
 
-    ``on_progress`` gets what nsys does after the program's end; ``on_broken`` an unusable nsys that was
-    passed over; ``on_signal`` is called as soon as a signal has come that ends the run. Raises Unavailable
-    and OutputError before anything is started.
+    Raises Unavailable and OutputError before anything is started, and OutputError where the run folder was
+    removed meanwhile and cannot be made again.
     """
+    callbacks = callbacks or Callbacks()
     found, broken = nsys_install.find(spec.nsys_path)
     for candidate in broken:
-        on_broken(candidate)
-    run = RunFolder(spec.output)
-    run.create(force=spec.force)
-    facts = _facts(spec, found)
-    run.write(RUN, facts)
-    began = time.monotonic()
-    with signals_noted() as received:  # to the end: what has run to its end is written down
-        starts = 0
-        while starts < _STARTS:
-            starts += 1
-            ending, started = _run(spec, found.path, received, on_progress, on_signal)
-            log = _divide_log(run)
-            if started.launcher_ran or ending.timed_out or received or not nsys.lost_its_agent(log):
-                break
-        second = None
-        if not ending.killed:
-            try:
-                with _writable(spec.output) as output:
-                    if second_import.complete(found.path, output):
-                        facts["exported_by"] = "nsyswrap, as nsys failed to"
-            except NsyswrapError as error:
-                second = error
-        facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": starts, **_device_facts()}
-        seen = outcome.Seen(ending, started.launcher_ran, started.error_number, log, second)
-        return _written_down(run, facts, outcome.judge(spec, seen))
+        callbacks.broken(candidate)
+    run = RunFolder(spec.output.absolute(), spec.share)
+    with private_folders(run, outcome.temporary_place(spec.env)) as private, _held(run, spec):
+        facts = _facts(spec, found)
+        run.create(facts, force=spec.force)
+        private.make_work()
+        began = time.monotonic()
+        with signals_noted() as received, private.guarded():  # to the end: what has run is written down
+            ended = _start(spec, found, private, received, callbacks)
+            aside = private.gather()
+            failure = None if ended.ending.killed else _imported(found, private, facts)
+            if spec.discard_rep:
+                private.discard_recordings()
+            left = guard.recordings(private.temporary)
+            seen = outcome.Seen(*ended[:4], failure, private.work, left)
+            status = _finished(spec, seen, private, callbacks.finish)
+            status = replace(status, message="; ".join(filter(None, (status.message, aside))))
+            facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
+            private.publish()
+            return _written_down(run, {**facts, **_device_facts()}, status, ended.log)
+
+
+@contextmanager
+def _held(run: RunFolder, spec: RunSpec) -> Iterator[None]:
+    """Make the run folder and hold it: one run at a time writes into it."""
+    try:
+        run.make()
+    except OSError as error:
+        raise OutputError(f"cannot write {spec.output}: {error.strerror}") from None
+    lock = nullcontext() if spec.is_held else held(run.path, "another run", "give another --output, or wait")
+    with lock:
+        yield
+
+
+def _start(
+    spec: RunSpec,
+    found: nsys_install.Nsys,
+    private: Private,
+    received: list[signal.Signals],
+    callbacks: Callbacks,
+) -> _Ended:
+    """Run nsys, again where it gave up before it started the program."""
+    starts = 0
+    while True:
+        starts += 1
+        ending, told = _run(spec, found, private, received, callbacks)
+        log = private.said()
+        ran, number = told.startswith(_launch.STARTED), int(told.removeprefix(_launch.STARTED) or 0)
+        given_up = not (ran or ending.timed_out or received) and nsys.lost_its_agent(log)
+        if not given_up or starts == _STARTS:
+            return _Ended(ending, ran, number, log, starts)
 
 
 def _run(
     spec: RunSpec,
-    nsys_path: str,
+    found: nsys_install.Nsys,
+    private: Private,
     received: list[signal.Signals],
-    on_progress: Callable[[str], None],
-    on_signal: Callable[[], None],
-) -> tuple[Ending, _Started]:
-    token = uuid.uuid4().hex
-    environment = {**os.environ, **spec.env, Supervisor.MARK: token}
-    log_path = spec.output / LOG
-    with _descriptors(spec) as own, log_path.open("wb") as log, _writable(spec.output) as output:
+    callbacks: Callbacks,
+) -> tuple[Ending, bytes]:
+    """Run nsys once; return how it ended, and what the launcher told."""
+    with _descriptors(spec) as own, private.log.open("wb") as log:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                command_line(replace(spec, output=output), nsys_path, (*own, writer)),
+                command_line(spec, found, (*own, writer), private.output / STEM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=_environment(spec, private),
                 pass_fds=(*own, writer),
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
+            private.tell_pid(process.pid)
             os.close(writer)
             late = f"nsys has not started the program; {outcome.temporary_room(spec.env)}"
-            supervisor = Supervisor(process, token, log_path, reader, received, on_progress, on_signal, late)
+            watch = (received, callbacks.progress, callbacks.signal, late)
+            supervisor = Supervisor(process, private.token, private.log, reader, *watch)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
             return ending, _launcher_report(reader)
         finally:
             os.close(reader)
 
 
-@contextmanager
-def _writable(output: Path) -> Iterator[Path]:
-    """Give nsys a path to the folder that it can write to: it trips over some characters."""
-    if not nsys.trips_over(output):
-        yield output
-        return
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as place:
-        link = Path(place) / "run"
-        link.symlink_to(output.absolute(), target_is_directory=True)
-        yield link
+def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
+    """Return the environment of nsys, with what the launcher needs to give the program its own."""
+    own = {**os.environ, **spec.env}
+    before = {f"{_launch.PREFIX}{name}": f"={own[name]}" if name in own else "" for name in _launch.RESTORED}
+    return {**own, **before, "TMPDIR": str(private.temporary), guard.MARK: private.token}
+
+
+def _finished(spec: RunSpec, seen: outcome.Seen, private: Private, finish: Callable[[Path], None]) -> Status:
+    """Judge the run, and have a complete export finished: one that cannot be is removed."""
+    status = outcome.judge(spec, seen)
+    if nsys.check_export(private.work / EXPORT):
+        return status
+    try:
+        finish(private.work)
+    except NsyswrapError as error:
+        private.discard_export()
+        return outcome.not_redacted(spec, status, error)
+    return status
+
+
+def _imported(found: nsys_install.Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
+    """Import and export what nsys recorded and failed to; return why that cannot be done either."""
+    try:
+        environment = {**os.environ, guard.MARK: private.token}
+        if second_import.complete(found.path, private.output, environment):
+            facts["exported_by"] = "nsyswrap, as nsys failed to"
+    except NsyswrapError as error:
+        return type(error)(private.named(str(error)), private.named(error.hint))
+    return None
 
 
 @contextmanager
@@ -171,7 +248,7 @@ def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     try:
         for number in range(3):
             if name := kept.get(number):
-                own.append(os.open(spec.output / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
+                own.append(RunFolder(spec.output, spec.share).open(name))
             else:
                 own.append(_duplicate(number))
         yield own[0], own[1], own[2]
@@ -188,43 +265,35 @@ def _duplicate(number: int) -> int:
             return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
 
 
-def _launcher_report(reader: int) -> _Started:
+def _launcher_report(reader: int) -> bytes:
     os.set_blocking(reader, False)
     try:
-        said = os.read(reader, _READ_BYTES)
+        return os.read(reader, _READ_BYTES)
     except BlockingIOError:  # somebody still holds the other end, and the launcher said nothing
-        said = b""
-    number = said.removeprefix(_launch.STARTED)
-    return _Started(said.startswith(_launch.STARTED), int(number or 0))
+        return b""
 
 
-def _divide_log(run: RunFolder) -> str:
-    """Keep nsys' own tables apart from its chatter; return the chatter."""
-    text = (run.path / LOG).read_bytes().decode(errors="replace")
+def _written_down(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:
+    """Write what nsys said, what ran, and last how the run ended; where there is no room for that, say so."""
     log, tables = nsys.split_log(text)
-    with suppress(OutputError):  # no room for it: nsys' own log stays as it is
+    with suppress(OutputError):
         run.write(LOG, log)
         if tables:
             run.write(STATS, tables)
-    return log
-
-
-def _written_down(run: RunFolder, facts: dict[str, Any], status: Status) -> Status:
-    """Write how the run ended; where there is no room for that, say so in the Status returned."""
-    lost: list[OutputError] = []
-    for write in (partial(run.write, RUN, facts), partial(run.write_status, status)):
-        try:
-            write()
-        except OutputError as error:
-            lost.append(error)
-    if not lost:
-        return status
-    message = "; ".join(filter(None, (status.message, *map(str, lost))))
-    return replace(status, exit_code=status.exit_code or OutputError.exit_code, message=message)
+    try:
+        run.write(RUN, facts)
+    except OutputError as error:
+        status = replace(status, message="; ".join(filter(None, (status.message, str(error)))))
+    try:
+        run.write_status(status)
+    except OutputError as error:
+        message = "; ".join(filter(None, (status.message, str(error))))
+        return replace(status, exit_code=status.exit_code or error.exit_code, message=message)
+    return status
 
 
 def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
-    """What run.json holds. Of the environment only the names that were set: values can be secrets."""
+    """Return what run.json holds. Of the environment only the names that were set: values can be secrets."""
     return {
         "nsyswrap": nsyswrap.__version__,
         "command": list(spec.program.argv),

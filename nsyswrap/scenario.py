@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap import device
 from nsyswrap.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.experiment import CLOCK_OPTION, VARIANT_OPTION
-from nsyswrap.folder import PROGRAM_OUTPUT, RUN, RunFolder, Status
+from nsyswrap.folder import PROGRAM_OUTPUT, RunFolder, Status
 from nsyswrap.nsys import Options
 from nsyswrap.nvcc import find_nvcc
 from nsyswrap.program import Program
@@ -138,10 +139,9 @@ class Scenario:
 
 def run_alone(spec: RunSpec) -> Status:
     """Run the program of a RunSpec without nsys: a run folder with its output and outcome, and no report."""
-    folder = RunFolder(spec.output)
-    folder.create(force=spec.force)
-    folder.write(RUN, {"program": list(spec.program.argv), "nsys": None})
-    with (spec.output / PROGRAM_OUTPUT).open("wb") as output:
+    folder = RunFolder(spec.output, spec.share)
+    folder.create({"program": list(spec.program.argv), "nsys": None}, force=spec.force)
+    with os.fdopen(folder.open(PROGRAM_OUTPUT), "wb") as output:
         code = subprocess.run(spec.program.argv, stdout=output, check=False).returncode
     code = 128 - code if code < 0 else code  # as a shell tells a signal
     message = f"the program ended with exit code {code}" if code else ""

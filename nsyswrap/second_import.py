@@ -5,42 +5,29 @@ On a busy machine its importer now and then does, and leaves what it was given.
 
 from __future__ import annotations
 
-import subprocess
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys, nsys_install
+from nsyswrap import nsys
 from nsyswrap.folder import EXPORT, RECORDING, REPORT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
-def complete(nsys_path: str, folder: Path) -> bool:
+def complete(nsys_path: str, folder: Path, environment: Mapping[str, str] | None = None) -> bool:
     """Make the export that ``folder`` lacks, out of what nsys left there; return whether that was done.
 
-    The recording is removed then. nsys' own tables are not made again. Raises NsyswrapError where the report
-    is there but the export fails again: why.
+    The recording is removed then. nsys' own tables are not made again. ``environment`` is the importer's
+    (default: ours). Raises NsyswrapError where the report is there but the export fails again: why.
     """
     if not nsys.check_export(folder / EXPORT):
         return False
     recording, report = folder / RECORDING, folder / REPORT
     if recording.exists():
-        with suppress(OSError, subprocess.TimeoutExpired):
-            _import(nsys_path, recording, report)
+        nsys.import_recording(nsys_path, recording, report, environment)
     if not report.exists():
         return False
-    nsys.export(nsys_path, report, folder / EXPORT)
+    nsys.export(nsys_path, report, folder / EXPORT, environment=environment)
     recording.unlink(missing_ok=True)
     return True
-
-
-def _import(nsys_path: str, recording: Path, report: Path) -> None:
-    if importer := nsys_install.importer(nsys_path):
-        paths = ["--input-file", str(recording), "--output-file", str(report)]
-        subprocess.run(
-            [importer, *paths, "--force-overwrite"],
-            capture_output=True,
-            timeout=nsys.EXPORT_DEADLINE_S,
-            check=False,
-        )

@@ -22,8 +22,12 @@ SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 4), ("launch_overhead", 3
 
 @dataclass(frozen=True)
 class Summary:
-    """The parts of the screen, in order: plain lines, then tables with the number of rows to show."""
+    """The parts of the screen, in order: plain lines, then tables with the number of rows to show.
 
+    ``ending``: how the run ended, if not well.
+    """
+
+    ending: str
     command: str
     origin: str
     trust: list[str]
@@ -40,7 +44,7 @@ def summarise(capture: Capture) -> Summary:
             tables.append((report.make(capture), top))
         except NotInCapture:
             continue
-    return Summary(_command(capture), _origin(capture), trust(capture), tables)
+    return Summary(capture.ending, _command(capture), _origin(capture), trust(capture), tables)
 
 
 def has_gpu_work(capture: Capture) -> bool:

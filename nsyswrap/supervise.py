@@ -10,9 +10,9 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from nsyswrap import nsys
+from nsyswrap import guard, nsys
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,6 +25,7 @@ LATE_S = 30  # when it has not by then, something is wrong
 SETTLE_S = 0.5  # this long after it has, it loses signals
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
+REPEAT_S = 2  # launchers and shells signal twice: only a signal later than this is a sign of impatience
 ALONE_S = 1.5  # Slurm signals every process of a job: a second signal sooner than this costs nsys its report
 LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
 _TAIL_BYTES = 4096
@@ -50,13 +51,11 @@ class Ending:
 class Supervisor:
     """Waits for one nsys. Every process of the run carries a mark in its environment: none is overlooked.
 
-    ``process`` is nsys, with ``MARK=token`` in its environment, printing into ``log``. ``started`` is a
+    ``process`` is nsys, with ``guard.MARK=token`` in its environment, printing into ``log``. ``started`` is a
     descriptor that can be read from as soon as the program has been started; ``received`` is what
     ``signals_noted`` fills. ``on_progress`` gets what nsys does, and ``late`` where it does not come to start
     the program. An OSError of either callback is passed over: whoever watched has gone, the run goes on.
     """
-
-    MARK: ClassVar[str] = "NSYSWRAP_RUN_MARK"
 
     process: subprocess.Popen[bytes]
     token: str
@@ -67,6 +66,7 @@ class Supervisor:
     on_signal: Callable[[], None] = lambda: None
     late: str = ""
     _stopping_since: float | None = None
+    _signalled_at: float = 0.0
     _said_bytes: int = 0
     _said_at: float = 0.0
     _pending: signal.Signals | None = None
@@ -101,15 +101,17 @@ class Supervisor:
         return Ending(self.process.returncode, first, timed_out, killed)
 
     def _forward(self, *, again: bool) -> bool:
-        """Hand a signal on to nsys, which ends the program and writes the report; the second one kills.
+        """Hand a signal on to nsys, which ends the program and writes the report; a late second one kills.
 
         Slurm repeats SIGTERM by itself, before its SIGKILL: there it is no sign of impatience.
         """
-        if again and _IN_JOB in os.environ and self.received[-1] is signal.SIGTERM:
-            return False
         if again:
-            self._kill(self._members())
+            repeated = time.monotonic() < self._signalled_at + REPEAT_S
+            if repeated or (_IN_JOB in os.environ and self.received[-1] is signal.SIGTERM):
+                return False
+            guard.kill(self._members())
             return True
+        self._signalled_at = time.monotonic()
         self._stop(_FORWARDED[self.received[-1]])
         return False
 
@@ -136,7 +138,7 @@ class Supervisor:
             settled = now > self._started_at + SETTLE_S
             is_time = settled and not all(map(self._is_nsys, self._members()))
         if is_time:
-            if nsys.WRITING not in self.log.read_bytes()[self._log_bytes :]:
+            if guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
                 self.process.send_signal(self._pending)
             self._pending = None
 
@@ -145,10 +147,14 @@ class Supervisor:
             return False
         now = time.monotonic()
         if now - max(self._stopping_since, self._said_at) > STOP_NSYS_S:
-            self._kill(self._members())
+            guard.kill(self._members())
             return True
-        if now - self._stopping_since > STOP_PROGRAM_S:
-            self._kill([pid for pid in self._members() if not self._is_nsys(pid)])
+        for pid in self._members():
+            if now - self._stopping_since > STOP_PROGRAM_S and not self._is_nsys(pid):
+                guard.kill([pid])
+            elif _is_stopped(pid):  # it could not heed the signal
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
         return False
 
     def _show_progress(self, shown: str) -> str:
@@ -178,15 +184,13 @@ class Supervisor:
         deadline = time.monotonic() + LEAVE_S
         while (left := self._members()) and time.monotonic() < deadline:
             if self.received or self._stopping_since is not None or self.process.returncode < 0:
-                self._kill([pid for pid in left if not self._is_nsys(pid)])
+                guard.kill([pid for pid in left if not self._is_nsys(pid)])
             time.sleep(POLL_S)
-        self._kill(self._members())
+        guard.kill(self._members())
         self._show("")
 
     def _members(self) -> list[int]:
-        """Every living process of this run, nsys included, by the mark in its environment."""
-        mark = f"{self.MARK}={self.token}".encode()
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in _read(path / "environ")]
+        return guard.members(self.token)
 
     def _is_nsys(self, pid: int) -> bool:
         """Whether a process is nsys or one of its helpers, whatever their threads call themselves."""
@@ -195,14 +199,6 @@ class Supervisor:
         except OSError:
             return False
         return pid == self.process.pid or executable.startswith(("nsys", "QdstrmImporter"))
-
-    @staticmethod
-    def _kill(pids: list[int]) -> None:
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
 
 
 @contextmanager
@@ -229,8 +225,10 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
             signal.signal(number, handler)
 
 
-def _read(path: Path) -> bytes:
+def _is_stopped(pid: int) -> bool:
+    """Whether a process was stopped, as by SIGSTOP."""
     try:
-        return path.read_bytes()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return b""
+        return False
+    return stat.rpartition(b")")[2].split()[0] == b"T"

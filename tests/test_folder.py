@@ -13,25 +13,31 @@ import pytest
 from nsyswrap import folder
 from nsyswrap.errors import CaptureError, OutputError
 from nsyswrap.folder import FILES, RUN, STATUS, RunFolder, Status
+from nsyswrap.output import umask
 
 DONE = Status("done", 0, 0, 0)
 
 
 def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "a" / "b").create()
-    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [RUN]
+    RunFolder(tmp_path / "a" / "b").create({})
+    assert [path.name for path in sorted((tmp_path / "a" / "b").iterdir())] == [f".{STATUS}.part", RUN]
+    assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "a", tmp_path / "a" / "b")] == [
+        oct(0o777 & ~umask()),
+        "0o700",
+    ]
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    RunFolder(tmp_path).create()
-    assert (tmp_path / RUN).exists()
+    tmp_path.chmod(0o755)
+    RunFolder(tmp_path).create({})
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("name", [*FILES, "anything", ".hidden"])
 def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(OutputError, match="exists and is not empty") as error:
-        RunFolder(tmp_path).create()
+        RunFolder(tmp_path).create({})
     assert error.value.exit_code == 73
     assert "--force" in error.value.hint
     assert (tmp_path / name).read_text() == "mine"
@@ -40,21 +46,21 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path, name: str) -> N
 def test_force_removes_the_files_of_a_run_and_nothing_else(tmp_path: Path) -> None:
     for name in (*FILES, "notes.txt"):
         (tmp_path / name).write_text("old")
-    RunFolder(tmp_path).create(force=True)
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {RUN: "", "notes.txt": "old"}
+    RunFolder(tmp_path).create({}, force=True)
+    assert {path.name for path in tmp_path.iterdir()} == {RUN, f".{STATUS}.part", "notes.txt"}
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
     for force in (False, True):
         with pytest.raises(OutputError, match=f"cannot write {tmp_path / 'run'}: File exists"):
-            RunFolder(tmp_path / "run").create(force=force)
+            RunFolder(tmp_path / "run").create({}, force=force)
     assert (tmp_path / "run").read_text() == "mine"
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write /proc/run: No such file or directory"):
-        RunFolder(Path("/proc/run")).create()
+        RunFolder(Path("/proc/run")).create({})
     with pytest.raises(OutputError, match=r"cannot write .*/absent/run\.json: No such file"):
         RunFolder(tmp_path / "absent").write(RUN, {})
     with pytest.raises(OutputError, match="cannot write /proc/nsyswrap-runs/x-"):

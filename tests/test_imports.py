@@ -17,18 +17,19 @@ MODULES = {
 
 # Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
 BOTTOM = (
-    {"errors", "units", "instruments", "measurement", "palette", "output"},
+    {"errors", "units", "instruments", "measurement", "palette", "output", "guard"},
+    {"holding"},
     {"folder"},
     {"nsys_install"},
     {"nsys"},
 )
 COLLECT = (
-    {"_launch", "device"},
+    {"_launch", "device", "private"},
     {"nvcc", "second_import", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
     {"program", "clocks", "launcher", "outcome"},
     {"run"},
     {"scenario"},
-    {"planned", "holding"},
+    {"planned"},
     {"plan", "batch"},
     {"planned_run", "executors"},
 )

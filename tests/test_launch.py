@@ -6,27 +6,35 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nsyswrap import _launch
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 LAUNCHER = [sys.executable, "-I", "-S", _launch.__file__]
 STDIN, STDOUT, STDERR = range(3)
 
 
-def launch(*program: str, stdin: bytes = b"") -> tuple[int, bytes, bytes, bytes]:
+def launch(
+    *program: str, stdin: bytes = b"", umask: int = 0o022, variables: Mapping[str, str] | None = None
+) -> tuple[int, bytes, bytes, bytes]:
     """Start a program as nsyswrap does: code, stdout, stderr, and what the launcher reported."""
     pipes = [os.pipe() for _ in range(4)]
     given = [pipes[0][0], *(writer for _, writer in pipes[1:])]
     os.write(pipes[0][1], stdin)
     os.close(pipes[0][1])
     done = subprocess.run(
-        [*LAUNCHER, ",".join(map(str, given)), *program],
+        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,  # nsys' own, which nothing may reach
         stderr=subprocess.STDOUT,
         pass_fds=given,
+        env={**os.environ, **(variables or {})},
+        umask=0,  # as nsys sets it
         check=False,
     )
     for descriptor in given:
@@ -56,7 +64,7 @@ def test_arguments_arrive_as_they_are() -> None:
 
 
 def test_the_streams_can_stay_where_they_are() -> None:
-    done = subprocess.run([*LAUNCHER, "0,1,2", "cat"], input=b"x", capture_output=True, check=True)
+    done = subprocess.run([*LAUNCHER, "0,1,2/022", "cat"], input=b"x", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"x", b"")
 
 
@@ -89,3 +97,17 @@ def test_signals_are_as_a_shell_would_leave_them() -> None:
 def test_a_broken_pipe_ends_the_program() -> None:
     _, stdout, stderr, _ = launch("sh", "-c", "yes | head -n 1; echo done")
     assert (stdout, stderr) == (b"y\ndone\n", b"")
+
+
+def test_the_umask_is_that_of_who_started_it() -> None:
+    assert launch("sh", "-c", "umask", umask=0o027)[1] == b"0027\n"
+
+
+def test_variables_are_as_they_were_before() -> None:
+    show = 'echo "${TMPDIR-unset} ${LD_LIBRARY_PATH-unset}"; env | grep -c NSYSWRAP_CALLER'
+    before = {"NSYSWRAP_CALLER_TMPDIR": "=/a=b", "NSYSWRAP_CALLER_LD_LIBRARY_PATH": ""}
+    nsys = {"TMPDIR": "/of/nsys", "LD_LIBRARY_PATH": "/of/nsys"}
+    assert launch("sh", "-c", show, variables={**before, **nsys})[1] == b"/a=b unset\n0\n"
+    assert (
+        launch("sh", "-c", show, variables=nsys)[1] == b"/of/nsys /of/nsys\n0\n"
+    )  # of a line that was typed

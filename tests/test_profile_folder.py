@@ -17,7 +17,7 @@ from nsyswrap import api
 from nsyswrap.api import Run
 from nsyswrap.cli.profile import command
 from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, LOG, REPORT, RunFolder, Status, is_full
+from nsyswrap.folder import EXPORT, REPORT, RunFolder, Status, is_full
 from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
@@ -73,15 +73,13 @@ def test_a_folder_nsys_would_fail_to_write_into(tmp_path: Path, cli: Cli) -> Non
     assert "nsys itself cannot write into" in dry.stderr
 
 
-@pytest.mark.parametrize(
-    ("folder", "said"), [("/no/such/folder", "is TMPDIR a folder"), ("/proc", "No such file or directory")]
-)
-def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str, said: str) -> None:
+@pytest.mark.parametrize("folder", ["/no/such/folder", "/proc"])
+def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str) -> None:
     done = cli("profile", "-o", "run", "echo", "this never runs", TMPDIR=folder)
-    assert (done.returncode, done.stdout) == (70, "")
-    assert said in done.stderr
-    assert str(Path("run") / LOG) in done.stderr
-    assert RunFolder(tmp_path / "run").read_status().outcome == "nsys_failed"
+    assert (done.returncode, done.stdout) == (73, "")
+    assert f"cannot make a temporary folder in {folder}: No such file or directory" in done.stderr
+    assert "is TMPDIR a folder that can be written" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_cannot_be_made(cli: Cli) -> None:
@@ -115,21 +113,40 @@ def test_a_disk_too_small_for_the_report(tmp_path: Path, small_disk: Path, cli: 
     assert done.returncode == 70  # outranks the program's 3
     assert "the disk is full" in done.stderr
     assert f"MB free at {small_disk / 'run'}" in done.stderr
-    left = re.search(r"what it recorded, the environment too, lies in (\S+);", done.stderr)
-    assert left
-    Path(left.group(1)).unlink()  # it is there
     found = json.loads((small_disk / "run" / "status.json").read_text())
     assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
+    going_on = re.search(r"what it recorded lies in (\S+); to read it: nsyswrap (report \S+);", done.stderr)
+    assert going_on
+    assert Path(going_on[1]).parent.stat().st_mode & 0o777 == 0o700
+    shown = cli(*going_on[2].split())
+    assert (shown.returncode, "sh -c 'exit 3'" in shown.stdout) == (0, True), shown.stderr
 
 
-@pytest.mark.parametrize("blocks", [1, 2])  # for run.json, and for what nsys says
+@pytest.mark.parametrize("blocks", [1, 2])  # for the lock, and for how it ended
+def test_a_disk_too_small_to_begin(tmp_path: Path, small_disk: Path, cli: Cli, blocks: int) -> None:
+    fill(small_disk, all_but=blocks)
+    command = ("profile", "--no-stats", "-o", small_disk / "run", "echo", "runs")
+    done = cli(*command, TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (73, "")
+    assert f"cannot write {small_disk / 'run'}" in done.stderr
+    assert "No space left" in done.stderr
+    assert list(tmp_path.glob("nsyswrap-*")) == []
+    (small_disk / "data").unlink()
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    assert cli(*command).stdout.startswith("runs\n")  # nothing is in the way
+
+
+@pytest.mark.parametrize("blocks", [3, 4, 5])  # for run.json, the work folder, and what nsys says
 def test_a_disk_too_small_for_the_log(tmp_path: Path, small_disk: Path, cli: Cli, blocks: int) -> None:
     fill(small_disk, all_but=blocks)
-    done = cli("profile", "--no-stats", "-o", small_disk / "run", "true", TMPDIR=str(tmp_path))
+    command = ("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3")
+    done = cli(*command, TMPDIR=str(tmp_path))
     assert done.returncode == 70
-    assert f"the disk is full; cannot write {small_disk / 'run' / 'run.json'}: No space left" in done.stderr
-    [recording] = re.findall(r"what it recorded, the environment too, lies in (\S+);", done.stderr)
-    assert len(list(tmp_path.glob(Path(recording).name))) == 1
+    assert "the disk is full" in done.stderr
+    found = RunFolder(small_disk / "run").read_status()
+    assert (found.outcome, found.program_code) == ("nsys_failed", 3)
+    [recording] = re.findall(r"what it recorded lies in (\S+);", done.stderr)
+    assert Path(recording).is_file()
 
 
 @pytest.mark.parametrize("small_disk", ["64m"], indirect=True)

@@ -38,7 +38,7 @@ def killed(folder: Path, environment: dict[str, str], victim: Callable[[bytes], 
     with subprocess.Popen(
         [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"],
         cwd=folder,
-        env=environment,
+        env={**environment, "TMPDIR": str(folder)},  # nsys writes below it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import supervise
+from nsyswrap import guard, supervise
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Superviso
             [sys.executable, "-c", code, str(writer), *words],
             cwd=folder,
             pass_fds=[writer],
-            env={**os.environ, Supervisor.MARK: token},
+            env={**os.environ, guard.MARK: token},
         )
         os.close(writer)
         try:
@@ -84,7 +84,7 @@ def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Superviso
 
 def living(supervisor: Supervisor) -> list[Path]:
     """Every process that carries the supervisor's mark."""
-    mark = f"{supervisor.MARK}={supervisor.token}".encode()
+    mark = f"{guard.MARK}={supervisor.token}".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -43,6 +43,7 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
         timeout_s=options["timeout"],
         keep_environment=options["keep_environment"],
         discard_rep=options["discard_rep"],
+        share=options["share"],
         slurm_settings=options["slurm"],
     )
 
@@ -59,9 +60,9 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     if options["dry_run"]:
         _dry_run(plan, folder, options)
         return 0
-    make_place(folder)
-    with held(folder, "another batch"):
-        batch = make_batch(folder, plan.name, plan.specs)
+    make_place(folder, plan.share)
+    with held(folder, "another batch", "wait for it, or end it with `nsyswrap batch cancel`"):
+        batch = make_batch(folder, plan.name, plan.specs, plan.share)
         say_of_left_out(batch)
         code = _run(batch, plan, options)
         states = slurm.states(batch)

@@ -27,10 +27,13 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     return open_one
 
 
-def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[dict[str, Capture], int]:
+def open_all(
+    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
+) -> tuple[dict[str, Capture], int]:
     """Return the captures by label, without any the newest run, and the exit code of those that are bad.
 
-    Of several a bad one is said, and the others are shown; of one alone it is raised.
+    Of several a bad one is said, and the others are shown; of one alone it is raised. What a reader has to
+    know of each is said; ``as_screens``: but for how its run ended, with which a screen begins.
     """
     from nsyswrap.folder import newest_run  # noqa: PLC0415
     from nsyswrap.together import labels  # noqa: PLC0415
@@ -48,6 +51,7 @@ def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tupl
             failed = error.exit_code
             continue
         for remark in capture.remarks:
-            note(f"nsyswrap: {path}: {remark}")
+            if not as_screens or remark != capture.ending:
+                note(f"nsyswrap: {path}: {remark}")
         found[label] = capture
     return found, failed

@@ -92,7 +92,7 @@ def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one
             f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
             "give another --output, or leave out --dry-run: nsyswrap has a way",
         )
-    line = _shell_line(command_line(spec, find(spec.nsys_path)[0].path), env)
+    line = _shell_line(command_line(spec, find(spec.nsys_path)[0]), env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 
@@ -107,14 +107,10 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
     if program.warning and (not one or one.speaks):
         note(f"nsyswrap: {program.warning}")
     from nsyswrap import api  # noqa: PLC0415
+    from nsyswrap.run import Callbacks  # noqa: PLC0415
 
-    run = api.run(
-        spec,
-        keep_environment=options["keep_environment"],
-        discard_rep=options["discard_rep"],
-        on_progress=(lambda _: None) if one else progress_line(),
-        on_broken=warn_of_broken,
-    )
+    callbacks = Callbacks(progress=(lambda _: None) if one else progress_line(), broken=warn_of_broken)
+    run = api.run(spec, callbacks)
     try:
         if one:
             one.show(run, options)
@@ -129,9 +125,10 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
 def _spec(
     program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
 ) -> RunSpec:
-    from nsyswrap.folder import default_output  # noqa: PLC0415
+    from nsyswrap.folder import check_share, default_output  # noqa: PLC0415
     from nsyswrap.run import RunSpec, claim_output  # noqa: PLC0415
 
+    check_share(options["share"], keep_environment=options["keep_environment"])
     output = one.folder(program, options["output"]) if one else options["output"]
     if output is None and make_folder:
         output = claim_output(program, options["nsys_path"])
@@ -144,6 +141,9 @@ def _spec(
         options["timeout"],
         options["force"],
         rank=one.facts if one else {},
+        keep_environment=options["keep_environment"],
+        discard_rep=options["discard_rep"],
+        share=options["share"],
     )
 
 

@@ -65,6 +65,11 @@ _OPTIONS = (
     ),
     click.option("--keep-environment", is_flag=True, help="Leave the environment variables in the export."),
     click.option("--discard-rep", is_flag=True, help="Delete the .nsys-rep: it cannot be redacted."),
+    click.option(
+        "--share",
+        type=click.Choice(["group"]),
+        help="Let your group read the run folder, but not the .nsys-rep [only you].",
+    ),
 )
 
 

@@ -104,8 +104,9 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     wanted = _wanted(options)
     if wanted.by_rank:
         sys.exit(_ranks(options, wanted))
-    captures, failed = open_all(options["captures"], _opener(options, wanted))
-    if wanted.as_tables or wanted.csv_folder:
+    tables = wanted.as_tables or bool(wanted.csv_folder)
+    captures, failed = open_all(options["captures"], _opener(options, wanted), as_screens=not tables)
+    if tables:
         if captures:
             _tables(captures, make(captures, wanted.requests), wanted)
     else:

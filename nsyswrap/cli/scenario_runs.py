@@ -162,12 +162,13 @@ def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
     from nsyswrap import api, scenario  # noqa: PLC0415
     from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
+    from nsyswrap.run import Callbacks  # noqa: PLC0415
 
     note(f"{name}: {what}{', without nsys' if alone else ''}")
     if alone:
         status = scenario.run_alone(spec)
     else:
-        status = api.run(spec, on_progress=progress_line(), on_broken=warn_of_broken).status
+        status = api.run(spec, Callbacks(progress=progress_line(), broken=warn_of_broken)).status
     if status.exit_code:
         hint = status.hint or f"see {spec.output}/"
         raise ScenarioFailed(f"{name} {what}: {status.message}", hint, status.exit_code)

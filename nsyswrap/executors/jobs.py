@@ -11,7 +11,7 @@ from nsyswrap.batch import ENDED, SLURM, Batch, RunState, look
 from nsyswrap.errors import Unavailable
 from nsyswrap.executors import queue
 from nsyswrap.executors.tasks import indexes
-from nsyswrap.folder import RunFolder, Status
+from nsyswrap.folder import Status, existing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ def remember(batch: Batch, array: Array) -> None:
     path = batch.folder / SLURM / _JOBS
     rows = json.loads(path.read_text(encoding="utf-8"))["jobs"] if submitted(batch) else []
     row = {"job": array.job, "offset": array.offset, "tasks": array.tasks, "submitted": round(time.time())}
-    RunFolder(batch.folder / SLURM).write(_JOBS, {"jobs": [*rows, row]})
+    existing(batch.folder / SLURM).write(_JOBS, {"jobs": [*rows, row]})
 
 
 def in_queue(batch: Batch) -> dict[int, queue.Job]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nsyswrap.batch import RunState, look
+from nsyswrap.folder import existing
 from nsyswrap.supervise import signals_noted
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _tell(local: _Local, state: RunState) -> None:
 def _start(batch: Batch, number: int, gpu: str | None) -> subprocess.Popen[bytes]:
     folder = batch.run_folder(number)
     environment = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
-    with (folder / TASK_LOG).open("ab") as log:
+    with os.fdopen(existing(folder).open(TASK_LOG), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "nsyswrap", "run-folder", str(folder.absolute())],
             stdin=subprocess.DEVNULL,

@@ -32,7 +32,7 @@ from nsyswrap.executors.jobs import (
 from nsyswrap.executors.reasons import in_words, why_never
 from nsyswrap.executors.sbatch import Settings, script
 from nsyswrap.executors.tasks import array, as_text
-from nsyswrap.folder import RunFolder
+from nsyswrap.folder import existing, make_folder, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def _prepare(batch: Batch) -> None:
     if "\\" in str(batch.folder.absolute()):
         raise OutputError(f"Slurm writes no logs below a backslash: {batch.folder}", "give another --output")
     try:
-        (batch.folder / SLURM).mkdir(exist_ok=True)
+        make_folder(batch.folder / SLURM, share_of(batch.folder))
         forget_cancelling(batch)
     except OSError as error:
         raise OutputError(f"cannot write {batch.folder / SLURM}: {error.strerror}") from None
@@ -182,7 +182,7 @@ def _next_wave(slurm: _Slurm) -> list[int]:
 
 def _submit_array(slurm: _Slurm, offset: int, numbers: Sequence[int]) -> None:
     batch, settings = slurm.batch, slurm.settings
-    folder = RunFolder(batch.folder.absolute() / SLURM)
+    folder = existing(batch.folder.absolute() / SLURM)
     name = f"job-{offset}.sh"
     folder.write(name, script(batch, settings, offset))
     tasks = [number - offset for number in numbers]

@@ -31,7 +31,7 @@ def render(
 ) -> str:
     """Return the screen; ``top`` replaces the number of rows each table shows."""
     selected = _shared([table for table, _ in summary.tables])
-    lines: list[Line] = []
+    lines: list[Line] = wrapped(summary.ending, width, "bold red") if summary.ending else []
     if summary.command:
         lines.append(Text(shorten(printable(summary.command), width), style="bold"))
     lines += wrapped(summary.origin, width, "")

@@ -26,7 +26,11 @@ from nsyswrap.plan.table import (
 from nsyswrap.plan.value import Unusable, of_toml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from nsyswrap.folder import Share
+    from nsyswrap.planned import Spec
 
 _NSYS = {
     "trace": TEXT,
@@ -61,7 +65,15 @@ def read_plan(path: Path) -> Plan:
         python=node.get("python", TEXT),
         max_running=head.get("max_running", COUNT),
         notes=notes,
+        share=_share(head, specs),
     )
+
+
+def _share(head: Table, specs: Iterable[Spec]) -> Share | None:
+    share: Share | None = head.get("share", one_of("group"))
+    if share and any(spec.keep_environment for spec in specs):
+        head.refuse("share and keep_environment do not go together: others would read the environment")
+    return share
 
 
 def _name(head: Table, default: str) -> str:

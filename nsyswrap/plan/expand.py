@@ -12,6 +12,7 @@ from nsyswrap.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from nsyswrap.folder import Share
     from nsyswrap.plan.block import Block
     from nsyswrap.planned import Scalar, Spec
 
@@ -26,7 +27,7 @@ class Plan:
     ``slurm``: settings of sbatch, passed through unchanged. ``setup``: lines of shell before each run;
     ``wrapper``: the command that nsyswrap is started with there; ``python``: the Python that runs it, None
     for the one that submits. ``max_running``: how many at a time, None for as many as there is room for.
-    ``notes``: what a person should know before the plan is carried out.
+    ``notes``: what a person should know before the plan is carried out. ``share``: who else may read it all.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Plan:
     python: str | None = None
     max_running: int | None = None
     notes: tuple[str, ...] = ()
+    share: Share | None = None
 
 
 def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[Spec, ...], tuple[str, ...]]:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.errors import PlanError, UsageError
+from nsyswrap.folder import check_share
 from nsyswrap.plan import axes, slurm
 from nsyswrap.plan.block import Block
 from nsyswrap.plan.expand import Plan, expand
@@ -16,6 +17,7 @@ from nsyswrap.plan.value import Unusable, Value, of_list
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nsyswrap.folder import Share
     from nsyswrap.nsys import Options
 
 _WHERE = "sweep"
@@ -35,6 +37,7 @@ def sweep(  # noqa: PLR0913 - what a plan can say of one command
     timeout_s: float | None = None,
     keep_environment: bool = False,
     discard_rep: bool = False,
+    share: Share | None = None,
     slurm_settings: Sequence[str] = (),
     max_running: int | None = None,
 ) -> Plan:
@@ -43,6 +46,7 @@ def sweep(  # noqa: PLR0913 - what a plan can say of one command
     Values are a row of CSV: ``s="a,b",c`` are two. ``slurm_settings`` as in ``partition=gpu``. Called after
     its program unless it has a ``name``. Raises UsageError: what was typed is wrong, not a file.
     """
+    check_share(share, keep_environment=keep_environment)
     block = Block(
         _WHERE,
         command=tuple(command),
@@ -63,7 +67,7 @@ def sweep(  # noqa: PLR0913 - what a plan can say of one command
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
     called = name or PurePath(command[0]).stem or _WHERE
-    return Plan(called, specs, settings, max_running=max_running, notes=notes)
+    return Plan(called, specs, settings, max_running=max_running, notes=notes, share=share)
 
 
 def _grid(parameters: Sequence[str]) -> dict[str, tuple[Value, ...]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _RUNS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
 KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("name", "repeat", "timeout", "max_running", "env", "nsys", "slurm", "node", "runs"),
+    "": ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "slurm", "node", "runs"),
     "[nsys]": (
         *("trace", "stats", "um_faults", "graphs", "capture_range", "delay", "duration"),
         *("args", "path", "keep_environment", "discard_rep"),

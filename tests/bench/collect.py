@@ -61,7 +61,7 @@ def made(batch: Path, number: int) -> Path:
     """Make one run folder of a batch, its spec, status and capture."""
     combination, repeat = divmod(number, _REPEATS)
     run = RunFolder(batch / "runs" / f"{number:05}")
-    run.create()
+    run.create({})
     run.write(SPEC, {"label": f"n={combination}", "parameters": {"n": combination}, "repeat": repeat + 1})
     run.write("run.json", json.dumps({"duration_s": 1.5}))
     write(run.path / EXPORT, *enums(), *_rows(random.Random(number)))  # noqa: S311 - figures, no secrets

@@ -1,0 +1,22 @@
+"""A few of the runs that tests/endurance.py makes by the hundred: killed at random moments, and repeated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from endurance import Moment, killed, moments, repeated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+
+@pytest.mark.parametrize("moment", moments(seed=16, count=20), ids=str)
+def test_a_kill_breaks_no_promise(tmp_path: Path, environment: dict[str, str], moment: Moment) -> None:
+    assert killed(moment, tmp_path / "run", environment) == []
+
+
+def test_a_run_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert repeated(15, tmp_path, environment) == []
