@@ -93,6 +93,49 @@ def test_a_run_is_private_from_its_first_byte(tmp_path: Path, environment: dict[
     assert list((run.folder / "tmp").iterdir()) == []
 
 
+WORLD = """
+import json, os, resource, sys
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+world = {name: status[name].split() for name in ("Umask", "SigBlk", "NoNewPrivs", "Cpus_allowed_list")}
+world["ignored signals"] = int(status["SigIgn"], 16) & 0x7FFFFFFF
+world |= {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")}
+world |= {"cwd": os.getcwd(), "nice": os.nice(0), "arguments": sys.argv, "environment": dict(os.environ)}
+with open(sys.argv[1], "w") as file:
+    json.dump(world, file)
+"""
+OF_NSYS = (
+    *("NSYS", "QUADD_", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "LD_PRELOAD", "CUPTI_"),
+    *("TRACE_START_IMMEDIATELY", "USE_AGENT_API", "__GL_CONSTANT_FRAME_RATE_HINT"),
+)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_the_program_finds_the_world_of_its_caller(
+    tmp_path: Path, environment: dict[str, str], umask: int
+) -> None:
+    (tmp_path / "world.py").write_text(WORLD)
+    (tmp_path / "tmp").mkdir()
+    found = []
+    ours = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run"]
+    for name, command in (("bare", []), ("profiled", ours)):
+        subprocess.run(
+            [*command, sys.executable, "world.py", f"{name}.json"],
+            cwd=tmp_path,
+            env={**environment, "TMPDIR": str(tmp_path / "tmp")},
+            umask=umask,
+            check=True,
+            capture_output=True,
+        )
+        world = json.loads((tmp_path / f"{name}.json").read_text())
+        assert (tmp_path / f"{name}.json").stat().st_mode & 0o777 == 0o666 & ~umask
+        world["arguments"].remove(f"{name}.json")
+        world["environment"] = {
+            key: value for key, value in world["environment"].items() if not key.startswith(OF_NSYS)
+        }
+        found.append(world)
+    assert found[0] == found[1]
+
+
 def test_output_that_is_kept_is_private_too(tmp_path: Path, cli: Cli) -> None:
     done = cli("batch", "sweep", "-o", "batch", "--no-stats", "--", "sh", "-c", "echo out")
     assert done.returncode == 0, done.stderr

@@ -49,6 +49,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_each_promise_is_held_by_a_test_that_there_is() -> None:
+    promises = README.partition("### What you can rely on")[2].partition("\n## ")[0]
+    named = re.findall(r"`(test_\w+)`", promises)
+    defined = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("**/test_*.py"))
+    assert len(named) > 12
+    assert [name for name in named if f"def {name}(" not in defined] == []
+
+
 def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)

@@ -67,7 +67,7 @@ def _show(name: str, folders: dict[str, Path]) -> None:
     folder = folders[variant]
     shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     click.echo(f"\n=== {name}, variant {variant}: nsyswrap report {shown}")
-    click.echo(summary_text(open_capture(folder), Look(), {}), nl=False)
+    click.echo(summary_text(open_capture(folder), Look()), nl=False)
     click.echo(f"\n=== {name}, all variants: nsyswrap scenarios run {name}")
     click.echo(show_tables(closing_tables(folders), "text", Look()), nl=False)
     click.echo(f"Look for: {scenario.find(name).look_for}")

@@ -193,9 +193,9 @@ def _show_capture(run: Run, options: dict[str, Any]) -> None:
     tables = make({"": capture}, asked(options["reports"])).tables if wanted else []
     facts = RunFolder(run.folder).read_run()
     if options["reports"]:
-        note_silence(capture, facts)
         click.echo(show_tables(tables, "text", look), nl=False)
     else:
-        click.echo(summary_text(capture, look, facts), nl=False)
+        click.echo(summary_text(capture, look), nl=False)
+    note_silence(capture, facts)
     if options["csv_folder"] and tables:
         write_csv(options["csv_folder"], tables, look)

@@ -16,6 +16,7 @@ from nsyswrap.cli.show import (
     asked,
     make,
     note,
+    note_silence,
     reporting_options,
     show_tables,
     step,
@@ -228,7 +229,8 @@ def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
 
     if several:
         click.echo(f"== {capture.source}")
-    _emit(summary_text(capture, wanted.look, RunFolder(capture.source).read_run()), wanted.output)
+    _emit(summary_text(capture, wanted.look), wanted.output)
+    note_silence(capture, RunFolder(capture.source).read_run())
 
 
 def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> None:

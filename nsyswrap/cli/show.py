@@ -126,12 +126,11 @@ def step(message: str) -> Iterator[None]:
             show("")
 
 
-def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
-    """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
+def summary_text(capture: Capture, look: Look) -> str:
+    """Return the summary screen."""
     from nsyswrap.formats import screen  # noqa: PLC0415
     from nsyswrap.summary import summarise  # noqa: PLC0415
 
-    note_silence(capture, run)
     with step(f"reading {capture.source} …"):
         summary = summarise(capture)
     _note_of([table for table, _ in summary.tables])
