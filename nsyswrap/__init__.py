@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.version import __version__
+
 if TYPE_CHECKING:
     from nsyswrap.api import Run, profile
     from nsyswrap.capture import Capture, open_capture
     from nsyswrap.measurement import measure
     from nsyswrap.reports import NAMES as REPORTS
 
-__version__ = "0.1.0"
 __all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
 
 _HOMES = {

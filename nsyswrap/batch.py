@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import nsyswrap
+from nsyswrap.base.version import __version__
 from nsyswrap.errors import CaptureError, OutputError
 from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
 from nsyswrap.holding import is_held, is_lock
@@ -187,7 +187,7 @@ def _facts(folder: Path, name: str, keyed: Mapping[str, Spec]) -> dict[str, Any]
         name_of_folder = rows[number]["folder"] if number in rows else folder_name(number, spec.name)
         rows[number] = {"number": number, "folder": name_of_folder, "key": key, "active": True}
     return {
-        "nsyswrap": nsyswrap.__version__,
+        "nsyswrap": __version__,
         "id": found.get("id") or uuid.uuid4().hex[:12],
         "name": name,
         "runs": [rows[number] for number in sorted(rows)],

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
-from nsyswrap.reader import NULL, Export
+from nsyswrap.reader import Export
 from nsyswrap.selection import EVERYTHING, Window, chosen, clipped, resolve, select
 from nsyswrap.view import View
 
@@ -106,7 +107,7 @@ class Capture:
         return len(self._kept(kind)) if total and self.view.selection.narrows else total
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
-        """Return fields as read-only int64 arrays (``reader.NULL``: missing), in row order.
+        """Return fields as read-only int64 arrays (``MISSING``: missing), in row order.
 
         Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
         Raises NotInCapture with what would collect it.
@@ -175,7 +176,7 @@ class Capture:
         kinds = [(name, events.fields[field].kind) for field, name in names.items()]
         read = dict(zip(names, self._export.columns(table, kinds), strict=True))
         read |= {field: made[field]() for field in fields if field in made}
-        return {field: read[field] if field in read else np.full(rows, NULL) for field in fields}
+        return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
 
     def name_ids(self, kind: str) -> NDArray[Any]:
         """Return the StringIds ids of the events' names; for kernels, in the chosen form.
@@ -187,7 +188,7 @@ class Capture:
         if kind != "kernel" or field == "name":
             return ids
         chosen = self.columns(kind, field)[field]
-        return np.where(chosen == NULL, ids, chosen)
+        return np.where(chosen == MISSING, ids, chosen)
 
     def text(self, string_id: int) -> str | None:
         """Return the text of a StringIds id, or None where the export lacks it."""

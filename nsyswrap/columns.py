@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.report import Column
 from nsyswrap.units import Unit
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.stats import Statistics
 
-# What most reports read of an event: when, and what it is called.
-SPANS = ("start_ns", "end_ns")
-NAMED = (*SPANS, "name")
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 
 TIME_PERCENT = Column(
@@ -48,8 +45,8 @@ def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) 
     return {
         f"{prefix}avg_{unit.value}": statistics.avg,
         f"{prefix}med_{unit.value}": statistics.med,
-        f"{prefix}min_{unit.value}": np.where(empty, NULL, statistics.min),
-        f"{prefix}max_{unit.value}": np.where(empty, NULL, statistics.max),
+        f"{prefix}min_{unit.value}": np.where(empty, MISSING, statistics.min),
+        f"{prefix}max_{unit.value}": np.where(empty, MISSING, statistics.max),
         f"{prefix}std_{unit.value}": statistics.std,
     }
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import open_capture
 from nsyswrap.errors import CaptureError, NotInCapture
 from nsyswrap.folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.operations import kernels
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, read_ahead
 from nsyswrap.reports import NAMES, find
 from nsyswrap.stats import group_keys
@@ -178,7 +178,7 @@ def _kernel_durations(capture: Capture) -> list[Kernel]:
     rows = kernels(capture)
     pairs, (codes, durations_ns) = group_keys(rows.codes, rows.values)
     counts = np.bincount(pairs, minlength=len(codes))
-    firsts = np.flatnonzero(np.diff(codes, prepend=NULL))
+    firsts = np.flatnonzero(np.diff(codes, prepend=MISSING))
     return [
         (rows.labels[int(codes[part[0]])], durations_ns[part].tolist(), counts[part].tolist())
         for part in np.split(np.arange(len(codes)), firsts[1:])

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import __version__, schema
+from nsyswrap import schema
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.version import __version__
 from nsyswrap.capture import Capture
 from nsyswrap.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.formats.json import describe
 from nsyswrap.nvtx import own_texts
 from nsyswrap.operations import process_ids, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 
@@ -129,7 +130,7 @@ def _columns(pa: Any, capture: Capture, kind: str) -> dict[str, Part]:  # noqa: 
             made[field] = (_plain if spec.kind == "text" else _integers)(pa, columns[field])
         if field == "start_ns" and "end_ns" in fields:
             end = columns["end_ns"]
-            made["duration_ns"] = _integers(pa, np.where(end == NULL, NULL, end - columns["start_ns"]))
+            made["duration_ns"] = _integers(pa, np.where(end == MISSING, MISSING, end - columns["start_ns"]))
     if "text_id" in made:  # NVTX: a registered string, or the text itself
         del made["text_id"], made["text"]
         made["name"] = _coded(pa, *own_texts(capture, np.arange(capture.count(kind))))
@@ -141,7 +142,7 @@ def _columns(pa: Any, capture: Capture, kind: str) -> dict[str, Part]:  # noqa: 
 
 
 def _integers(pa: Any, values: NDArray[Any]) -> Part:  # noqa: ANN401
-    return lambda rows: pa.array(values[rows], pa.int64(), mask=values[rows] == NULL)
+    return lambda rows: pa.array(values[rows], pa.int64(), mask=values[rows] == MISSING)
 
 
 def _plain(pa: Any, values: NDArray[Any]) -> Part:  # noqa: ANN401

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import schema
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,9 @@ def events_frame(capture: Capture, kind: str, fields: Mapping[str, schema.Field]
         values = capture.name_ids(kind) if field == "name" else columns[field]
         frame[field] = _texts(capture, values) if spec.kind == "string" else _values(values)
         if field == "start_ns" and "end_ns" in fields:
-            open_ended = columns["end_ns"] == NULL
+            open_ended = columns["end_ns"] == MISSING
             frame["duration_ns"] = _values(
-                np.where(open_ended, NULL, columns["end_ns"] - columns["start_ns"])
+                np.where(open_ended, MISSING, columns["end_ns"] - columns["start_ns"])
             )
     if "text_id" in frame:  # NVTX: a registered string, or the text itself
         registered, plain = frame.pop("text_id"), frame.pop("text")
@@ -45,7 +45,7 @@ def table_frame(table: Table) -> pd.DataFrame:
 
 def _values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts
     """Integers stay integers: a nullable column becomes Int64 instead of passing through floats."""
-    if isinstance(values, np.ndarray) and values.dtype == np.int64 and (missing := values == NULL).any():
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and (missing := values == MISSING).any():
         return pd.arrays.IntegerArray(np.where(missing, 0, values), missing)
     return values
 
@@ -62,8 +62,8 @@ def _short_ids(columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
     source = columns.get("global_tid", columns.get("global_pid"))
     if source is None:
         return {}
-    missing = source == NULL
-    ids = {"process_id": np.where(missing, NULL, (source >> schema.PID_SHIFT) & schema.ID_MASK)}
+    missing = source == MISSING
+    ids = {"process_id": np.where(missing, MISSING, (source >> schema.PID_SHIFT) & schema.ID_MASK)}
     if "global_tid" in columns:
-        ids["thread_id"] = np.where(missing, NULL, source & schema.ID_MASK)
+        ids["thread_id"] = np.where(missing, MISSING, source & schema.ID_MASK)
     return {name: _values(values) for name, values in ids.items()}

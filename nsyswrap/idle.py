@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, LAUNCH, OTHER, call_classes
 from nsyswrap.intervals import gaps, union
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct
 from nsyswrap.work import GRAPH, KERNEL, KINDS, window, work
 
@@ -59,8 +59,8 @@ class Idle:
 
     ``before`` and ``after`` are the positions in ``operations`` (all of the whole capture) of what ran on
     both sides, be it selected or not; -1: nothing did. ``thread`` is the one whose call launched ``after``
-    (NULL: not known), ``launch_ns`` the start of that call. ``parts`` is the time each of CAUSES took; they
-    add up to the gap.
+    (MISSING: not known), ``launch_ns`` the start of that call. ``parts`` is the time each of CAUSES took;
+    they add up to the gap.
     """
 
     operations: Work
@@ -159,7 +159,7 @@ def _causes(
 ) -> tuple[NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
     """Return the thread that launched what followed each gap, when, and the time each cause took."""
     rows = len(gap["start_ns"])
-    thread, launch_ns = np.full(rows, NULL), np.full(rows, NULL)
+    thread, launch_ns = np.full(rows, MISSING), np.full(rows, MISSING)
     parts = {cause: np.zeros(rows, np.int64) for cause in CAUSES}
     # -1, after the last operation, is what is appended.
     call = np.append(operations.call, -1)[gap["after"]]

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap import schema
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.stats import distinct
 
@@ -67,7 +67,7 @@ def _join(capture: Capture, kind: str) -> Launches:
         left, right = _in_processes((left, right), (operation["global_pid"], api["global_tid"]))
     if kind == "memcpy":
         migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-        left = np.where(migrated, NULL, left)
+        left = np.where(migrated, MISSING, left)
     met, calls = equal_pairs(left, right)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return Launches(met, calls, without)
@@ -75,48 +75,48 @@ def _join(capture: Capture, kind: str) -> Launches:
 
 def _has_processes(capture: Capture, kind: str) -> bool:
     processes = capture.columns(kind, "global_pid")["global_pid"]
-    return not len(processes) or bool((processes != NULL).any())
+    return not len(processes) or bool((processes != MISSING).any())
 
 
 def _in_processes(ids: Pair, owners: Pair) -> Pair:
-    """Turn correlation ids into keys that are equal where the process is too; NULL where either is missing.
+    """Turn correlation ids into keys that are equal where the process is too; MISSING where either is.
 
     ``ids`` are those of operations and of calls, ``owners`` the global ids their process is taken from.
     """
     found = [distinct(owner) for owner in owners]
-    processes = [np.where(owner == NULL, NULL, owner & PROCESS_MASK) for owner, _ in found]
+    processes = [np.where(owner == MISSING, MISSING, owner & PROCESS_MASK) for owner, _ in found]
     every = np.union1d(*processes)
     if len(every) == 1:
         return ids
     low, high = _range(ids)
     if high - low > _SPARSE:  # never seen: ids are counted up
         _, codes = distinct(np.concatenate(ids))
-        codes[np.concatenate(ids) == NULL] = NULL
+        codes[np.concatenate(ids) == MISSING] = MISSING
         ids = codes[: len(ids[0])], codes[len(ids[0]) :]
         low, high = _range(ids)
     keys = []
     for correlation, (_, codes), own in zip(ids, found, processes, strict=True):
         key = (np.searchsorted(every, own) * (high - low + 1) - low)[codes]
         key += correlation
-        key[(correlation == NULL) | (own == NULL)[codes]] = NULL
+        key[(correlation == MISSING) | (own == MISSING)[codes]] = MISSING
         keys.append(key)
     return keys[0], keys[1]
 
 
 def _range(ids: Pair) -> tuple[int, int]:
     """Return the least and the greatest id there is."""
-    known = [part[part != NULL] for part in ids]
+    known = [part[part != MISSING] for part in ids]
     return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
 
 
 def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
-    """Return the positions of all equal pairs, by those on the left, then on the right; NULL equals none."""
+    """Return the positions of all equal pairs, by those on the left, then the right; MISSING equals none."""
     found = _addressed(left, right)
     if found is not None:
         return found
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
-    matches = np.where(left == NULL, 0, last - first)
+    matches = np.where(left == MISSING, 0, last - first)
     pair = np.repeat(np.arange(len(left)), matches)
     within = np.arange(len(pair)) - np.repeat(np.cumsum(matches) - matches, matches)
     return pair, order[first[pair] + within]
@@ -127,12 +127,12 @@ def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
     low, high = _range((left, right))
     if high - low >= _DENSE * (len(left) + len(right)) or len(right) >= _INT32:
         return None
-    position = np.full(high - low + 2, -1, np.int32)  # the last is that of NULL
-    known = right != NULL
+    position = np.full(high - low + 2, -1, np.int32)  # the last is that of MISSING
+    known = right != MISSING
     position[np.where(known, right - low, high - low + 1)] = np.arange(len(right), dtype=np.int32)
     position[-1] = -1
     if np.count_nonzero(position >= 0) < np.count_nonzero(known):
         return None
-    found = position[np.where(left == NULL, high - low + 1, left - low)]
+    found = position[np.where(left == MISSING, high - low + 1, left - low)]
     pair = np.flatnonzero(found >= 0)
     return pair, found[pair].astype(np.int64)

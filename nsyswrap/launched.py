@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.operations import name_codes
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct, group_keys, number_texts
 from nsyswrap.work import GRAPH, GRAPH_NAME, KERNEL, KINDS, previous_ends, work
 
@@ -32,7 +32,7 @@ class Launched:
     ``work(capture.whole)``. ``name`` numbers the texts in ``names``: the kernel's name, or GRAPH_NAME for the
     launch of a CUDA graph, be its nodes recorded or not. ``first`` marks the first launch of each kernel, by
     its full name, and of each graph in a process. ``gpu_ns`` sums the durations of all it started,
-    ``operations`` counts these. ``previous_end_ns`` is when the stream was last busy before; NULL where it
+    ``operations`` counts these. ``previous_end_ns`` is when the stream was last busy before; MISSING where it
     never was.
     """
 
@@ -70,14 +70,14 @@ class Launched:
     @property
     def uncontended(self) -> NDArray[Any]:
         """Marks launches whose stream had been idle since before the call."""
-        # NULL is the least of all numbers.
+        # MISSING is the least of all numbers.
         return self.previous_end_ns <= self.start_ns
 
     @property
     def dependency_ns(self) -> NDArray[Any]:
         """Wait, after the call's return, for what ran earlier in the stream."""
         waited = np.minimum(self.previous_end_ns, self.gpu_start_ns) - self.end_ns
-        return np.where(self.previous_end_ns == NULL, 0, np.maximum(waited, 0))
+        return np.where(self.previous_end_ns == MISSING, 0, np.maximum(waited, 0))
 
     @property
     def queue_ns(self) -> NDArray[Any]:
@@ -115,7 +115,7 @@ def _selected(capture: Capture, every: Launched) -> NDArray[Any]:
 def _all_launches(capture: Capture) -> Launched:
     operations = work(capture)
     graphs = _graphs(capture, operations)
-    launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != NULL)
+    launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
     rows = np.flatnonzero(launching & (operations.call >= 0))
     calls, codes = distinct(operations.call[rows])
     operation = np.empty(len(calls), np.int64)
@@ -140,8 +140,8 @@ def _all_launches(capture: Capture) -> Launched:
 
 
 def _graphs(capture: Capture, operations: Work) -> NDArray[Any]:
-    """Return the id of the graph that each operation is, or is a node of; NULL: of none."""
-    ids = np.full(len(operations), NULL)
+    """Return the id of the graph that each operation is, or is a node of; MISSING: of none."""
+    ids = np.full(len(operations), MISSING)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if not len(mine):
@@ -149,9 +149,9 @@ def _graphs(capture: Capture, operations: Work) -> NDArray[Any]:
         field = "graph_exec_id" if kind == GRAPH else "graph_node_id"
         found = capture.columns(kind, field)[field][operations.row[mine]]
         if kind == GRAPH:
-            ids[mine] = np.where(found == NULL, 0, found)
+            ids[mine] = np.where(found == MISSING, 0, found)
         else:
-            ids[mine] = np.where(np.isin(found, (NULL, 0)), NULL, found >> _GRAPH_SHIFT)
+            ids[mine] = np.where(np.isin(found, (MISSING, 0)), MISSING, found >> _GRAPH_SHIFT)
     return ids
 
 
@@ -179,6 +179,6 @@ def _kernel_names(
     if not capture.has(KERNEL):
         return codes, []
     kernel_codes, texts = name_codes(capture, KERNEL)
-    kernels = np.flatnonzero(graphs == NULL)
+    kernels = np.flatnonzero(graphs == MISSING)
     codes[kernels] = kernel_codes[operations.row[kernels]]
     return codes, texts

@@ -13,14 +13,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from nsyswrap import instruments
+from nsyswrap.base.marks import MEASURE_MARK
 from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
-
-MARK = "nsyswrap.measure "  # how the text of a mark begins; the rest is JSON
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -93,7 +92,7 @@ class Measurement:
             said: dict[str, object] = {"name": self.name, "host_ns": self._host_ns}
             if self._cuda_ns is not None:
                 said["cuda_ns"] = self._cuda_ns
-            self._mark(MARK + json.dumps(said, separators=(",", ":")))
+            self._mark(MEASURE_MARK + json.dumps(said, separators=(",", ":")))
 
 
 _unread: dict[int, Measurement] = {}  # that wait for their events to be read, and for their marks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spans(NamedTuple):
-    """Thread, start and end of calls or ranges, in ns; ``reader.NULL`` where one is unknown."""
+    """Thread, start and end of calls or ranges, in ns; ``MISSING`` where one is unknown."""
 
     thread: NDArray[Any]
     start: NDArray[Any]
@@ -85,7 +85,7 @@ class Inside:
 class Tree(NamedTuple):
     """What holds each span: its parent (-1: none), how many stand above it, and the topmost, by number.
 
-    Two spans with the same times are each other's parents: they, and what lies in them, have no depth (NULL).
+    Two spans with the same times are each other's parents: they, and what lies in them, have depth MISSING.
     """
 
     parent: NDArray[Any]
@@ -100,14 +100,14 @@ def tree(spans: Spans) -> Tree:
     depth = (parent >= 0).astype(np.int64)
     for _ in range(len(parent).bit_length()):  # each time twice as far up
         depth, top = depth + depth[top], top[top]
-    return Tree(parent, np.where(parent[top] < 0, depth, NULL), top)
+    return Tree(parent, np.where(parent[top] < 0, depth, MISSING), top)
 
 
 def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
     """Return the names from the topmost span down to each one, as ``:1:4:5``; None without a depth."""
     parent, label = nesting.parent.tolist(), names.tolist()
     made: list[str | None] = [None] * len(parent)
-    for i in np.argsort(nesting.depth, kind="stable")[(nesting.depth == NULL).sum() :].tolist():
+    for i in np.argsort(nesting.depth, kind="stable")[(nesting.depth == MISSING).sum() :].tolist():
         made[i] = f"{made[parent[i]] if parent[i] >= 0 else ''}:{label[i]}"
     return made
 
@@ -128,7 +128,7 @@ def _layered(inner: Spans, outer: Spans) -> Iterator[Pairs]:
 
 def _by_thread(spans: Spans) -> dict[int, NDArray[Any]]:
     """Return the numbers of each thread's spans, by start; without a thread or an end they meet nothing."""
-    known = np.flatnonzero((spans.thread != NULL) & (spans.end != NULL))
+    known = np.flatnonzero((spans.thread != MISSING) & (spans.end != MISSING))
     order = known[np.lexsort((spans.start[known], spans.thread[known]))]
     threads, first = np.unique(spans.thread[order], return_index=True)
     return dict(zip(threads.tolist(), np.split(order, first[1:]), strict=bool(len(threads))))

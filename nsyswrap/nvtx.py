@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest
 from nsyswrap.operations import process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
 from nsyswrap.stats import distinct, group_keys, number_texts
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges
 STYLES = ("PushPop", "StartEnd")
-MAIN_DOMAIN = (0, NULL)  # ids of the domain that programs use; libraries have domains of their own
+MAIN_DOMAIN = (0, MISSING)  # ids of the domain that programs use; libraries have domains of their own
 
 
 @dataclass(frozen=True)
 class Ranges:
     """Ranges in row order: rows in NVTX_EVENTS (from 1), spans, numbers in STYLES and in ``names``.
 
-    A range that never ended lasts to the last timestamp of NVTX; its end is NULL where no range has one.
+    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING where no range has one.
     Names are in order; the code of a range without a name is -1.
     """
 
@@ -113,7 +113,7 @@ def launched_for(
 def _heads(whole: Capture) -> dict[int, int]:
     """Return the only thread with ranges of the program's own, for each process that has only one."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id")
-    opened = np.isin(events["event_type"], ALL) & (events["global_tid"] != NULL)
+    opened = np.isin(events["event_type"], ALL) & (events["global_tid"] != MISSING)
     thread, domain = events["global_tid"][opened], events["domain_id"][opened]
     main = np.isin(domain, MAIN_DOMAIN)
     main |= ~np.isin(thread & PROCESS_MASK, thread[main] & PROCESS_MASK)
@@ -136,7 +136,7 @@ def own_texts(
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Return a code per NVTX event and the text of each, in their order: its registered string or its own."""
     events = capture.columns("nvtx", "text", "text_id")
-    ids = events["text_id"][rows] if registered else np.full(len(rows), NULL)
+    ids = events["text_id"][rows] if registered else np.full(len(rows), MISSING)
     known, codes = distinct(ids)
     texts = [capture.text(i) for i in known.tolist()]
     plain = np.flatnonzero(np.array([text is None for text in texts], dtype=bool)[codes])
@@ -166,14 +166,14 @@ def _of_types(events: Events, types: tuple[int, ...]) -> NDArray[Any]:
 def _on_one_thread(events: Events, types: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ranges that ended on the thread they started on, and their ends."""
     rows = _of_types(events, types)
-    stayed = events["end_global_tid"][rows] == NULL
+    stayed = events["end_global_tid"][rows] == MISSING
     return rows[stayed], _closed(events, rows)[stayed]
 
 
 def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
     """Return ends; one that is missing is the last start or end of these events, as in nsys."""
     ends: NDArray[Any] = events["end_ns"][rows]
-    known = ends != NULL
+    known = ends != MISSING
     if known.any():
         ends = np.where(known, ends, max(ends.max(), events["start_ns"][rows].max()))
     return ends
@@ -182,7 +182,7 @@ def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
 def _named(
     capture: Capture, events: Events, rows: NDArray[Any], ends: NDArray[Any], *, every_creator: bool
 ) -> Ranges:
-    if opened := int((events["end_ns"][rows] == NULL).sum()):
+    if opened := int((events["end_ns"][rows] == MISSING).sum()):
         capture.note(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
     again, codes, texts = _names(capture, events, rows, every_creator=every_creator)
     rows = rows[again]
@@ -230,7 +230,7 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
 
     Of those from one thread the first counts. Before 2025 nsys knew no registered strings here.
     """
-    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != NULL))
+    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))
     thread, domain = events["global_tid"][rows], events["domain_id"][rows]
     codes, texts = own_texts(capture, rows, registered=capture.view.rounding == "2025")
     process = process_ids(thread)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import share, stat_values
-from nsyswrap.reader import NULL
 from nsyswrap.schema import ID_MASK, PID_SHIFT
 from nsyswrap.stats import distinct, group_keys, grouped, number_texts, text_codes
 
@@ -163,12 +163,12 @@ def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
 
 def process_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
     """Return the process id inside each global thread or process id."""
-    return np.where(global_ids == NULL, NULL, global_ids >> PID_SHIFT & ID_MASK)
+    return np.where(global_ids == MISSING, MISSING, global_ids >> PID_SHIFT & ID_MASK)
 
 
 def thread_ids(global_tids: NDArray[Any]) -> NDArray[Any]:
     """Return the thread id inside each global thread id."""
-    return np.where(global_tids == NULL, NULL, global_tids & ID_MASK)
+    return np.where(global_tids == MISSING, MISSING, global_tids & ID_MASK)
 
 
 def copy_name(label: str) -> str:

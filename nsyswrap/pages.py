@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nsyswrap.records import NULL, Block, NotPlain, read_integers, row_counts, rowid
+from nsyswrap.base.missing import MISSING
+from nsyswrap.records import Block, NotPlain, read_integers, row_counts, rowid
 
 if TYPE_CHECKING:
     import sqlite3
@@ -92,7 +93,7 @@ def find_leaves(file: PageFile, table: str) -> Leaves:
 
 
 def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str]) -> dict[str, Ints]:
-    """Return integer columns in the order of rowids, NULL where there is nothing; raises NotPlain."""
+    """Return integer columns in the order of rowids, MISSING where there is nothing; raises NotPlain."""
     places = _places(file.db, table, names)
     behind = np.cumsum(leaves.rows)
     read = {place: np.empty(behind[-1], np.int64) for place in places.values()}
@@ -194,5 +195,7 @@ def _check_rows(file: PageFile, table: str, leaves: Leaves, columns: dict[str, I
         leaf = int(np.searchsorted(behind, row, "right"))
         slot = row - int(behind[leaf] - leaves.rows[leaf])
         said = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [NULL if value is None else value for value in said or ()] != [c[row] for c in columns.values()]:
+        if [MISSING if value is None else value for value in said or ()] != [
+            c[row] for c in columns.values()
+        ]:
             raise NotPlain("other values than SQLite finds")

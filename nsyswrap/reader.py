@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import records
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.pages import Leaves, PageFile, find_leaves, quoted, read_columns
 from nsyswrap.schema import CAPTURE_MARKS, STRINGS
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.schema import FieldKind
-
-NULL = records.NULL
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -80,7 +79,7 @@ class Export:
         return self._counts[table]
 
     def columns(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> list[NDArray[Any]]:
-        """Return the columns in row order: int64 (``NULL`` for SQL NULL), or objects for ``text``."""
+        """Return the columns in row order: int64 (``MISSING`` for SQL NULL), or objects for ``text``."""
         missing = [item for item in wanted if (table, item[0]) not in self._columns]
         if missing:
             self._load(table, missing)
@@ -199,7 +198,7 @@ class Export:
             return array
         try:
             if None in values:
-                values = tuple(NULL if value is None else value for value in values)
+                values = tuple(MISSING if value is None else value for value in values)
             return np.fromiter(values, np.int64, len(values))
         except (TypeError, ValueError, OverflowError) as error:
             raise DamagedCapture(

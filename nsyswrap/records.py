@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
 
-# Stands for SQL NULL in an integer column: ids stay integers, without a round trip through floats.
-NULL = int(np.iinfo(np.int64).min)
 
 LEAF = 13  # the kind of a leaf page of a table that has rowids
 _SHORT = 127  # the largest number that takes one byte
@@ -29,7 +29,7 @@ _LONG = 4  # bytes of the largest number expected: of 256 MiB
 _FLOAT, _LAST_NUMBER = 7, 9
 _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
 _SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
-_CONSTANTS = {0: NULL, 8: 0, 9: 1}
+_CONSTANTS = {0: MISSING, 8: 0, 9: 1}
 
 
 class NotPlain(Exception):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.reader import NULL
 from nsyswrap.units import Rounding, Unit, round_tenth
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def table_of(report: Report, rows: Sequence[tuple[object, ...]]) -> Table:
 def _numbers(values: Sequence[Any]) -> NDArray[Any]:
     """Return integers as int64, anything else as float64, with what stands for a missing one."""
     whole = all(value is None or isinstance(value, int) for value in values)
-    return np.array([(NULL if whole else np.nan) if value is None else value for value in values])
+    return np.array([(MISSING if whole else np.nan) if value is None else value for value in values])
 
 
 def _plain(values: Values) -> Sequence[object]:
@@ -253,7 +253,7 @@ def _plain(values: Values) -> Sequence[object]:
         return values
     if values.dtype.kind == "f":
         return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
-    return [None if value == NULL else value for value in values.tolist()]
+    return [None if value == MISSING else value for value in values.tolist()]
 
 
 def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> dict[str, Values]:

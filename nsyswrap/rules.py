@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.join import equal_pairs
 from nsyswrap.operations import look_up, process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Option
 from nsyswrap.schema import EVENTS, PROCESS_MASK
 from nsyswrap.units import Unit
@@ -54,7 +54,7 @@ def memory_kinds(capture: Capture, kind: str) -> list[NDArray[Any]]:
     """Return the kinds of memory that operations worked on, KINDS; says so where the export knows none."""
     kinds = capture.columns(kind, *KINDS[kind])
     for field, values in kinds.items():
-        if (values == NULL).all():
+        if (values == MISSING).all():
             column = EVENTS[kind].fields[field].columns[0]
             capture.note(
                 f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
@@ -77,7 +77,7 @@ def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Patte
         "duration_ns": duration,
         "size_bytes": found["bytes"],
         "process_id": process_ids(found["global_pid"]),
-        "green_context_id": np.where(green == 0, NULL, green),
+        "green_context_id": np.where(green == 0, MISSING, green),
         "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
     }
     # Of equally long ones nsys finds those of one call together, by their start.
@@ -101,7 +101,7 @@ def _met(
 
 def _note_strangers(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> None:
     caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
-    if strangers := np.count_nonzero((process != caller) & (process != NULL)):
+    if strangers := np.count_nonzero((process != caller) & (process != MISSING)):
         capture.note(
             f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
         )

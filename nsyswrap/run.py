@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nsyswrap
 from nsyswrap import _launch, device, folder, nsys, nsys_install, outcome, second_import
+from nsyswrap.base.version import __version__
 from nsyswrap.errors import NsyswrapError, OutputError
 from nsyswrap.folder import LOG, PROGRAM_ERRORS, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
@@ -226,7 +226,7 @@ def _written_down(run: RunFolder, facts: dict[str, Any], status: Status) -> Stat
 def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
     """What run.json holds. Of the environment only the names that were set: values can be secrets."""
     return {
-        "nsyswrap": nsyswrap.__version__,
+        "nsyswrap": __version__,
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),

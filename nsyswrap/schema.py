@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 FieldKind = Literal["int", "text", "string"]
 
+# The fields that most reports read: start and end, and the name.
+SPANS = ("start_ns", "end_ns")
+NAMED = (*SPANS, "name")
+
 # Releases of nsys whose exports were compared with what nsys says of them, and the schema each writes.
 ERAS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("2022.1", (2, 9)),

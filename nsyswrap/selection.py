@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.reader import NULL
 from nsyswrap.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def resolve(selection: Selection, capture: Capture) -> Window:
     start, end, thread = (int(events[f][rows[number]]) for f in ("start_ns", "end_ns", "global_tid"))
     # As nsys does: a range of a process' first thread selects the process, any other its thread.
     whole = thread >> PID_SHIFT & ID_MASK == thread & ID_MASK
-    return Window(start, MOST if end == NULL else end, None if whole else thread, thread >> PID_SHIFT)
+    return Window(start, MOST if end == MISSING else end, None if whole else thread, thread >> PID_SHIFT)
 
 
 def _numbered(text: str) -> tuple[str, int]:
@@ -198,7 +198,9 @@ def _domain_suffixes(events: Mapping[str, NDArray[Any]]) -> dict[tuple[int, int]
     """Return ``@domain`` for every time a domain was created, by its key."""
     keys = _domain_keys(events)
     suffixes: dict[tuple[int, int], list[str]] = {}
-    for row in np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != NULL)).tolist():
+    for row in np.flatnonzero(
+        (events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING)
+    ).tolist():
         text = events["text"][row]
         suffixes.setdefault(keys[row], []).append(f"@{text}" if isinstance(text, str) else "")
     return suffixes
@@ -219,7 +221,7 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
         kept &= np.isin(thread >> PID_SHIFT & ID_MASK, selection.processes)
     if selection.windowed and ("end_ns" in events or (selection.clip and "start_ns" in events)):
         kept &= _cut(events, window) if selection.clip else _overlapping(events, window)
-        if thread is not None and window.process is not None and (thread != NULL).any():
+        if thread is not None and window.process is not None and (thread != MISSING).any():
             kept &= thread >> PID_SHIFT == window.process  # trimmed exports may not say whose an event is
         if "global_tid" in events and window.thread is not None:
             kept &= events["global_tid"] == window.thread
@@ -231,9 +233,9 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
 def _overlapping(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
     """Apply nsys' rule; a range that never ended is in the window it started in alone."""
     start, end, first, last = events["start_ns"], events["end_ns"], window.start_ns, window.end_ns
-    begins = (start >= first) & (start < last) & (start != NULL)
-    ends = (end >= first) & (end < last) & (end != NULL)
-    spans = (start < first) & (end >= last) & (start != NULL) & (end != NULL)
+    begins = (start >= first) & (start < last) & (start != MISSING)
+    ends = (end >= first) & (end < last) & (end != MISSING)
+    spans = (start < first) & (end >= last) & (start != MISSING) & (end != MISSING)
     return begins | ends | spans  # type: ignore[no-any-return]
 
 
@@ -243,7 +245,7 @@ def _cut(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
     end = events.get("end_ns", start)
     if "event_type" in events:
         ranges = np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))
-        end = np.where(ranges & (end == NULL), MOST, end)
+        end = np.where(ranges & (end == MISSING), MOST, end)
     begins = (start >= window.start_ns) & (start < window.end_ns)
     return begins | ((start < window.start_ns) & (end > window.start_ns))
 
@@ -252,4 +254,4 @@ def clipped(field: str, values: NDArray[Any], window: Window) -> NDArray[Any]:
     """Cut starts and ends off at the window; what is missing stays missing."""
     if field not in ("start_ns", "end_ns"):
         return values
-    return np.where(values == NULL, NULL, np.clip(values, window.start_ns, window.end_ns))
+    return np.where(values == MISSING, MISSING, np.clip(values, window.start_ns, window.end_ns))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,12 +139,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     if not len(values):
         return values, np.empty(0, np.int64)
     low, high = int(values.min()), int(values.max())
-    if low == NULL:
-        known = values != NULL
+    if low == MISSING:
+        known = values != MISSING
         found, codes = distinct(values[known])
         all_codes = np.zeros(len(values), np.int64)
         all_codes[known] = codes + 1
-        return np.concatenate(([NULL], found)), all_codes
+        return np.concatenate(([MISSING], found)), all_codes
     if high - low < _DENSE * len(values):
         return _dense(values, low, high)
     return _few(values) or np.unique(values, return_inverse=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.folder import EXPORT, REPORT
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Table
 from nsyswrap.units import Unit
 
@@ -58,7 +58,7 @@ def _joined(parts: Sequence[Values], column: Column) -> Values:
 
 def _as_floats(array: NDArray[Any]) -> NDArray[Any]:
     """What is missing among integers stays missing among floats."""
-    return array if array.dtype.kind == "f" else np.where(array == NULL, np.nan, array)
+    return array if array.dtype.kind == "f" else np.where(array == MISSING, np.nan, array)
 
 
 def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.join import launches
 from nsyswrap.operations import MEMSET, copy_name, look_up, name_codes
-from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.selection import LEAST, MOST
 from nsyswrap.stats import group_keys
@@ -64,7 +64,7 @@ class Work:
         return Work(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def by_device(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Yield the global process id and the device id (NULL: not said) of each pair, and its operations."""
+        """Yield global process id and device id (MISSING: not said) of each pair, and its operations."""
         codes, (process, device) = group_keys(self.global_pid, self.device_id)
         # numpy sorts 16-bit integers by radix, which takes a tenth of the time.
         order = np.argsort(codes.astype(np.uint16) if len(process) < _RADIX else codes, kind="stable")
@@ -102,12 +102,12 @@ def _of_kind(capture: Capture, kind: str) -> Work:
 
 def _owners(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
     """Fill in whose operations are where trimmed exports do not say: their calls', or the only process'."""
-    if not whole.has("api") or not (processes == NULL).any():
+    if not whole.has("api") or not (processes == MISSING).any():
         return processes
     callers = whole.columns("api", "global_tid")["global_tid"] & PROCESS_MASK
     every = np.unique(callers)
-    known = np.where(calls >= 0, callers[calls], every[0] if len(every) == 1 else NULL)
-    return np.where(processes == NULL, known, processes)
+    known = np.where(calls >= 0, callers[calls], every[0] if len(every) == 1 else MISSING)
+    return np.where(processes == MISSING, known, processes)
 
 
 def _calls(whole: Capture, kind: str) -> NDArray[Any]:
@@ -171,12 +171,12 @@ def machine_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def previous_ends(operations: Work) -> NDArray[Any]:
-    """Return when the stream of each operation was last busy before it, in ns; NULL where it never was.
+    """Return when the stream of each operation was last busy before it, in ns; MISSING where it never was.
 
     That is the latest end of the operations that started before it in the same stream. Migrations of unified
     memory are in no stream.
     """
-    ends = np.full(len(operations), NULL)
+    ends = np.full(len(operations), MISSING)
     known = np.flatnonzero(~operations.migration)
     keys = (operations.global_pid, operations.device_id, operations.context_id, operations.stream_id)
     codes, _ = group_keys(*(key[known] for key in keys))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.pages import PageFile, find_leaves, quoted, read_columns
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,5 +108,6 @@ def by_sqlite(path: Path, names: list[str], table: str = TABLE) -> dict[str, lis
         db.text_factory = bytes
         columns = list(zip(*db.execute(sql), strict=True)) or [()] * len(names)
     return {
-        name: [NULL if v is None else v for v in values] for name, values in zip(names, columns, strict=True)
+        name: [MISSING if v is None else v for v in values]
+        for name, values in zip(names, columns, strict=True)
     }

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.audit import VERDICTS, Audit, audit
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def judged(capture: Capture) -> list[dict[str, Any]]:
 def _one(found: Audit, i: int) -> dict[str, Any]:
     times = ("host", "should", "api", "sync", "own_gpu", "own_busy", "own_end_after", "earlier", "other")
     ns = {name: int(getattr(found, f"{name}_ns")[i]) for name in times}
-    us = {name: None if time == NULL else time / 1000 for name, time in ns.items()}
+    us = {name: None if time == MISSING else time / 1000 for name, time in ns.items()}
     return {"verdict": VERDICTS[found.verdict[i]], "launches": int(found.launches[i]), **us}
 
 

@@ -9,7 +9,7 @@ import pytest
 from tiny_export import Row, call, global_id, kernel, nvtx, opened
 
 from nsyswrap.audit import TOLERANCE_NS, VERDICTS, audit
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +176,7 @@ class Loops:
             "sync_ns": self.in_calls(end, WAIT),
             "own_gpu_ns": sum(ran.end - ran.start for ran in self.own),
             "own_busy_ns": union([(ran.start, ran.end) for ran in self.own]),
-            "own_end_after_ns": NULL if own_end is None else own_end - end,
+            "own_end_after_ns": MISSING if own_end is None else own_end - end,
             "earlier_ns": self.earlier_end - start,
             "other_ns": union([(ran.start, ran.end) for ran in self.other], start, end),
         }

@@ -25,8 +25,8 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture, schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotACapture, NotInCapture, UsageError
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def test_a_column_that_cannot_be_done_without(tmp_path: Path) -> None:
 
 def test_a_column_that_can_be_done_without_is_missing_in_every_row(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5), kernel("k", 5, 9), without=["globalPid"])
-    assert capture.columns("kernel", "global_pid")["global_pid"].tolist() == [NULL, NULL]
+    assert capture.columns("kernel", "global_pid")["global_pid"].tolist() == [MISSING, MISSING]
 
 
 def test_columns_that_users_added_do_no_harm(tmp_path: Path) -> None:

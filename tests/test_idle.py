@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, call, global_id, graph, kernel, memcpy, memset, opened, row
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.idle import CAUSES, idle
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -264,7 +264,7 @@ def test_the_cause_is_what_took_most(tmp_path: Path) -> None:
     (tmp_path / "unknown").mkdir()
     found = idle(opened(tmp_path / "unknown", *FIRST, kernel("k", 20, 21, 9)))
     assert [list(CAUSES)[cause] for cause in found.cause] == ["unknown"]
-    assert (found.thread.tolist(), found.launch_ns.tolist()) == ([NULL], [NULL])
+    assert (found.thread.tolist(), found.launch_ns.tolist()) == ([MISSING], [MISSING])
 
 
 # CPU   |L1|          |graph launch|

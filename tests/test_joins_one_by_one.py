@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import call, global_id, kernel, write
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import Capture
 from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest, enclosures
-from nsyswrap.reader import NULL
 
 IDS = st.one_of(st.none(), st.sampled_from([0, 1, 2, 2**40]))
 PROCESSES = st.sampled_from([5, 100, 0xFFFFFF])
@@ -38,11 +38,15 @@ def test_a_launch_has_the_id_and_the_process_of_its_kernel(
 
 
 # Thread, start and duration, of which many are equal.
-SPAN = st.tuples(st.sampled_from([NULL, 1, 2]), st.integers(0, 9), st.sampled_from([NULL, 0, 1, 2, 5, 9]))
+SPAN = st.tuples(
+    st.sampled_from([MISSING, 1, 2]), st.integers(0, 9), st.sampled_from([MISSING, 0, 1, 2, 5, 9])
+)
 
 
 def spans(rows: list[tuple[int, int, int]]) -> Spans:
-    columns = [(thread, start, NULL if length == NULL else start + length) for thread, start, length in rows]
+    columns = [
+        (thread, start, MISSING if length == MISSING else start + length) for thread, start, length in rows
+    ]
     return Spans(*(np.array([row[i] for row in columns], np.int64) for i in range(3)))
 
 
@@ -55,8 +59,8 @@ def test_a_span_holds_what_begins_and_ends_in_it(
     expected = {
         (i, o)
         for i, o in product(range(len(calls)), range(len(ranges)))
-        if inner.thread[i] == outer.thread[o] != NULL
-        and NULL not in (inner.end[i], outer.end[o])
+        if inner.thread[i] == outer.thread[o] != MISSING
+        and MISSING not in (inner.end[i], outer.end[o])
         and outer.start[o] <= inner.start[i]
         and inner.end[i] <= outer.end[o]
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import nsyswrap
-from nsyswrap import measurement
+from nsyswrap.base.marks import MEASURE_MARK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_a_capture_agrees_with_what_was_measured(tmp_path: Path, cli: Cli) -> No
     assert done.returncode == 0, done.stderr
     events = nsyswrap.open_capture(tmp_path / "run").events("nvtx").sort_values("end_ns")
     ranges, marks = (events[events["event_type"] == number] for number in (59, 34))
-    said = [json.loads(text.removeprefix(measurement.MARK)) for text in marks["name"]]
+    said = [json.loads(text.removeprefix(MEASURE_MARK)) for text in marks["name"]]
 
     names = ["decorated"] * 3 + ["inner"] * 20 + ["outer é", "fails", "events"]
     assert ranges["name"].tolist() == names

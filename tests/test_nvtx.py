@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, domain, global_id, kernel, memcpy, nvtx, opened
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture
 from nsyswrap.nesting import Spans, closest, enclosures, paths, tree
 from nsyswrap.nvtx import counted_ranges, kernel_ranges, nested_ranges
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_every_pair_is_found_once(seed: int) -> None:
 
 
 def test_what_is_unknown_lies_in_nothing_and_holds_nothing() -> None:
-    known, endless, nowhere = (1, 5, 6), (1, 0, NULL), (NULL, 0, 9)
+    known, endless, nowhere = (1, 5, 6), (1, 0, MISSING), (MISSING, 0, 9)
     assert enclosures(spans(known), spans(endless, nowhere))[0].tolist() == []
     assert enclosures(spans(endless, nowhere), spans((1, 0, 9)))[0].tolist() == []
 
@@ -72,7 +72,7 @@ def test_ranges_nest_in_the_tightest_one() -> None:
 def test_ranges_of_the_same_times_have_no_depth() -> None:
     nested = tree(spans((1, 0, 90), (1, 10, 80), (1, 10, 80), (1, 20, 30), (1, 85, 86)))
     assert nested.parent.tolist() == [-1, 2, 1, 1, 0]
-    assert nested.depth.tolist() == [0, NULL, NULL, NULL, 1]
+    assert nested.depth.tolist() == [0, MISSING, MISSING, MISSING, 1]
     assert paths(nested, np.arange(5)) == [":0", None, None, None, ":0:4"]
 
 

@@ -19,9 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import Capture
 from nsyswrap.columns import share, stat_values
-from nsyswrap.reader import NULL
 from nsyswrap.reports import find
 from nsyswrap.selection import LEAST, MOST, chosen, parse_time
 from nsyswrap.stats import Groups, distinct, group_keys, grouped, number_texts
@@ -34,7 +34,7 @@ ROUNDINGS = st.sampled_from(get_args(Rounding))
 TIMES = st.integers(0, 10**12)  # ns: a quarter of an hour
 SMALL = st.integers(-3, 3)  # of which many are equal
 VALUES = st.one_of(SMALL, TIMES, st.integers(-(10**12), 10**12))
-KEYS = st.one_of(st.just(NULL), SMALL, st.integers(-(2**62), 2**62))
+KEYS = st.one_of(st.just(MISSING), SMALL, st.integers(-(2**62), 2**62))
 FLOATS = st.floats(-1e12, 1e12)
 TENTHS_AND_TIES = st.integers(-(10**9), 10**9).map(lambda number: number / 20)  # every second one is a tie
 GROUPS = 4  # of which some are empty
@@ -94,7 +94,7 @@ def test_grouped_statistics(few: list[tuple[int, int]], times: int) -> None:
 def test_the_least_and_the_largest_of_nothing_are_missing(rows: list[tuple[int, int]]) -> None:
     found = stat_values(grouped(array([code for code, _ in rows]), array([v for _, v in rows]), GROUPS))
     for group in set(range(GROUPS)) - {code for code, _ in rows}:
-        assert found["min_ns"][group] == found["max_ns"][group] == NULL
+        assert found["min_ns"][group] == found["max_ns"][group] == MISSING
 
 
 @FIXED

@@ -15,9 +15,10 @@ import pytest
 from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import reader, reports, schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import Capture
 from nsyswrap.errors import CaptureError, DamagedCapture, NotACapture
-from nsyswrap.reader import NULL, Export
+from nsyswrap.reader import Export
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -256,7 +257,7 @@ def test_null_is_missing_and_nothing_else(tmp_path: Path) -> None:
     rows = [nvtx("a", 0, None), nvtx(None, 0, 0)]
     export = Export(write(tmp_path / "x.sqlite", *rows))
     ends, texts = export.columns(NVTX, [("end", "int"), ("text", "text")])
-    assert ends.tolist() == [NULL, 0]
+    assert ends.tolist() == [MISSING, 0]
     assert texts.tolist() == ["a", None]
 
 
@@ -298,7 +299,7 @@ def test_integers_of_a_large_table_come_from_its_pages(
     [kernels] = export.columns(KERNEL, [("start", "int")])
     assert starts.tolist() == list(range(5000))
     assert texts.tolist() == [f"step {i}" if i % 2 else None for i in range(5000)]
-    assert ids.tolist() == [NULL] * 5000
+    assert ids.tolist() == [MISSING] * 5000
     assert kernels.tolist() == [0]
     assert export.by_sqlite == {KERNEL: "few rows"}
     monkeypatch.setattr(Export, "rows", None)  # the rows have been counted

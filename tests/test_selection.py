@@ -22,8 +22,8 @@ from tiny_export import (
     um_gpu_fault,
 )
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import UsageError
-from nsyswrap.reader import NULL
 from nsyswrap.selection import LEAST, MOST, Selection, chosen, parse_time
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def test_an_open_range_is_in_the_window_it_began_in(tmp_path: Path, clip: bool) 
     assert capture.select(time="/10", clip=clip).count("nvtx") == 0
     # Later it goes on, but nsys' rule does not know that.
     assert capture.select(time="20/30", clip=clip).count("nvtx") == clip
-    assert capture.select(time="5/15", clip=clip).columns("nvtx", "end_ns")["end_ns"].tolist() == [NULL]
+    assert capture.select(time="5/15", clip=clip).columns("nvtx", "end_ns")["end_ns"].tolist() == [MISSING]
 
 
 def test_domains_are_kept_where_rows_are_cut(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, enums, global_id, graph, kernel, memcpy, memset, opened
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.work import KINDS, machine_ids, names, previous_ends, window, work
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_rows_and_calls_are_positions_in_the_whole_capture(tmp_path: Path) -> No
 
 
 def last_ends(capture: Capture) -> list[int | None]:
-    return [None if end == NULL else end for end in previous_ends(work(capture)).tolist()]
+    return [None if end == MISSING else end for end in previous_ends(work(capture)).tolist()]
 
 
 def test_when_a_stream_was_last_busy(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ import numpy as np
 
 from nsyswrap.audit.range_work import around, operations_of, own_work
 from nsyswrap.audit.reported import reported
+from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, LOAD, SYNCHRONISE, call_classes, classify
 from nsyswrap.intervals import union
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans, one_axis
 from nsyswrap.nvtx import ALL, launched_for
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _NO_LOAD = "Get|Set"  # in the names of calls that only ask about what was loade
 
 @dataclass(frozen=True)
 class Audit:
-    """One entry per closed range of one thread, in order of start; times in ns, NULL where there is none.
+    """One entry per closed range of one thread, in order of start; times in ns, MISSING where there is none.
 
     ``row`` is the position among the whole capture's NVTX events; ``verdict`` the number in VERDICTS;
     ``warm_up`` marks ranges with the first launch of a kernel in its process, or that load a module;
@@ -152,7 +152,7 @@ def _judged(
         sync_ns=sync_ns,
         own_gpu_ns=own.gpu,
         own_busy_ns=own.busy,
-        own_end_after_ns=np.where(worked, own.end - ranges.end, NULL),
+        own_end_after_ns=np.where(worked, own.end - ranges.end, MISSING),
         earlier_ns=near.earlier,
         other_ns=near.other,
         reported_ns=told[0],
@@ -165,9 +165,9 @@ def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     """Return positions and spans of the ranges that ended on the thread they began on, in order of start."""
     fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid")
     events = whole.columns("nvtx", *fields)
-    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # NULL is less
-    closed &= (events["end_global_tid"] == NULL) | (events["end_global_tid"] == events["global_tid"])
-    closed &= events["global_tid"] != NULL
+    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
+    closed &= (events["end_global_tid"] == MISSING) | (events["end_global_tid"] == events["global_tid"])
+    closed &= events["global_tid"] != MISSING
     rows = np.flatnonzero(closed)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     return rows, Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))

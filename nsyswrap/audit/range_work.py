@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import union
-from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK
 from nsyswrap.stats import group_keys
 from nsyswrap.work import machine_ids, work
@@ -34,7 +34,7 @@ _AT_ONCE = 1 << 20  # operations that are looked at together
 
 
 class Operations(NamedTuple):
-    """Operations on the GPU; ``call`` is -1 and ``thread`` NULL where the call was not recorded.
+    """Operations on the GPU; ``call`` is -1 and ``thread`` MISSING where the call was not recorded.
 
     ``devices`` has one bit set, of those of the process; ``device`` numbers the devices of all machines.
     """
@@ -58,7 +58,7 @@ def operations_of(whole: Capture, calls: Spans) -> Operations:
     found = work(whole)
     found = found.of(~found.migration)
     known = found.call >= 0
-    launched, thread, process = found.start_ns.copy(), np.full(len(found), NULL), found.global_pid.copy()
+    launched, thread, process = found.start_ns.copy(), np.full(len(found), MISSING), found.global_pid.copy()
     launched[known] = calls.start[found.call[known]]
     thread[known] = calls.thread[found.call[known]]
     process[known] = thread[known] & PROCESS_MASK  # trimmed exports do not say whose an operation is
@@ -118,8 +118,8 @@ class Around(NamedTuple):
     """What ran around each range, times in ns.
 
     ``earlier`` is how long after the range's start earlier work ended, 0 where there was none; ``before_own``
-    when the last operation before the first own one ended, NULL where there was none; ``other`` the time in
-    which other work ran.
+    when the last operation before the first own one ended, MISSING where there was none; ``other`` the time
+    in which other work ran.
     """
 
     earlier: NDArray[Any]
@@ -148,9 +148,9 @@ def around(operations: Operations, ranges: Spans, own: Own) -> Around:
 
 
 def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
-    """Return the latest end of what comes before each moment in ``order``; NULL where nothing does."""
+    """Return the latest end of what comes before each moment in ``order``; MISSING where nothing does."""
     rows = np.argsort(order, kind="stable")
-    latest = np.concatenate(([NULL], np.maximum.accumulate(end[rows])))
+    latest = np.concatenate(([MISSING], np.maximum.accumulate(end[rows])))
     return latest[np.searchsorted(order[rows], before, "left")]
 
 

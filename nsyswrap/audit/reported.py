@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.measurement import MARK
+from nsyswrap.base.marks import MEASURE_MARK
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nvtx import own_texts
-from nsyswrap.reader import NULL
 from nsyswrap.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class Said(NamedTuple):
 
 
 def reported(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return host time and CUDA event time of each range in ns; NULL where no mark tells them.
+    """Return host time and CUDA event time of each range in ns; MISSING where no mark tells them.
 
     ``rows`` are the positions of the closed ranges among the capture's NVTX events, ``ranges`` their spans.
     """
-    host, cuda = np.full(len(rows), NULL), np.full(len(rows), NULL)
+    host, cuda = np.full(len(rows), MISSING), np.full(len(rows), MISSING)
     marks = said(whole)
     if marks:
         names = _names(whole, rows, {mark.name for mark in marks})
@@ -48,7 +48,7 @@ def reported(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[NDArray
             ended.until(mark.time)
             i = ended.of(mark)
             if i is not None:
-                host[i], cuda[i] = mark.host_ns, NULL if mark.cuda_ns is None else mark.cuda_ns
+                host[i], cuda[i] = mark.host_ns, MISSING if mark.cuda_ns is None else mark.cuda_ns
     return host, cuda
 
 
@@ -68,10 +68,10 @@ def said(whole: Capture) -> list[Said]:
 
 
 def _told(text: str | None) -> tuple[str, int, int | None] | None:
-    if not text or not text.startswith(MARK):
+    if not text or not text.startswith(MEASURE_MARK):
         return None
     try:
-        found = json.loads(text.removeprefix(MARK))
+        found = json.loads(text.removeprefix(MEASURE_MARK))
         cuda_ns = found.get("cuda_ns")
         return str(found["name"]), int(found["host_ns"]), None if cuda_ns is None else int(cuda_ns)
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap import __version__
+from nsyswrap.base.version import __version__
 from nsyswrap.errors import NsyswrapError, OutputError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.advice import Finding
+from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import intersection, union
 from nsyswrap.operations import name_codes
-from nsyswrap.reader import NULL
 from nsyswrap.reports.gpu_time import communicating
 from nsyswrap.units import duration
 from nsyswrap.work import GRAPH, KERNEL, KINDS
@@ -99,7 +99,10 @@ def _multiprocessors(seen: Situation) -> int | None:
     """Return how many a GPU has; None where the export does not say, or GPUs differ."""
     if not seen.capture.whole.has("gpu"):
         return None
-    counts = set(seen.capture.whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {NULL, 0}
+    counts = set(seen.capture.whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {
+        MISSING,
+        0,
+    }
     return counts.pop() if len(counts) == 1 else None
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nvtx import MAIN_DOMAIN
-from nsyswrap.reader import NULL
 from nsyswrap.reports.timing_audit import labels
 from nsyswrap.units import duration
 
@@ -79,7 +79,7 @@ def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
     """
     wrong = np.isin(found.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
     wrong &= ~found.warm_up & (found.launches > 0)
-    measured = found.reported_ns != NULL
+    measured = found.reported_ns != MISSING
     domain = seen.capture.whole.columns("nvtx", "domain_id")["domain_id"][found.row]
     codes, _ = labels(seen.capture.whole, found.row)
     own = wrong & (np.bincount(codes)[codes] > 1) & np.isin(domain, MAIN_DOMAIN)

@@ -9,7 +9,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap import __version__
+from nsyswrap.base.version import __version__
 from nsyswrap.report import Table
 from nsyswrap.selection import EVERYTHING, Selection
 from nsyswrap.together import together

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import __version__
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.version import __version__
 from nsyswrap.errors import Unavailable
 from nsyswrap.formats.json import describe
-from nsyswrap.reader import NULL
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _array(pa: Any, values: Values, column: Column) -> pa.Array:  # noqa: ANN401
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return pa.array(array.astype(np.float64), mask=np.isnan(array))
-    return pa.array(array.astype(np.int64), mask=array == NULL)
+    return pa.array(array.astype(np.int64), mask=array == MISSING)
 
 
 def _said(column: Column) -> dict[str, str]:

@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from nsyswrap import __version__
+from nsyswrap.base.version import __version__
 from nsyswrap.page.colours import textures
 from nsyswrap.page.markup import Markup, element
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def split(order: NDArray[Any], codes: NDArray[Any]) -> list[NDArray[Any]]:
 
 def said(number: int) -> str:
     """Write an id, which an export may lack."""
-    return "?" if number == NULL else str(number)
+    return "?" if number == MISSING else str(number)
 
 
 def texts(names: Sequence[str | None]) -> list[str]:

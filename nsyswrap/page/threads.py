@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, call_classes
 from nsyswrap.nvtx import ALL, nested_ranges
 from nsyswrap.operations import name_codes, process_ids, thread_ids
 from nsyswrap.page.lanes import CALLS, RANGES, Lane, nothing, said, split, texts
-from nsyswrap.reader import NULL
 from nsyswrap.reports.timing_audit import labels
 from nsyswrap.stats import distinct
 from nsyswrap.work import work
@@ -79,7 +79,7 @@ def _launching(capture: Capture) -> NDArray[Any]:
 def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
     """Yield a lane for each level of each thread's ranges; those in no other are at level 0."""
     ranges = nested_ranges(capture)
-    known = np.flatnonzero(ranges.spans.end != NULL)
+    known = np.flatnonzero(ranges.spans.end != MISSING)
     if not len(known):
         return
     thread, start, end = (part[known] for part in ranges.spans)

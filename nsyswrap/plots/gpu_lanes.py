@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.operations import process_ids
 from nsyswrap.palette import GRAPH, MEMSET, copy_color, kernel_color
 from nsyswrap.plots.lanes import Kind, Lane, busiest, shares
-from nsyswrap.reader import NULL
 from nsyswrap.stats import group_keys
 from nsyswrap.work import COPY, KERNEL, KINDS, SET, work
 
@@ -29,7 +29,7 @@ def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
     operations = work(capture)
     unified = operations.migration
     contexts, streams = (
-        np.where(unified, NULL, ids) for ids in (operations.context_id, operations.stream_id)
+        np.where(unified, MISSING, ids) for ids in (operations.context_id, operations.stream_id)
     )
     codes, keys = group_keys(operations.device_id, operations.global_pid, contexts, streams)
     kept = busiest(codes, operations.end_ns - operations.start_ns, MOST_STREAMS)
@@ -73,15 +73,15 @@ def _labels(keys: list[NDArray[Any]]) -> list[str]:
     devices, global_pids, contexts, streams = keys
     pids = process_ids(global_pids)
     several_pids = len(set(pids.tolist())) > 1
-    several_contexts = len(set(contexts[contexts != NULL].tolist())) > 1
+    several_contexts = len(set(contexts[contexts != MISSING].tolist())) > 1
     return [
         " ".join(
             part
             for part, there in (
-                (f"GPU {device}", device != NULL),
-                (f"pid {pid}", several_pids and pid != NULL),
-                (f"context {context}", several_contexts and context != NULL),
-                ("unified memory" if stream == NULL else f"stream {stream}", True),
+                (f"GPU {device}", device != MISSING),
+                (f"pid {pid}", several_pids and pid != MISSING),
+                (f"context {context}", several_contexts and context != MISSING),
+                ("unified memory" if stream == MISSING else f"stream {stream}", True),
             )
             if there
         )

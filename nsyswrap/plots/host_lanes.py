@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nesting import Spans
 from nsyswrap.nvtx import nested_ranges
 from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.palette import API, NVTX
 from nsyswrap.plots.lanes import Kind, Lane, Range, busiest, shares
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def nvtx_spans(capture: Capture) -> Named:
     if not capture.has("nvtx"):
         return Spans(*(np.empty(0, np.int64) for _ in range(3))), []
     ranges = nested_ranges(capture)
-    ended = np.flatnonzero(ranges.spans.end != NULL)
+    ended = np.flatnonzero(ranges.spans.end != MISSING)
     names = [name and name.removeprefix(":") for name in ranges.labels(ranges.code[ended])]
     return _of(ranges.spans, ended), names
 

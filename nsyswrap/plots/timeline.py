@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture
 from nsyswrap.plots.drawn_lanes import HEIGHTS, draw_lanes
 from nsyswrap.plots.gpu_lanes import gpu_lanes
@@ -19,7 +20,6 @@ from nsyswrap.plots.lanes import bins
 from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, nothing_selected
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, sheet
-from nsyswrap.reader import NULL
 from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
@@ -79,11 +79,11 @@ def _working(capture: Capture) -> list[tuple[str, float]]:
     device, process, busy = (
         np.asarray(data[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
     )
-    whole = [number for number, pid in zip(device, process, strict=True) if pid == NULL]
+    whole = [number for number, pid in zip(device, process, strict=True) if pid == MISSING]
     return [
-        (f"GPU {number}" if number != NULL else "The GPU", share)
+        (f"GPU {number}" if number != MISSING else "The GPU", share)
         for number, pid, share in zip(device, process, busy, strict=True)
-        if pid == NULL or number not in whole
+        if pid == MISSING or number not in whole
     ]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.ranks.collectives import Matched, communicates, match
-from nsyswrap.reader import NULL
 from nsyswrap.units import Unit
 from nsyswrap.work import KERNEL, KINDS, work
 
@@ -30,7 +30,7 @@ class GpuTimes:
     """One entry per operation on the GPU, in order of start; times in ns.
 
     ``own_ns`` is what does not communicate, ``waiting_ns`` the part of ``communication_ns`` that waits for
-    other ranks. ``launched_ns`` is when the call began that launched it; NULL where there is none.
+    other ranks. ``launched_ns`` is when the call began that launched it; MISSING where there is none.
     """
 
     launched_ns: NDArray[Any]
@@ -119,6 +119,6 @@ def _whole_rows(capture: Capture) -> Capture:
 
 def _launched(capture: Capture, call: NDArray[Any]) -> NDArray[Any]:
     if not capture.whole.has("api"):
-        return np.full(len(call), NULL)
+        return np.full(len(call), MISSING)
     start = capture.whole.columns("api", "start_ns")["start_ns"]
-    return np.where(call < 0, NULL, start[call])
+    return np.where(call < 0, MISSING, start[call])

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import UsageError
 from nsyswrap.folder import EXPORT, REPORT, RunFolder
 from nsyswrap.operations import process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.selection import EVERYTHING
 from nsyswrap.together import labels
 from nsyswrap.work import KINDS
@@ -154,7 +154,7 @@ def processes(capture: Capture) -> list[Member]:
     selection = capture.view.selection
     return [
         Member(f"process {pid}", None, capture.viewed(selection=replace(selection, processes=(pid,))))
-        for pid in found[found != NULL].tolist()
+        for pid in found[found != MISSING].tolist()
     ]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nvtx import ALL, own_texts
-from nsyswrap.reader import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:
     if not capture.has("nvtx"):
         return {}
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type")
-    rows = np.flatnonzero(np.isin(events["event_type"], ALL) & (events["end_ns"] != NULL))
+    rows = np.flatnonzero(np.isin(events["event_type"], ALL) & (events["end_ns"] != MISSING))
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     codes, names = own_texts(capture, rows)
     start, end = events["start_ns"][rows], events["end_ns"][rows]

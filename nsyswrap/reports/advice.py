@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.advice import WORTH_PERCENT, Situation, advise
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.report import Column, Report
 from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import KINDS
@@ -37,7 +37,7 @@ def compute(capture: Capture) -> Mapping[str, Values]:
     found = advise(capture)
     if not found:
         _note_less(capture, seen)
-    stakes = [NULL if finding.at_stake_ns is None else finding.at_stake_ns for finding in found]
+    stakes = [MISSING if finding.at_stake_ns is None else finding.at_stake_ns for finding in found]
     shares = [
         np.nan if finding.at_stake_ns is None else seen.percent(finding.at_stake_ns) for finding in found
     ]

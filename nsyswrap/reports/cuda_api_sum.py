@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.columns import NAMED, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import Grouped, durations, strip_version, time_summary
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 

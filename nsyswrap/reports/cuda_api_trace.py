@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.operations import durations, event_names, look_up, process_ids, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
@@ -40,7 +40,7 @@ def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Valu
         capture.note("this export has no ThreadNames: priorities and names of threads are left empty")
     known, positions = distinct(global_tids)
     priorities = [threads.get(thread, (None, None))[0] for thread in known.tolist()]
-    numbers = [NULL if priority is None else priority for priority in priorities]
+    numbers = [MISSING if priority is None else priority for priority in priorities]
     return {
         "thread_priority": np.array(numbers, np.int64)[positions],
         "thread_name": look_up(global_tids, lambda thread: threads.get(thread, (None, None))[1]),

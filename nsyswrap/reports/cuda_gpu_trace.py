@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.operations import MEMSET, copy_name, durations, event_names, look_up
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
@@ -47,7 +47,7 @@ def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
     """Return a column of one kind of operation, missing where that kind has none."""
     if column.name in part:
         return part[column.name]
-    missing = None if column.unit is Unit.TEXT else NULL
+    missing = None if column.unit is Unit.TEXT else MISSING
     return np.full(len(part["start_ns"]), missing)
 
 
@@ -61,7 +61,7 @@ def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     blank = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
     return {
         **rows,
-        **{field: np.where(rows[field] == 0, NULL, rows[field]) for field in blank},
+        **{field: np.where(rows[field] == 0, MISSING, rows[field]) for field in blank},
         "duration_ns": durations(capture, kind),
         "device": look_up(rows["device_id"], lambda device: f"{gpus.get(device, '')} ({device})"),
     }
@@ -97,7 +97,7 @@ def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     per_second = SECOND_NS // np.maximum(duration, 1)
     return {
         "size_bytes": size,
-        "throughput_bytes_per_s": np.where(duration > 0, size * per_second, NULL),
+        "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING),
     }
 
 

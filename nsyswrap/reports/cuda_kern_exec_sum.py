@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import KERNEL_NAMES, NAMED, SPANS, stat_columns, stat_values
+from nsyswrap.columns import KERNEL_NAMES, stat_columns, stat_values
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes, process_ids, thread_ids
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
 from nsyswrap.units import Unit
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.join import launches
 from nsyswrap.operations import event_names, process_ids, shapes, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
@@ -35,8 +35,8 @@ def compute(capture: Capture) -> dict[str, Values]:
     return {
         "api_start_ns": api["start_ns"],
         "api_ns": api["end_ns"] - api["start_ns"],
-        "queue_start_ns": np.where(queue >= 0, api["end_ns"], NULL),
-        "queue_ns": np.where(queue >= 0, queue, NULL),
+        "queue_start_ns": np.where(queue >= 0, api["end_ns"], MISSING),
+        "queue_ns": np.where(queue >= 0, queue, MISSING),
         "kernel_start_ns": kernel["start_ns"],
         "kernel_ns": kernel["end_ns"] - kernel["start_ns"],
         "total_ns": np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.report import Report
 from nsyswrap.rules import COPY_COLUMNS, ROWS, started_by
 
@@ -29,7 +29,7 @@ def compute(capture: Capture, rows: int) -> Arrays:
     source, target = copy["src_device_id"], copy["dst_device_id"]
     small = (copy["copy_kind"] == HOST_TO_DEVICE) & (copy["bytes"] <= UNBLOCKED_BYTES)
     # To nsys a source that is known and a target that is not are one device.
-    inside = (source != NULL) & ((source == target) | (target == NULL))
+    inside = (source != MISSING) & ((source == target) | (target == MISSING))
     return started_by(capture, "memcpy", ~small & ~inside, CALLS, rows)
 
 

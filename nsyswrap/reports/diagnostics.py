@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import NotInCapture
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.trust import contents, launches, messages, origins, overhead, results, times
 from nsyswrap.trust.check import LEVELS, Check, marked, unknown
@@ -64,7 +64,7 @@ def _made(module: ModuleType, capture: Capture) -> list[Check]:
 
 
 def _numbers(values: list[int | None]) -> Values:
-    return np.array([NULL if value is None else value for value in values], np.int64)
+    return np.array([MISSING if value is None else value for value in values], np.int64)
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
@@ -73,7 +73,7 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     warned = dict.fromkeys(
         str(subject) for level, subject in zip(levels, subjects, strict=True) if level == "warning"
     )
-    untold = marked(np.asarray(data["count"]) == NULL)
+    untold = marked(np.asarray(data["count"]) == MISSING)
     parts = ["events may be missing"] if "loss" in levels else []
     parts += [f"warnings: {', '.join(warned)}"] if warned else []
     parts = parts or ["nothing was found that puts the numbers in doubt"]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import KERNEL_NAMES, NAMED, SPANS
+from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.idle import CAUSES, idle
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Spans, closest
 from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import GRAPH, KINDS, READS, names, window, work

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import intersection, union
 from nsyswrap.kernel_names import classify
 from nsyswrap.operations import process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import PID_SHIFT
 from nsyswrap.stats import distinct
@@ -48,13 +48,13 @@ def compute(capture: Capture) -> dict[str, Values]:
 
 
 def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield process id, device id and operations of each row; of all its processes the process id is NULL."""
+    """Yield process id, device id and operations of each row; for all processes the process id is MISSING."""
     pairs = list(operations.by_device())
     places = [(int(machine_ids(np.array(process))), device) for process, device, _ in pairs]
     for place in sorted(set(places)):
         mine = [pair for pair, where in zip(pairs, places, strict=True) if where == place]
         if len(mine) > 1:
-            yield NULL, place[1], np.sort(np.concatenate([rows for _, _, rows in mine]))
+            yield MISSING, place[1], np.sort(np.concatenate([rows for _, _, rows in mine]))
         for process, device, rows in mine:
             yield int(process_ids(np.array(process))), device, rows
 
@@ -100,8 +100,8 @@ def _usage(capture: Capture, mine: Work, talks: NDArray[Any]) -> dict[str, float
         "migration_busy_ns": cover(mine.migration).length,
         "copy_overlap_ns": hidden,
         "copy_hidden_percent": _percent(hidden, copying.length),
-        "communication_busy_ns": NULL if unknown else talking.length,
-        "communication_overlap_ns": NULL if unknown else beside,
+        "communication_busy_ns": MISSING if unknown else talking.length,
+        "communication_overlap_ns": MISSING if unknown else beside,
         "communication_hidden_percent": np.nan if unknown else _percent(beside, talking.length),
         "concurrency": int(durations.sum()) / busy if busy else np.nan,
     }
@@ -149,8 +149,8 @@ def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     """Say how busy each device was, with what, and how much of its copies cost nothing."""
     rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
-    shared = {row["device_id"] for row in rows if row["process_id"] == NULL}
-    rows = [row for row in rows if row["process_id"] == NULL or row["device_id"] not in shared]
+    shared = {row["device_id"] for row in rows if row["process_id"] == MISSING}
+    rows = [row for row in rows if row["process_id"] == MISSING or row["device_id"] not in shared]
     rows = [row for row in rows if row["window_ns"]]
     if not rows:
         return ""

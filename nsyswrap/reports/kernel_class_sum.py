@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import KERNEL_NAMES, NAMED, TIME_PERCENT, TOTAL_TIME, share
+from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import CLASSES
 from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED
 from nsyswrap.stats import Groups, group_keys, grouped
 from nsyswrap.units import Unit
 

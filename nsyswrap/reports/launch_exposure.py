@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import NAMED, SPANS
 from nsyswrap.idle import idle
 from nsyswrap.launch_bound import ended_by
 from nsyswrap.launched import launched
 from nsyswrap.operations import process_ids
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
 from nsyswrap.work import READS as OF_WORK

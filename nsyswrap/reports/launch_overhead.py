@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.launch_bound import verdict
 from nsyswrap.launched import launched
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.launch_exposure import READS
 from nsyswrap.stats import Groups, grouped
@@ -93,7 +93,7 @@ def _figures(
 
 
 def _total(statistics: Statistics) -> NDArray[Any]:
-    return np.where(statistics.count == 0, NULL, statistics.total)
+    return np.where(statistics.count == 0, MISSING, statistics.total)
 
 
 def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import NAMED, TOTAL_TIME
+from nsyswrap.base.missing import MISSING
+from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.operations import MEMSET, copy_name
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
+from nsyswrap.schema import NAMED
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers import (
     MEMSET_KIND,
@@ -67,15 +68,17 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per kind of operation, kinds of memory and class of size."""
     found = _named(capture, transfers(capture))
     classes = np.searchsorted(list(UP_TO), found.size_bytes)
-    classes[found.work.migration] = NULL
+    classes[found.work.migration] = MISSING
     codes, (kind, source, target, size) = group_keys(found.kind, found.src_kind, found.dst_kind, classes)
-    labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), NULL: None}
+    labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
     _note(capture, found)
     return {
         "operation": [MEMSET if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
         "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
         "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
-        "up_to": [None if number == NULL else [*UP_TO.values(), LARGER][number] for number in size.tolist()],
+        "up_to": [
+            None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
+        ],
         **_totals(capture, found, Groups(codes, len(kind))),
         **bandwidths(capture, found, codes, len(kind)),
         **waiting_calls(capture, found, codes, len(kind)),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
@@ -31,9 +31,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per class and name id; a call that never ended is counted, and has no duration."""
     classes, ids, durations = _calls(capture)
     codes, (group_class, group_id) = group_keys(classes, ids)
-    ended = durations != NULL
+    ended = durations != MISSING
     stats = grouped(codes[ended], durations[ended], len(group_id))
-    total = np.where(stats.count, stats.total, NULL)
+    total = np.where(stats.count, stats.total, MISSING)
     numbers = {
         "time_percent": np.where(stats.count, share(stats.total), np.nan),
         "total_ns": total,
@@ -49,12 +49,12 @@ def compute(capture: Capture) -> dict[str, Values]:
 
 
 def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
-    """Return class number, name id and duration in ns (``NULL``: did not end) of every call."""
+    """Return class number, name id and duration in ns (``MISSING``: did not end) of every call."""
     parts = []
     for number, kind in enumerate(CLASSES.values()):
         if capture.has(kind):
             start, end, ids = capture.columns(kind, "start_ns", "end_ns", "name").values()
-            parts.append((np.full(len(ids), number), ids, np.where(end == NULL, NULL, end - start)))
+            parts.append((np.full(len(ids), number), ids, np.where(end == MISSING, MISSING, end - start)))
     return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 

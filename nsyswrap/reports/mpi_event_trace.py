@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.operations import look_up, process_ids, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 
@@ -33,7 +33,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     return {
         "start_ns": start,
         "end_ns": end,
-        "duration_ns": np.where(end == NULL, NULL, end - start),
+        "duration_ns": np.where(end == MISSING, MISSING, end - start),
         "event": look_up(calls["name"], capture.text),
         "process_id": process_ids(calls["global_tid"]),
         "thread_id": thread_ids(calls["global_tid"]),
@@ -48,23 +48,23 @@ def compute(capture: Capture) -> dict[str, Values]:
 def _calls(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return all fields of one kind of call; those it has not are missing."""
     found = capture.columns(kind, *(field for field in FIELDS if field in schema.EVENTS[kind].fields))
-    return {field: found.get(field, np.full(capture.count(kind), NULL)) for field in FIELDS}
+    return {field: found.get(field, np.full(capture.count(kind), MISSING)) for field in FIELDS}
 
 
 def _ranks(capture: Capture, threads: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Pair calls with the ranks of their threads; returns calls' rows, and a rank each (``NULL``: none)."""
+    """Pair calls with the ranks of their threads; returns calls' rows and a rank each (``MISSING``: none)."""
     if not capture.holds("mpi_rank"):
         capture.note("this export has no MPI_RANKS: ranks are left empty")
-        return np.arange(len(threads)), np.full(len(threads), NULL)
+        return np.arange(len(threads)), np.full(len(threads), MISSING)
     known, ranks = capture.columns("mpi_rank", "global_tid", "rank").values()
     order = np.lexsort((ranks, known))
     first, end = (np.searchsorted(known[order], threads, side) for side in ("left", "right"))
-    found = (end > first) & (threads != NULL)
+    found = (end > first) & (threads != MISSING)
     times = np.where(found, end - first, 1)
     rows = np.repeat(np.arange(len(threads)), times)
     nth = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     # Threads without a rank find what stands behind the last one.
-    return rows, np.append(ranks[order], NULL)[np.where(found, first, len(order))[rows] + nth]
+    return rows, np.append(ranks[order], MISSING)[np.where(found, first, len(order))[rows] + nth]
 
 
 REPORT = Report(

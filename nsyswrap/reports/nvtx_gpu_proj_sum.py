@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import stat_columns, stat_values
 from nsyswrap.nvtx import STYLES
 from nsyswrap.projection import OPERATIONS, projections
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
@@ -30,7 +30,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     lasted = grouped(codes, (ranges.spans.end - ranges.spans.start)[which], groups)
     operations = grouped(codes, found.operations, groups)
     level = found.nesting.depth[which]
-    rooted = level != NULL
+    rooted = level != MISSING
     return {
         "range": ranges.labels(name),
         "style": [STYLES[i] for i in style.tolist()],

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nesting import paths
 from nsyswrap.nvtx import STYLES
 from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.projection import OPERATIONS, projections
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.units import Unit
 
@@ -39,7 +39,7 @@ def compute(capture: Capture) -> dict[str, Values]:
         "level": level,
         "children": found.children,
         "range_id": ranges.row[which],
-        "parent_id": np.where(level == NULL, NULL, np.append(ranges.row, NULL)[parent]),
+        "parent_id": np.where(level == MISSING, MISSING, np.append(ranges.row, MISSING)[parent]),
         "range_stack": [stacks[i] for i in which.tolist()],
     }
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
 from nsyswrap.join import launches
 from nsyswrap.nesting import enclosures
 from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
 from nsyswrap.operations import durations, name_codes, process_ids, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
@@ -39,7 +39,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per range name, process, thread, style and kernel name, in nsys' order."""
     ranges = nested_ranges(capture)
     met = _meet(capture, ranges)
-    thread = np.append(capture.columns("api", "global_tid")["global_tid"], NULL)[met.call]
+    thread = np.append(capture.columns("api", "global_tid")["global_tid"], MISSING)[met.call]
     kernel_codes, kernel_names = name_codes(capture, "kernel")
     codes, (name, process, thread, style, kernel) = group_keys(
         np.append(ranges.code, -1)[met.range],

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nesting import paths, tree
 from nsyswrap.nvtx import nested_ranges
 from nsyswrap.operations import process_ids, thread_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
 from nsyswrap.units import Unit
@@ -53,7 +53,7 @@ def compute(capture: Capture) -> dict[str, Values]:
 
 def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
     thread, start, end = ranges.spans
-    duration = np.where(end == NULL, NULL, end - start)
+    duration = np.where(end == MISSING, MISSING, end - start)
     child = np.flatnonzero(nesting.parent >= 0)
     child_ns = np.zeros_like(start)
     np.add.at(child_ns, nesting.parent[child], duration[child])
@@ -62,18 +62,18 @@ def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
         "end_ns": end,
         "duration_ns": duration,
         "child_ns": child_ns,
-        "own_ns": np.where(end == NULL, NULL, duration - child_ns),
+        "own_ns": np.where(end == MISSING, MISSING, duration - child_ns),
         "process_id": process_ids(thread),
         "thread_id": thread_ids(thread),
         "level": nesting.depth,
         "children": np.bincount(nesting.parent[child], minlength=len(start)),
         "range_id": ranges.row,
-        "parent_id": np.append(ranges.row, NULL)[nesting.parent],
+        "parent_id": np.append(ranges.row, MISSING)[nesting.parent],
     }
 
 
 def _shown(capture: Capture, nesting: Tree) -> NDArray[Any]:
-    rooted = nesting.depth != NULL
+    rooted = nesting.depth != MISSING
     if left_out := int((~rooted).sum()):
         capture.note(
             f"left out, as in nsys: {left_out} ranges that are or lie in two of one thread and the same times"

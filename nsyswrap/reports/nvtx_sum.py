@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.nvtx import ALL, STYLES, counted_ranges
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit
@@ -36,12 +36,12 @@ def by_name(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
     """Return the times of the ranges of some event types, by name and style."""
     ranges = counted_ranges(capture, types)
     codes, (name, style) = group_keys(ranges.code, ranges.style)
-    ended = ranges.spans.end != NULL
+    ended = ranges.spans.end != MISSING
     durations = (ranges.spans.end - ranges.spans.start)[ended]
     stats = grouped(codes[ended], durations, len(name))
     return {
         "time_percent": share(stats.total),
-        "total_ns": np.where(stats.count == 0, NULL, stats.total),
+        "total_ns": np.where(stats.count == 0, MISSING, stats.total),
         "instances": np.bincount(codes, minlength=len(name)),
         **stat_values(stats),
         "style": [STYLES[i] for i in style.tolist()],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import Grouped, durations, time_summary
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, number_texts
 from nsyswrap.units import Unit
@@ -27,9 +27,9 @@ def compute(capture: Capture) -> dict[str, Values]:
 def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None:
     """Return ``name@file:line``, or the name where the file was not recorded; None where a part is lost."""
     name, file = capture.text(name_id), capture.text(file_id)
-    if file_id == NULL:
+    if file_id == MISSING:
         return name
-    return None if name is None or file is None or line == NULL else f"{name}@{file}:{line}"
+    return None if name is None or file is None or line == MISSING else f"{name}@{file}:{line}"
 
 
 REPORT = Report(

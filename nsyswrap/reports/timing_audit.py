@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
-from nsyswrap.columns import SPANS
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nvtx import ALL, own_texts, say_adopted
 from nsyswrap.operations import process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Report
 from nsyswrap.reports.launch_exposure import READS
-from nsyswrap.schema import NVTX_DOMAIN
+from nsyswrap.schema import NVTX_DOMAIN, SPANS
 from nsyswrap.stats import Groups, group_keys, number_texts
 from nsyswrap.units import Unit, human
 from nsyswrap.work import KINDS, work
@@ -74,9 +73,9 @@ def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[
     error = 100.0 * (found.host_ns - found.should_ns) / np.maximum(found.should_ns, 1)
     sparse = {
         "error_med_percent": median(error, timed),
-        "own_end_after_med_ns": median(found.own_end_after_ns, found.own_end_after_ns != NULL),
-        "reported_med_ns": median(found.reported_ns, found.reported_ns != NULL),
-        "events_med_ns": median(found.events_ns, found.events_ns != NULL),
+        "own_end_after_med_ns": median(found.own_end_after_ns, found.own_end_after_ns != MISSING),
+        "reported_med_ns": median(found.reported_ns, found.reported_ns != MISSING),
+        "events_med_ns": median(found.events_ns, found.events_ns != MISSING),
     }
     return {
         "launches": every.of(found.launches).avg,
@@ -108,7 +107,7 @@ def labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str |
 def _domains(whole: Capture) -> dict[tuple[int, int], str]:
     """Return ``@DOMAIN`` by process and domain id, as it was created first."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
-    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != NULL))[::-1]
+    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))[::-1]
     keys = zip(
         process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
     )

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
-from nsyswrap.columns import SPANS, TOTAL_TIME
+from nsyswrap.base.missing import MISSING
+from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.operations import process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.um_total_sum import note_window
-from nsyswrap.schema import UNIFIED_MEMORY_KINDS
+from nsyswrap.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers.bandwidth import compute_overlap, per_s
 from nsyswrap.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
@@ -71,7 +71,7 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
     timed = groups.of(np.where(moved["whole_ns"] > 0, moved["bytes"], 0))
     directions = capture.labels("copy_kind")
     # Exports misspell one of the labels.
-    causes = {**capture.labels("migration_cause"), **schema.ENUMS["migration_cause"][1], NULL: None}
+    causes = {**capture.labels("migration_cause"), **schema.ENUMS["migration_cause"][1], MISSING: None}
     return {
         "process_id": process_ids(process),
         "device_id": device,
@@ -105,10 +105,10 @@ def _cpu_faults(capture: Capture) -> dict[str, Any]:
     """Return one row per process; faults on the CPU have no device, and no duration."""
     found = capture.columns("um_cpu_fault", "global_pid", "address")
     codes, [process] = group_keys(found["global_pid"])
-    known = found["address"] != NULL
+    known = found["address"] != MISSING
     _, (row, _) = group_keys(codes[known], found["address"][known] // PAGE_BYTES)
     return {
-        **_no_figures("um_cpu_fault", process, np.full_like(process, NULL)),
+        **_no_figures("um_cpu_fault", process, np.full_like(process, MISSING)),
         "count": np.bincount(codes),
         "pages": np.bincount(row, minlength=len(process)),
     }
@@ -123,7 +123,7 @@ def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[
         "device_id": device,
         "event": [FAULTS[kind]] * rows,
         "cause": [None] * rows,
-        **{name: np.full(rows, NULL) for name in whole},
+        **{name: np.full(rows, MISSING) for name in whole},
         **{name: np.full(rows, np.nan) for name in ("bandwidth_bytes_per_s", "med_bytes")},
     }
 

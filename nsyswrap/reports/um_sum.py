@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.report import Column, Option, Order, Report
 from nsyswrap.reports.um_total_sum import migrations, note_faults
 from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
@@ -56,21 +56,21 @@ def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     A missing address equals none of another source. Returns the addresses, and for each source its rows'
     numbers.
     """
-    apart = [np.where(part == NULL, NULL + number, part) for number, part in enumerate(sources)]
+    apart = [np.where(part == MISSING, MISSING + number, part) for number, part in enumerate(sources)]
     inner = [np.unique(part, return_inverse=True) for part in apart]
     keys, first, codes = np.unique(
         np.concatenate([part for part, _ in inner]), return_index=True, return_inverse=True
     )
     order = np.argsort(first)
     numbers = np.split(np.argsort(order)[codes], np.cumsum([len(part) for part, _ in inner])[:-1])
-    addresses = np.where(keys < NULL + len(sources), NULL, keys)[order]
+    addresses = np.where(keys < MISSING + len(sources), MISSING, keys)[order]
     return addresses, [number[rows] for number, (_, rows) in zip(numbers, inner, strict=True)]
 
 
 def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of each page, missing where there is nothing to sum."""
     stats = grouped(codes, values, len(pages))
-    return np.where(stats.count, stats.total, NULL)
+    return np.where(stats.count, stats.total, MISSING)
 
 
 def _throughput(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.units import Unit
@@ -55,7 +55,8 @@ def compute(capture: Capture) -> dict[str, Values]:
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
     addresses = [
-        part[part != NULL] for part in (on_cpu, on_gpu["address"], to_device["address"], to_host["address"])
+        part[part != MISSING]
+        for part in (on_cpu, on_gpu["address"], to_device["address"], to_host["address"])
     ]
     everywhere = all(map(len, addresses))  # as in nsys, nothing to say as soon as one of the four has none
     pages = np.concatenate(addresses)
@@ -64,13 +65,13 @@ def compute(capture: Capture) -> dict[str, Values]:
         "to_host_bytes": _sum(to_host["bytes"]),
         "cpu_faults": np.array([len(on_cpu)]),
         "gpu_faults": _sum(on_gpu["faults"]),
-        "lowest_address": np.array([pages.min() if everywhere else NULL]),
-        "highest_address": np.array([pages.max() if everywhere else NULL]),
+        "lowest_address": np.array([pages.min() if everywhere else MISSING]),
+        "highest_address": np.array([pages.max() if everywhere else MISSING]),
     }
 
 
 def _sum(values: NDArray[Any]) -> NDArray[Any]:
-    return np.array([values.sum() if len(values) else NULL])
+    return np.array([values.sum() if len(values) else MISSING])
 
 
 REPORT = Report(

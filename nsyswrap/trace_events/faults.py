@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.operations import name_codes
-from nsyswrap.reader import NULL
 from nsyswrap.schema import EVENTS
 from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, encoded, lines, micros
@@ -25,7 +25,7 @@ def on_cpu(capture: Capture, lanes: Lanes) -> Section:
     found = capture.columns(KIND, "start_ns", "global_pid", "address")
     window = capture.window
     start = found["start_ns"]
-    row = np.flatnonzero((start != NULL) & (start >= window.start_ns) & (start < window.end_ns))
+    row = np.flatnonzero((start != MISSING) & (start >= window.start_ns) & (start < window.end_ns))
     codes, names = name_codes(capture, KIND)
     known, process = distinct(found["global_pid"][row])
     heads = [f'"pid":{number},"tid":{number}' for number in map(lanes.process, known.tolist())]

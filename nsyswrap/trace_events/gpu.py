@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.schema import ID_MASK, PID_SHIFT
 from nsyswrap.stats import group_keys
 from nsyswrap.trace_events.host import timed
@@ -129,4 +129,4 @@ def _names(keys: list[NDArray[Any]]) -> list[str]:
 
 
 def _machine(global_pid: NDArray[Any]) -> NDArray[Any]:
-    return np.where(global_pid == NULL, 0, machine_ids(global_pid))
+    return np.where(global_pid == MISSING, 0, machine_ids(global_pid))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.stats import distinct, group_keys
 from nsyswrap.trace_events.sublanes import nested
 
@@ -43,7 +43,7 @@ def calls(capture: Capture, kind: str) -> OnThread:
 
 def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
     """Return the positions of what has a start and does not end before it."""
-    return np.flatnonzero((start != NULL) & (end != NULL) & (end >= start))
+    return np.flatnonzero((start != MISSING) & (end != MISSING) & (end >= start))
 
 
 def placed(parts: Sequence[OnThread], lanes: Lanes) -> list[NDArray[Any]]:

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.schema import ID_MASK, PID_SHIFT
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Lanes:
         """Return the number of a process of the host; one that another machine had first gets its own."""
         if global_pid in self._numbers:
             return self._numbers[global_pid]
-        known = global_pid != NULL
+        known = global_pid != MISSING
         number = global_pid >> PID_SHIFT & ID_MASK if known else 0
         # Its first thread has its number, and its name.
         _, name = self._capture.threads.get(global_pid | number, (None, None))
@@ -61,7 +61,7 @@ class Lanes:
         key = ("gpu", machine, device)
         if key in self._numbers:
             return self._numbers[key]
-        numbered = "GPU" if device == NULL else f"GPU {device}"
+        numbered = "GPU" if device == MISSING else f"GPU {device}"
         name = self._capture.gpu_names.get(device, "")
         return self._add(key, next(self._free), f"{numbered} {name}".strip())
 
@@ -72,8 +72,8 @@ class Lanes:
 
     def thread(self, global_tid: int, sublane: int) -> int:
         """Add a thread of the host, or a lane beside it, and return its position among the lanes."""
-        known = global_tid != NULL
-        process = self.process(global_tid & ~ID_MASK if known else NULL)
+        known = global_tid != MISSING
+        process = self.process(global_tid & ~ID_MASK if known else MISSING)
         _, name = self._capture.threads.get(global_tid, (None, None))
         number = (global_tid & ID_MASK if known and not sublane else 0) or next(self._free)
         named = name or ("thread" if known else "unknown thread")

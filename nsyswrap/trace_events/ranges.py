@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.nvtx import STYLES, counted_ranges, own_texts
-from nsyswrap.reader import NULL
 from nsyswrap.selection import clipped
 from nsyswrap.trace_events.host import OnThread, timed
 from nsyswrap.trace_events.rows import Section, Texts, encoded, lines, micros
@@ -67,10 +67,10 @@ def read(capture: Capture) -> Nvtx:
         ranges = counted_ranges(whole.viewed(rounding="2025"))
     row, once = np.unique(ranges.row, return_index=True)  # several threads may have created their domain
     thread, start, end = (part[once] for part in ranges.spans)
-    end = np.where(end == NULL, start.max(initial=0), end)  # no range has an end
+    end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
     names = [name.removeprefix(":") or None for name in ranges.names]
     found = _selected(capture, Named(OnThread(row - 1, start, end, thread), ranges.code[once], names))
-    if opened := int((whole.columns(KIND, "end_ns")["end_ns"][found.events.row] == NULL).sum()):
+    if opened := int((whole.columns(KIND, "end_ns")["end_ns"][found.events.row] == MISSING).sum()):
         capture.note(f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event")
     free = ranges.style[once][np.searchsorted(row - 1, found.events.row)] == STYLES.index("StartEnd")
     return Nvtx(found.of(~free), found.of(free), _selected(capture, _marks(whole)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,9 +92,9 @@ def _cells(column: Column, part: slice) -> list[Any]:
         return [column.texts[code] for code in column.codes[part].tolist()]
     if isinstance(column, Wide):
         form = f'"{column.form}"'
-        return ["null" if value == NULL else form % value for value in column.values[part].tolist()]
+        return ["null" if value == MISSING else form % value for value in column.values[part].tolist()]
     values: NDArray[Any] = column[part]
-    if values.dtype == np.int64 and (values == NULL).any():
-        return ["null" if value == NULL else value for value in values.tolist()]
+    if values.dtype == np.int64 and (values == MISSING).any():
+        return ["null" if value == MISSING else value for value in values.tolist()]
     cells: list[Any] = values.tolist()
     return cells

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import Capture
 from nsyswrap.operations import MEMSET, copy_name, name_codes, process_ids
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, argument_slots, encoded, lines, micros
 from nsyswrap.work import GRAPH_NAME
@@ -106,7 +106,7 @@ def _arguments(capture: Capture, kind: str, row: NDArray[Any]) -> dict[str, list
     found: dict[str, list[Column]] = {}
     fields = schema.EVENTS[kind].fields
     for field, values in capture.columns(kind, *(field for field in fields if field not in _DRAWN)).items():
-        if fields[field].kind == "text" or (values == NULL).all():
+        if fields[field].kind == "text" or (values == MISSING).all():
             continue
         if field == "global_pid":
             found["process_id"] = [process_ids(values)[row]]
@@ -127,5 +127,6 @@ def _argument(capture: Capture, field: str, kind: schema.FieldKind, values: NDAr
     known, codes = distinct(values)
     texts = [labels.get(i, str(i)) if labels else capture.text(i) for i in known.tolist()]
     return Texts(
-        codes, ["null" if i == NULL else name for i, name in zip(known.tolist(), encoded(texts), strict=True)]
+        codes,
+        ["null" if i == MISSING else name for i, name in zip(known.tolist(), encoded(texts), strict=True)],
     )

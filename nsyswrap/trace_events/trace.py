@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import __version__, schema
+from nsyswrap import schema
+from nsyswrap.base.version import __version__
 from nsyswrap.errors import NotInCapture
 from nsyswrap.trace_events import faults, ranges
 from nsyswrap.trace_events.counters import counters

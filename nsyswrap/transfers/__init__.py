@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.schema import ON_DEVICE
 from nsyswrap.work import COPY, KINDS, SET, work
 
@@ -46,8 +46,8 @@ class Memory(NamedTuple):
 class Transfers:
     """One entry per copy and memset, in order of start.
 
-    ``kind`` is that of the copy, or MEMSET_KIND; ``src_kind`` and ``dst_kind`` are kinds of memory, NULL
-    where that is not said, as of migrations; ``copies`` is how many copies one entry stands for, or NULL.
+    ``kind`` is that of the copy, or MEMSET_KIND; ``src_kind`` and ``dst_kind`` are kinds of memory, MISSING
+    where that is not said, as of migrations; ``copies`` is how many copies one entry stands for, or MISSING.
     ``work`` has times as the selection cuts them; ``start_ns`` and ``end_ns`` are whole, as the bytes are.
     """
 
@@ -77,8 +77,8 @@ class Transfers:
     @property
     def memory_unsaid(self) -> NDArray[Any]:
         """Marks explicit copies and memsets of which the export does not say what memory they were on."""
-        source = (self.src_kind == NULL) & (self.kind != MEMSET_KIND)
-        unsaid: NDArray[Any] = (source | (self.dst_kind == NULL)) & ~self.work.migration
+        source = (self.src_kind == MISSING) & (self.kind != MEMSET_KIND)
+        unsaid: NDArray[Any] = (source | (self.dst_kind == MISSING)) & ~self.work.migration
         return unsaid
 
 
@@ -86,7 +86,7 @@ def transfers(capture: Capture) -> Transfers:
     """Return the selected copies, migrations of unified memory and memsets."""
     every = work(capture)
     mine = every.of(np.isin(every.kind, (KINDS.index(COPY), KINDS.index(SET))))
-    found = {field: np.full(len(mine), NULL) for field in _SOURCES[COPY]}
+    found = {field: np.full(len(mine), MISSING) for field in _SOURCES[COPY]}
     for kind, sources in _SOURCES.items():
         if capture.has(kind):
             rows = np.flatnonzero(mine.kind == KINDS.index(kind))
@@ -95,7 +95,7 @@ def transfers(capture: Capture) -> Transfers:
                 found[field][rows] = columns[source][mine.row[rows]]
     found["kind"][mine.kind == KINDS.index(SET)] = MEMSET_KIND
     for end in ("src_kind", "dst_kind"):
-        found[end][mine.migration] = NULL
+        found[end][mine.migration] = MISSING
     return Transfers(mine, **found)
 
 
@@ -114,7 +114,7 @@ def inside_gpu(found: Transfers) -> NDArray[Any]:
     """Mark transfers that nothing but the memory of one GPU takes part in."""
     inside = np.isin(found.kind, _INSIDE_DEVICE)
     for kinds in (found.src_kind, found.dst_kind):
-        inside &= np.isin(kinds, (*ON_DEVICE, NULL))
+        inside &= np.isin(kinds, (*ON_DEVICE, MISSING))
     inside |= (found.kind == MEMSET_KIND) & np.isin(found.dst_kind, ON_DEVICE)
     return inside
 

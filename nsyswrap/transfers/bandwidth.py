@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import SPANS
+from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import union
-from nsyswrap.reader import NULL
 from nsyswrap.rules import calls_named
-from nsyswrap.schema import PAGEABLE
+from nsyswrap.schema import PAGEABLE, SPANS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers import TIMED, gpu_memory, links, timed
 from nsyswrap.work import GRAPH, KERNEL, KINDS, work
@@ -70,7 +69,7 @@ def waiting_calls(capture: Capture, found: Transfers, codes: NDArray[Any], rows:
     To the device such a call fills a buffer before it returns, to the host it waits for the copy. Missing
     where the export does not say what memory it was, or has no calls.
     """
-    number, took = np.full(rows, NULL), np.full(rows, NULL)
+    number, took = np.full(rows, MISSING), np.full(rows, MISSING)
     if capture.whole.has("api"):
         pageable = (found.src_kind == PAGEABLE) | (found.dst_kind == PAGEABLE)
         pageable &= np.isin(found.work.call, calls_named(capture.whole, _ASYNCHRONOUS))
@@ -78,7 +77,7 @@ def waiting_calls(capture: Capture, found: Transfers, codes: NDArray[Any], rows:
         api = capture.whole.columns("api", *SPANS)
         calls = Groups(row, rows).of(api["end_ns"][call] - api["start_ns"][call])
         said = np.bincount(codes[~found.memory_unsaid], minlength=rows) > 0
-        number, took = np.where(said, calls.count, NULL), np.where(said, calls.total, NULL)
+        number, took = np.where(said, calls.count, MISSING), np.where(said, calls.total, MISSING)
     return {"async_pageable": number, "async_pageable_ns": took}
 
 
@@ -97,7 +96,7 @@ def compute_overlap(
     every = every.of(np.isin(every.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
     found = np.zeros_like(start_ns)
     for global_pid, device_id, computing in every.by_device():
-        same = (process == global_pid) | (process == NULL) | (global_pid == NULL)
+        same = (process == global_pid) | (process == MISSING) | (global_pid == MISSING)
         rows = np.flatnonzero(same & (device == device_id))
         cover = union(every.start_ns[computing], every.end_ns[computing])
         found[rows] += cover.within(start_ns[rows], end_ns[rows])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
 from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def pages_by_process(moved: Mapping[str, NDArray[Any]], rows: NDArray[Any]) -> I
     ``moved`` has ``global_pid``, ``copy_kind``, ``address`` and ``bytes`` of each migration, ``rows`` the row
     it belongs to. Those without an address are left out.
     """
-    known = np.flatnonzero(moved["address"] != NULL)
+    known = np.flatnonzero(moved["address"] != MISSING)
     for process in np.unique(moved["global_pid"][known]).tolist():
         mine = known[moved["global_pid"][known] == process]
         ranges = _ranges(moved["address"][mine], moved["bytes"][mine])
@@ -84,7 +84,7 @@ def page_counts(
 
     ``kinds`` has the kind of copy of each row. Between devices there is no way back.
     """
-    found = {name: np.full(len(kinds), NULL) for name in ("pages", "returned_pages", "bounced_pages")}
+    found = {name: np.full(len(kinds), MISSING) for name in ("pages", "returned_pages", "bounced_pages")}
     for pages in pages_by_process(moved, rows):
         for row, times in pages.by_row.items():
             found["pages"][row] = pages.length[times > 0].sum()

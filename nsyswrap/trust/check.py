@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.columns import SPANS
-from nsyswrap.reader import NULL
-from nsyswrap.schema import PROCESS_MASK
+from nsyswrap.base.missing import MISSING
+from nsyswrap.schema import PROCESS_MASK, SPANS
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, SET, work
 
 if TYPE_CHECKING:
@@ -98,5 +97,5 @@ def unclipped_work(capture: Capture) -> Work:
 
 
 def owners(global_ids: NDArray[Any]) -> NDArray[Any]:
-    """Return the global process id inside each global thread or process id; NULL where that is missing."""
-    return np.where(global_ids == NULL, NULL, global_ids & PROCESS_MASK)
+    """Return the global process id inside each global thread or process id; MISSING where that is missing."""
+    return np.where(global_ids == MISSING, MISSING, global_ids & PROCESS_MASK)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
-from nsyswrap.columns import SPANS
+from nsyswrap.base.missing import MISSING
 from nsyswrap.info import newer_than_known
-from nsyswrap.reader import NULL
+from nsyswrap.schema import SPANS
 from nsyswrap.trust.check import Check, counted, marked, ok, unknown, warning
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _graphs(capture: Capture) -> Check:
     if not (count := capture.count("graph")):
         return ok(GRAPHS, "no whole-graph execution hides kernels")
     times = capture.columns("graph", *SPANS)
-    known = (times["start_ns"] != NULL) & (times["end_ns"] != NULL)
+    known = (times["start_ns"] != MISSING) & (times["end_ns"] != MISSING)
     total = int((times["end_ns"] - times["start_ns"])[known].sum())
     said = f"{counted('graph', count)} recorded as one each: what ran inside is in no table of kernels"
     return warning(GRAPHS, count, f"{said}; profile with --graphs node to see it", total)
@@ -42,7 +42,7 @@ def _graphs(capture: Capture) -> Check:
 
 def _ranges(capture: Capture) -> Check:
     ends = range_ends(capture)
-    total, count = len(ends), marked(ends == NULL)
+    total, count = len(ends), marked(ends == MISSING)
     if not total:
         return ok(RANGES, "there are none")
     if not count:
@@ -52,7 +52,7 @@ def _ranges(capture: Capture) -> Check:
 
 
 def range_ends(capture: Capture) -> NDArray[Any]:
-    """Return when each NVTX range ended, in ns; NULL where it did not."""
+    """Return when each NVTX range ended, in ns; MISSING where it did not."""
     if not capture.has("nvtx"):
         return np.empty(0, np.int64)
     events = capture.columns("nvtx", "end_ns", "event_type")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, LAUNCH, call_classes
 from nsyswrap.join import launches
 from nsyswrap.operations import strip_version
-from nsyswrap.reader import NULL
 from nsyswrap.stats import distinct, group_keys
 from nsyswrap.trust.check import Check, info, marked, ok, owners, unclipped, unknown, warning
 from nsyswrap.work import KINDS, work
@@ -38,7 +38,7 @@ def look(capture: Capture) -> Iterator[Check]:
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
     lacking = _outermost(calls, launching & ~_started(capture))
-    failed = ~np.isin(calls["return_value"][lacking], (0, NULL))
+    failed = ~np.isin(calls["return_value"][lacking], (0, MISSING))
     captured = ~failed & _capturing(capture, calls, lacking)
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
@@ -91,7 +91,7 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
     """Mark the calls that were made while their process captured a CUDA graph."""
     every = capture.whole.columns("api", *_FIELDS)
     begins, ends = (_named(capture, every, pattern) for pattern in (_BEGIN_CAPTURE, _END_CAPTURE))
-    begins &= np.isin(every["return_value"], (0, NULL))
+    begins &= np.isin(every["return_value"], (0, MISSING))
     steps = np.flatnonzero(begins | ends)
     steps = steps[np.argsort(every["start_ns"][steps], kind="stable")]
     found = np.zeros(len(rows), dtype=bool)
@@ -123,6 +123,6 @@ def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArr
     every = work(capture.whole)
     processes, found = owners(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in np.unique(every.global_pid).tolist():
-        mine = (processes == process) | (process == NULL)
+        mine = (processes == process) | (process == MISSING)
         found |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
     return found

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.join import launches
-from nsyswrap.reader import NULL
 from nsyswrap.trust.check import counted, marked
 from nsyswrap.trust.launches import look
 from nsyswrap.units import duration
@@ -41,7 +41,7 @@ def _clocks(capture: Capture) -> Iterator[str]:
     kernels, calls = _launched(capture)
     begun = capture.columns("kernel", "start_ns")["start_ns"][kernels]
     called = capture.columns("api", "start_ns")["start_ns"][calls]
-    early = np.flatnonzero((called > begun) & (begun != NULL))
+    early = np.flatnonzero((called > begun) & (begun != MISSING))
     if len(early):
         most = duration(int((called[early] - begun[early]).max()))
         yield f"  {counted('kernel', len(early))} began before the launch call, by up to {most}"

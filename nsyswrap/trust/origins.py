@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import SPANS
+from nsyswrap.base.missing import MISSING
 from nsyswrap.join import launches
-from nsyswrap.reader import NULL
+from nsyswrap.schema import SPANS
 from nsyswrap.trust.check import (
     Check,
     counted,
@@ -67,7 +67,7 @@ def _without_call(operations: Work) -> Iterator[Check]:
 
 def _before_the_first_known(operations: Work) -> NDArray[Any]:
     """Mark what began before the first operation of its process whose call is recorded."""
-    first = np.full(len(operations), NULL)  # nothing is before that
+    first = np.full(len(operations), MISSING)  # nothing is before that
     for process in np.unique(operations.global_pid).tolist():
         mine = operations.global_pid == process
         known = operations.start_ns[mine & (operations.call >= 0)]
@@ -112,7 +112,7 @@ def _nobodys(capture: Capture, operations: Work) -> Iterator[Check]:
     pids = [
         capture.whole.columns(kind, "global_pid")["global_pid"][rows] for kind, rows in parts if len(rows)
     ]
-    if not (count := marked(np.concatenate(pids) == NULL)):
+    if not (count := marked(np.concatenate(pids) == MISSING)):
         return
     processes = len(np.unique(owners(capture.whole.columns("api", "global_tid")["global_tid"])))
     said = f"the process of {count:,} operations is not recorded (globalPid): they meet calls by the id alone"

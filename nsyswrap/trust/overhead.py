@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap import schema
-from nsyswrap.columns import SPANS
+from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import Cover, union
-from nsyswrap.reader import NULL
+from nsyswrap.schema import SPANS
 from nsyswrap.stats import distinct, group_keys, text_codes
 from nsyswrap.trust.check import Check, info, owners, unknown, warning
 from nsyswrap.units import duration, percent
@@ -106,7 +106,7 @@ def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
     )
     label, labels = text_codes(name, lambda i: _label(capture.text(i)))
     events = Overhead(start, end, thread, label, np.isin(sort, schema.CUDA_OVERHEAD_TYPES))
-    events = events.of((events.start != NULL) & (events.end != NULL))
+    events = events.of((events.start != MISSING) & (events.end != MISSING))
     _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
     return events.of(np.sort(once)), labels
 
@@ -131,7 +131,7 @@ def _api_calls(capture: Capture) -> Covers:
 def _idle(capture: Capture) -> Covers:
     """Return when no GPU worked for a process, between its first operation and its last."""
     operations = work(capture)
-    operations = operations.of((operations.start_ns != NULL) & (operations.end_ns != NULL))
+    operations = operations.of((operations.start_ns != MISSING) & (operations.end_ns != MISSING))
     idle = {}
     for process in np.unique(operations.global_pid).tolist():
         mine = operations.global_pid == process

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.missing import MISSING
 from nsyswrap.operations import strip_version
-from nsyswrap.reader import NULL
 from nsyswrap.stats import group_keys
 from nsyswrap.trust.check import Check, counted, info, marked, ok, unclipped, unknown, warning
 
@@ -58,10 +58,10 @@ def look(capture: Capture) -> Iterator[Check]:
         return
     calls = unclipped(capture, "api", "return_value", "name")
     result = calls["return_value"]
-    if (result == NULL).all():
+    if (result == MISSING).all():
         yield unknown(SUBJECT, "this export does not say what API calls returned")
         return
-    rows = np.flatnonzero((result != 0) & (result != NULL))
+    rows = np.flatnonzero((result != 0) & (result != MISSING))
     codes, (names, results) = group_keys(calls["name"][rows], result[rows])
     counts = np.bincount(codes, minlength=len(names)).tolist()
     checks = [

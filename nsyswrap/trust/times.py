@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.columns import SPANS
-from nsyswrap.reader import NULL
+from nsyswrap.base.missing import MISSING
+from nsyswrap.schema import SPANS
 from nsyswrap.trust.check import Check, counted, marked, ok, unclipped, unclipped_work, unknown, warning
 from nsyswrap.units import duration
 from nsyswrap.work import KINDS
@@ -44,12 +44,12 @@ def look(capture: Capture) -> Iterator[Check]:
 
 def _before_launch(capture: Capture, operations: Work) -> Iterator[Check]:
     """Compare the start of each operation with that of the outermost call that launched it."""
-    launched = operations.of((operations.call >= 0) & (operations.start_ns != NULL))
+    launched = operations.of((operations.call >= 0) & (operations.start_ns != MISSING))
     if not len(launched):
         yield unknown(CLOCKS, "no operation with its launch call to look at: they cannot be compared")
         return
     called = capture.whole.columns("api", "start_ns")["start_ns"][launched.call]
-    ahead = np.where(called == NULL, launched.start_ns, called) - launched.start_ns
+    ahead = np.where(called == MISSING, launched.start_ns, called) - launched.start_ns
     for code, kind in enumerate(KINDS):
         early = ahead[(launched.kind == code) & (ahead > 0)]
         if len(early):
@@ -64,9 +64,9 @@ def _before_launch(capture: Capture, operations: Work) -> Iterator[Check]:
 
 
 def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Check]:
-    missing = (start == NULL) | (end == NULL)
+    missing = (start == MISSING) | (end == MISSING)
     backwards = np.flatnonzero(~missing & (end < start))
-    early = marked((start != NULL) & (start <= 0))
+    early = marked((start != MISSING) & (start <= 0))
     if len(backwards):
         most = int((start[backwards] - end[backwards]).max())
         said = f"{counted(kind, len(backwards))} ended before the start, by up to {duration(most)}"
