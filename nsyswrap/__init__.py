@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.version import __version__
 
 if TYPE_CHECKING:
-    from nsyswrap.api import Run, profile
-    from nsyswrap.capture import Capture, open_capture
+    from nsyswrap.api import Capture, Run, open_capture, profile
     from nsyswrap.measurement import measure
     from nsyswrap.reports import NAMES as REPORTS
 
@@ -20,10 +19,10 @@ __all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture"
 
 _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
-    "Capture": ("nsyswrap.capture", "Capture"),
+    "Capture": ("nsyswrap.api", "Capture"),
     "Run": ("nsyswrap.api", "Run"),
     "measure": ("nsyswrap.measurement", "measure"),
-    "open_capture": ("nsyswrap.capture", "open_capture"),
+    "open_capture": ("nsyswrap.api", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
 }
 

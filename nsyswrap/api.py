@@ -1,28 +1,91 @@
-"""Running and reading together: where collect and analyse meet, for Python and for the command line."""
+"""What Python users hold: runs, captures and tables. Here recording and reading meet."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import nsys, redact
-from nsyswrap.capture import Capture, open_capture
+from nsyswrap.capture import Capture as CaptureColumns
 from nsyswrap.errors import CaptureError
 from nsyswrap.folder import EXPORT, REPORT
+from nsyswrap.locate import export_of
 from nsyswrap.planned import read_spec
 from nsyswrap.planned_run import carry_out
 from nsyswrap.program import resolve
-from nsyswrap.run import RunSpec, claim_output, execute
+from nsyswrap.report import Table as ReportTable
+from nsyswrap.run import claim_output, execute
+from nsyswrap.spec import RunSpec
 from nsyswrap.supervise import signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pandas as pd
+
     from nsyswrap.folder import Status
     from nsyswrap.nsys_install import Nsys
+    from nsyswrap.plots.sheet import Sheet
+    from nsyswrap.units import Rounding
+    from nsyswrap.view import KernelNames
+
+
+class Table(ReportTable):
+    """A computed report, as a notebook shows it."""
+
+    def _repr_html_(self) -> str:
+        from nsyswrap.notebook import table_html  # noqa: PLC0415 - few are shown in a notebook
+
+        return table_html(self)
+
+
+class Capture(CaptureColumns):
+    """One export, read-only: its events as DataFrames, its reports and its plots."""
+
+    def events(self, kind: str) -> pd.DataFrame:
+        """Return all events of one kind as a DataFrame in the field's terms, in row order.
+
+        Times are ns since the start of the capture, ids are integers, names are text.
+        ``process_id`` and ``thread_id`` are taken out of nsys' global ids.
+        """
+        from nsyswrap.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
+
+        return events_frame(self, kind)
+
+    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
+        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
+
+        ``options`` are the report's own, as ``gap`` of gpu_gaps. Raises NotInCapture, UsageError.
+        """
+        from nsyswrap.reports import find  # noqa: PLC0415
+
+        made = find(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
+        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def plot(self, kind: str) -> Sheet:
+        """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies``, as a matplotlib Figure.
+
+        Raises NotInCapture, UsageError.
+        """
+        from nsyswrap.plots import find  # noqa: PLC0415 - matplotlib takes long to import
+
+        return find(kind).draw({"": self})
+
+    def _repr_html_(self) -> str:
+        from nsyswrap.notebook import summary_html  # noqa: PLC0415 - few are shown in a notebook
+
+        return summary_html(self)
+
+
+def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
+    """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
+
+    ``names`` picks how kernels are called: their full demangled, base or mangled name.
+    """
+    return Capture(export_of(Path(path)), names, Path(path))
 
 
 @dataclass(frozen=True)

@@ -50,3 +50,10 @@ def call_classes(capture: Capture) -> NDArray[Any]:
     known = np.array([CLASSES.index(classify(capture.text(i))) for i in ids.tolist()], np.int64)
     classes: NDArray[Any] = known[positions]
     return classes
+
+
+def calls_named(capture: Capture, pattern: re.Pattern[str]) -> NDArray[Any]:
+    """Return the rows of the API calls whose name, its version suffix included, fits the pattern."""
+    ids = capture.name_ids("api")
+    fitting = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
+    return np.flatnonzero(np.isin(ids, fitting))

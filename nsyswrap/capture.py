@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.errors import NotInCapture
 from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import Export
@@ -23,22 +22,22 @@ from nsyswrap.view import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     from nsyswrap.info import Diagnostic, Info
-    from nsyswrap.plots.sheet import Sheet
-    from nsyswrap.report import Table
-    from nsyswrap.units import Rounding
+    from nsyswrap.view import KernelNames
 
-KernelNames = Literal["full", "base", "mangled"]
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 # What a selection looks at.
 _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
 
 
 class Capture:
-    """One export, read-only, in one view of it; ``viewed`` and ``select`` give others of the same file."""
+    """One export, read-only, in one view of it; ``viewed`` and ``select`` give others of the same file.
+
+    What users hold is ``nsyswrap.api.Capture``, which makes reports, plots and DataFrames as well.
+    """
 
     def __init__(
         self, path: Path, names: KernelNames = "full", source: Path | None = None, view: View | None = None
@@ -56,16 +55,16 @@ class Capture:
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
-        self._views: dict[View, Capture] = {}  # none refers back: all end with this one
+        self._views: dict[View, Self] = {}  # none refers back: all end with this one
         self._said = said  # what was noted, of all views; the last list is that of the report being made
 
-    def viewed(self, **changes: Any) -> Capture:  # noqa: ANN401 - the fields of View
+    def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of View
         """Return this capture in another view; ``changes`` are fields of View."""
         view = replace(self.view, **changes)
         if view == self.view:
             return self
         if view not in self._views:
-            other = object.__new__(Capture)
+            other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
             other._open(self._export, view, self._said)
             self._views[view] = other
@@ -79,7 +78,7 @@ class Capture:
         device: int | None = None,
         process: int | None = None,
         clip: bool | None = None,
-    ) -> Capture:
+    ) -> Self:
         """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
 
         ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
@@ -89,7 +88,7 @@ class Capture:
         return self.viewed(selection=chosen(time, nvtx, devices=devices, processes=processes, clip=clip))
 
     @property
-    def whole(self) -> Capture:
+    def whole(self) -> Self:
         """This capture with nothing left out."""
         return self.viewed(selection=EVERYTHING)
 
@@ -99,11 +98,11 @@ class Capture:
 
     def holds(self, kind: str) -> bool:
         """Whether the export has a table for this kind, be it empty: exports are lazy, or are not."""
-        return bool(_events(kind).tables(self._export.tables))
+        return bool(schema.events(kind).tables(self._export.tables))
 
     def count(self, kind: str) -> int:
         """Return the number of events; a table that is missing and one that is empty both count 0."""
-        total = sum(map(self._export.count, _events(kind).tables(self._export.tables)))
+        total = sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
         return len(self._kept(kind)) if total and self.view.selection.narrows else total
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
@@ -112,7 +111,7 @@ class Capture:
         Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
         Raises NotInCapture with what would collect it.
         """
-        self._note_missing(_events(kind), fields)
+        self._note_missing(schema.events(kind), fields)
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
@@ -137,7 +136,7 @@ class Capture:
     def _kept(self, kind: str) -> NDArray[Any]:
         """Return the numbers of the selected rows."""
         if kind not in self._rows:
-            fields = [field for field in _SELECTED_BY if field in _events(kind).fields]
+            fields = [field for field in _SELECTED_BY if field in schema.events(kind).fields]
             events = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
             self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self.window))
         return self._rows[kind]
@@ -148,7 +147,7 @@ class Capture:
         return resolve(self.view.selection, self.whole)
 
     def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-        events = _events(kind)
+        events = schema.events(kind)
         tables = events.tables(self._export.tables)
         if not tables:
             raise NotInCapture(
@@ -193,38 +192,6 @@ class Capture:
     def text(self, string_id: int) -> str | None:
         """Return the text of a StringIds id, or None where the export lacks it."""
         return self._export.strings.get(string_id)
-
-    def events(self, kind: str) -> pd.DataFrame:
-        """Return all events of one kind as a DataFrame in the field's terms, in row order.
-
-        Times are ns since the start of the capture, ids are integers, names are text.
-        ``process_id`` and ``thread_id`` are taken out of nsys' global ids.
-        """
-        from nsyswrap.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
-
-        return events_frame(self, kind, _events(kind).fields)
-
-    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
-        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
-
-        ``options`` are the report's own, as ``gap`` of gpu_gaps. Raises NotInCapture, UsageError.
-        """
-        # Reports stand above captures: looked up by name, at call time.
-        found = importlib.import_module("nsyswrap.reports").find(name)
-        made: Table = found.make(self.viewed(rounding=rounding or self.view.rounding), **options)
-        return made
-
-    def plot(self, kind: str) -> Sheet:
-        """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies``, as a matplotlib Figure.
-
-        Raises NotInCapture, UsageError.
-        """
-        drawn: Sheet = importlib.import_module("nsyswrap.plots").find(kind).draw({"": self})
-        return drawn
-
-    def _repr_html_(self) -> str:
-        shown: str = importlib.import_module("nsyswrap.notebook").summary_html(self)
-        return shown
 
     def labels(self, enum: str) -> dict[int, str]:
         """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""
@@ -292,9 +259,3 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     ``names`` picks how kernels are called: their full demangled, base or mangled name.
     """
     return Capture(export_of(Path(path)), names, Path(path))
-
-
-def _events(kind: str) -> schema.Events:
-    if kind not in schema.EVENTS:
-        raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(schema.EVENTS)}")
-    return schema.EVENTS[kind]

@@ -57,7 +57,7 @@ def cross_check(
     without nsys. Raises NotInCapture where nsys recorded no kernel of an operation.
     """
     names = [column.name for column in PHASES.columns]
-    phases = {str(row[0]): dict(zip(names, row, strict=True)) for row in capture.report("nvtx_phases").rows()}
+    phases = {str(row[0]): dict(zip(names, row, strict=True)) for row in PHASES.make(capture).rows()}
     rows: list[tuple[object, ...]] = []
     for timing in under_nsys["timings"]:
         operator, launches = timing["operator"], timing["launches"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.operations import process_ids
+from nsyswrap.global_ids import process_ids
 from nsyswrap.stats import group_keys
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import open_capture
 from nsyswrap.errors import CaptureError, NotInCapture
 from nsyswrap.folder import DIGEST, EXPORT, REPORT, RunFolder
-from nsyswrap.operations import kernels
 from nsyswrap.report import Column, read_ahead
 from nsyswrap.reports import NAMES, find
 from nsyswrap.stats import group_keys
+from nsyswrap.summaries import kernels
 from nsyswrap.units import Unit
 from nsyswrap.variants import SCENARIO_RUNS, gpu_totals
 
@@ -143,7 +143,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 def _summary(capture: Capture, name: str) -> Summary | None:
     """Return the rows of a report; None where the export was trimmed of what it needs."""
     try:
-        table = capture.report(name)
+        table = find(name).make(capture)
     except NotInCapture:
         return None
     columns = list(map(list, zip(*table.rows(), strict=True)))

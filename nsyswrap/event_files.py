@@ -17,8 +17,8 @@ from nsyswrap.base.version import __version__
 from nsyswrap.capture import Capture
 from nsyswrap.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.formats.json import describe
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.nvtx import own_texts
-from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.stats import distinct
 from nsyswrap.units import Unit
 

@@ -1,4 +1,4 @@
-"""The pandas side: events and tables as DataFrames. Imported only when somebody asks for one."""
+"""Events and columns in pandas. Imported only when somebody asks for a DataFrame."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ import pandas as pd
 
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
+from nsyswrap.global_ids import process_ids, thread_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from nsyswrap.capture import Capture
-    from nsyswrap.report import Table
 
 
-def events_frame(capture: Capture, kind: str, fields: Mapping[str, schema.Field]) -> pd.DataFrame:
+def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
     """Return one row per event: ``start_ns``, ``duration_ns``, then the kind's fields."""
+    fields = schema.events(kind).fields
     columns = capture.columns(kind, *fields)
     frame: dict[str, Any] = {}
     for field, spec in fields.items():
         values = capture.name_ids(kind) if field == "name" else columns[field]
-        frame[field] = _texts(capture, values) if spec.kind == "string" else _values(values)
+        frame[field] = _texts(capture, values) if spec.kind == "string" else pandas_values(values)
         if field == "start_ns" and "end_ns" in fields:
             open_ended = columns["end_ns"] == MISSING
-            frame["duration_ns"] = _values(
+            frame["duration_ns"] = pandas_values(
                 np.where(open_ended, MISSING, columns["end_ns"] - columns["start_ns"])
             )
     if "text_id" in frame:  # NVTX: a registered string, or the text itself
@@ -38,12 +37,7 @@ def events_frame(capture: Capture, kind: str, fields: Mapping[str, schema.Field]
     return pd.DataFrame(frame)
 
 
-def table_frame(table: Table) -> pd.DataFrame:
-    """Return a report's table, unrounded, with the columns' machine names."""
-    return pd.DataFrame({column.name: _values(table.data[column.name]) for column in table.columns})
-
-
-def _values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts
+def pandas_values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts
     """Integers stay integers: a nullable column becomes Int64 instead of passing through floats."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and (missing := values == MISSING).any():
         return pd.arrays.IntegerArray(np.where(missing, 0, values), missing)
@@ -62,8 +56,7 @@ def _short_ids(columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
     source = columns.get("global_tid", columns.get("global_pid"))
     if source is None:
         return {}
-    missing = source == MISSING
-    ids = {"process_id": np.where(missing, MISSING, (source >> schema.PID_SHIFT) & schema.ID_MASK)}
+    ids = {"process_id": process_ids(source)}
     if "global_tid" in columns:
-        ids["thread_id"] = np.where(missing, MISSING, source & schema.ID_MASK)
-    return {name: _values(values) for name, values in ids.items()}
+        ids["thread_id"] = thread_ids(source)
+    return {name: pandas_values(values) for name, values in ids.items()}

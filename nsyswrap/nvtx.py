@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.global_ids import process_ids
 from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest
-from nsyswrap.operations import process_ids
 from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
 from nsyswrap.stats import distinct, group_keys, number_texts
 
@@ -246,3 +246,26 @@ def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
     if era == "2025":
         return f"{domain or ''}:{text or ''}"
     return text if domain is None or text is None else f"{domain}:{text}"
+
+
+def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str | None]]:
+    """Return a code per NVTX range and the name of each, as ``--nvtx`` takes it: ``NAME@DOMAIN``."""
+    events = whole.columns("nvtx", "global_tid", "domain_id")
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    domains = _first_domains(whole)
+    suffix = [domains.get(pair, "") for pair in zip(*(part.tolist() for part in keys), strict=True)]
+    own, texts = own_texts(whole, rows)
+    codes, (text, domain) = group_keys(own, key)
+    named = [(texts[i], suffix[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
+    return number_texts(codes, [None if name is None else name + at for name, at in named])
+
+
+def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
+    """Return ``@DOMAIN`` by process and domain id, as it was created first."""
+    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
+    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))[::-1]
+    keys = zip(
+        process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
+    )
+    names = [f"@{text}" if isinstance(text, str) else "" for text in events["text"][rows].tolist()]
+    return dict(zip(keys, names, strict=True))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.errors import NsyswrapError
-    from nsyswrap.run import RunSpec
+    from nsyswrap.spec import RunSpec
     from nsyswrap.supervise import Ending
 
 

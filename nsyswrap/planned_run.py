@@ -24,7 +24,7 @@ from nsyswrap.folder import CLAIM, STATUS, RunFolder, Status
 from nsyswrap.holding import held
 from nsyswrap.planned import read_spec
 from nsyswrap.program import Program, resolve
-from nsyswrap.run import RunSpec
+from nsyswrap.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

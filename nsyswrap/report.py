@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -206,17 +205,14 @@ class Table:
         columns = [_plain(self.data[column.name][:top]) for column in self.columns]
         return list(zip(*columns, strict=True))
 
-    def _repr_html_(self) -> str:
-        # Formats stand above reports: looked up by name, at call time.
-        shown: str = importlib.import_module("nsyswrap.notebook").table_html(self)
-        return shown
-
     @property
     def frame(self) -> pd.DataFrame:
         """The table as a DataFrame: unrounded, columns named with their units."""
-        from nsyswrap.frames import table_frame  # noqa: PLC0415 - pandas costs more than a small report
+        import pandas as pd  # noqa: PLC0415 - it costs more than a small report
 
-        return table_frame(self)
+        from nsyswrap.frames import pandas_values  # noqa: PLC0415
+
+        return pd.DataFrame({column.name: pandas_values(self.data[column.name]) for column in self.columns})
 
 
 def _no_rows(report: Report) -> dict[str, Values]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.calls import calls_named
+from nsyswrap.global_ids import process_ids
 from nsyswrap.join import equal_pairs
-from nsyswrap.operations import look_up, process_ids
+from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option
 from nsyswrap.schema import EVENTS, PROCESS_MASK
 from nsyswrap.units import Unit
@@ -41,13 +43,6 @@ def limited(capture: Capture, data: Arrays, rows: int, which: str) -> Arrays:
 def take(data: Arrays, rows: NDArray[Any]) -> Arrays:
     """Return these rows of all columns, in this order."""
     return {name: values[rows] for name, values in data.items()}
-
-
-def calls_named(capture: Capture, pattern: Pattern[str]) -> NDArray[Any]:
-    """Return the rows of the API calls whose name, its version suffix included, fits the pattern."""
-    ids = capture.name_ids("api")
-    fitting = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
-    return np.flatnonzero(np.isin(ids, fitting))
 
 
 def memory_kinds(capture: Capture, kind: str) -> list[NDArray[Any]]:

@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -25,35 +25,15 @@ from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nsyswrap.program import Program
+    from nsyswrap.spec import RunSpec
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
 _READ_BYTES = 64
 _STARTS = 3  # of an nsys that has not come to start the program
-
-
-@dataclass(frozen=True)
-class RunSpec:
-    """What to run, how to record it, and where to.
-
-    ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` and
-    ``keep_errors`` send the program's stdout and stderr into the run folder instead of to ours. ``rank``:
-    which rank of a launch it is, for run.json.
-    """
-
-    program: Program
-    output: Path
-    options: nsys.Options = field(default_factory=nsys.Options)
-    nsys_path: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: float | None = None
-    force: bool = False
-    keep_output: bool = False
-    keep_errors: bool = False
-    rank: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from nsyswrap.folder import PROGRAM_OUTPUT, RUN, RunFolder, Status
 from nsyswrap.nsys import Options
 from nsyswrap.nvcc import find_nvcc
 from nsyswrap.program import Program
-from nsyswrap.run import RunSpec
+from nsyswrap.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -302,3 +304,10 @@ STRING_COLUMN = re.compile(
     r"(?i)(.*name|.*(?<!con)text|content)Id|(demangled|short|mangled)Name"
     r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
 )
+
+
+def events(kind: str) -> Events:
+    """Return what is known of a kind of event; raises UsageError where there is none of this name."""
+    if kind not in EVENTS:
+        raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(EVENTS)}")
+    return EVENTS[kind]

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from nsyswrap.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END,
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from nsyswrap.capture import Capture
 
 LEAST, MOST = -(2**63), 2**63 - 1  # ns: what a time left out means
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -102,6 +101,18 @@ class Window(NamedTuple):
     process: int | None = None
 
 
+class HasEvents(Protocol):
+    """What NVTX ranges are looked up in: a capture."""
+
+    source: Path
+
+    def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
+        """Return fields of the events of one kind."""
+
+    def text(self, string_id: int) -> str | None:
+        """Return the text of a StringIds id."""
+
+
 def parse_time(text: str) -> tuple[int | None, int | None]:
     """Read ``[START]/[END]`` in nsys' grammar: ``1s/2.5s``, ``10ms/``, ``1s2ms/1e9``; ns without a unit."""
     first, slash, last = text.strip().partition("/")
@@ -130,7 +141,7 @@ def _nanoseconds(text: str) -> int:
     return int(total)
 
 
-def resolve(selection: Selection, capture: Capture) -> Window:
+def resolve(selection: Selection, capture: HasEvents) -> Window:
     """Return the window; raises NotInCapture with the names there are where no NVTX range fits."""
     if not selection.nvtx:
         return Window(
@@ -165,7 +176,7 @@ def _numbered(text: str) -> tuple[str, int]:
     return (name, index) if index >= 0 else (text, 0)
 
 
-def _with_domains(events: Mapping[str, NDArray[Any]], capture: Capture) -> list[tuple[int, str]]:
+def _with_domains(events: Mapping[str, NDArray[Any]], capture: HasEvents) -> list[tuple[int, str]]:
     """Return row and ``name[@domain]`` of every range, by start.
 
     As in nsys, a range stands here once for each time its process has created its domain.
@@ -183,7 +194,7 @@ def _with_domains(events: Mapping[str, NDArray[Any]], capture: Capture) -> list[
     ]
 
 
-def _own_text(events: Mapping[str, NDArray[Any]], row: int, capture: Capture) -> str | None:
+def _own_text(events: Mapping[str, NDArray[Any]], row: int, capture: HasEvents) -> str | None:
     text = events["text"][row]
     return text if isinstance(text, str) else capture.text(int(events["text_id"][row]))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.folder import EXPORT, REPORT
 from nsyswrap.report import Column, Table
 from nsyswrap.units import Unit
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from nsyswrap.report import Values
 
 CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture the row is of")
-_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 
 
 def together(tables: Sequence[tuple[str, Table]]) -> Table:
@@ -71,57 +67,3 @@ def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:
         for note, labels in said.items()
         for text in ([note] if len(labels) == len(tables) else [f"{label}: {note}" for label in labels])
     )
-
-
-def labels(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest labels that tell captures apart: ``runs/a`` and ``runs/b`` are a and b.
-
-    A path that stands there twice gets a number: a, a (2).
-    """
-    exact = [Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - symlinks keep their names
-    different = len(set(exact))
-    short = [_without_file(_given(path)) for path in paths]
-    if different > 1:
-        short = _without_common_end(short)
-    found = _telling_apart(short, different) or _telling_apart(exact, different)
-    return _numbered([os.fsencode(label).decode("utf-8", "backslashreplace") for label in found])
-
-
-def _given(path: Path) -> tuple[str, ...]:
-    """Return the parts of a path as the user knows it; what is no name (``.``, ``..``) gets one."""
-    plain = os.path.normpath(path)
-    return Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100
-
-
-def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """A run folder stands for its capture, and a file needs no suffix."""
-    *folders, name = parts
-    if name in (EXPORT, REPORT) and folders not in ([], [os.sep]):
-        return tuple(folders)
-    path = Path(name)
-    return (*folders, path.stem if path.suffix in _SUFFIXES else name)
-
-
-def _without_common_end(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Take off the last parts that all the paths share, where something is left to tell them apart."""
-    paths = list(paths)
-    while len({parts[-1] for parts in paths}) == 1 < min(map(len, paths)):
-        paths = [parts[:-1] for parts in paths]
-    return paths
-
-
-def _telling_apart(paths: Sequence[tuple[str, ...]], different: int) -> list[str]:
-    """Join as few of the last parts as tell so many paths apart; nothing where all of them do not."""
-    for count in range(1, max(map(len, paths), default=0) + 1):
-        names = ["/".join(parts[-count:]) for parts in paths]
-        if len(set(names)) == different:
-            return names
-    return []
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    made: dict[str, None] = {}  # in order, and quick to look up
-    for name in names:
-        again = (f"{name} ({number})" for number in range(2, len(names) + 2))
-        made[name if name not in made else next(label for label in again if label not in made)] = None
-    return list(made)

@@ -212,7 +212,7 @@ def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
     if report.lacks(capture):
         return []
     names = [column.name for column in report.columns]
-    return [dict(zip(names, row, strict=True)) for row in capture.report(report.name).rows()]
+    return [dict(zip(names, row, strict=True)) for row in report.make(capture).rows()]
 
 
 def _ns(microseconds: float | None) -> float | None:

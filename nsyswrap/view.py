@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import KernelNames
     from nsyswrap.units import Rounding
+
+
+KernelNames = Literal["full", "base", "mangled"]
 
 
 @dataclass(frozen=True)

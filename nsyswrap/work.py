@@ -10,10 +10,11 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.join import launches
+from nsyswrap.kernel_names import classify
 from nsyswrap.operations import MEMSET, copy_name, look_up, name_codes
 from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.selection import LEAST, MOST
-from nsyswrap.stats import group_keys
+from nsyswrap.stats import distinct, group_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,3 +185,14 @@ def previous_ends(operations: Work) -> NDArray[Any]:
     for rows in np.split(known[by_stream], np.flatnonzero(np.diff(codes[by_stream])) + 1):
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns[rows])[:-1]
     return ends
+
+
+def communicating(capture: Capture, operations: Work) -> NDArray[Any]:
+    """Mark the kernels that communicate, by their full names, whatever the view calls them."""
+    found = np.zeros(len(operations), dtype=bool)
+    kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
+    if len(kernels):
+        ids, positions = distinct(capture.whole.columns(KERNEL, "name")["name"])
+        talks = np.array([classify(capture.text(i) or "") == "communication" for i in ids.tolist()])
+        found[kernels] = talks[positions][operations.row[kernels]]
+    return found

@@ -8,7 +8,7 @@ from nsyswrap.formats import csv
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 
 def rows_of(capture: Capture, asked: str) -> list[str]:

@@ -9,7 +9,7 @@ from tiny_export import memcpy, row
 if TYPE_CHECKING:
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.report import Table
 
 TO_DEVICE, TO_HOST, INSIDE, HOST, PEER = 1, 2, 8, 9, 10

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiny_export import PID, Row, call, kernel, row
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
     Found = tuple[object, ...]
 

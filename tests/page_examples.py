@@ -11,7 +11,7 @@ from conftest import ROOT
 from recorded import run_folder
 from tiny_export import call, write
 
-from nsyswrap.capture import Capture, open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.page import render
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tiny_export import Row, call, kernel, nvtx, row, write
 
-from nsyswrap.capture import Capture
+from nsyswrap.api import Capture
 from nsyswrap.folder import EXPORT, RUN
 from nsyswrap.ranks.members import Member
 

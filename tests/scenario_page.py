@@ -7,7 +7,7 @@ from pathlib import Path
 
 import recorded
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables
 from nsyswrap.cross_check import CLOCKS, cross_check
 from nsyswrap.formats import text

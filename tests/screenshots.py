@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.formats import screen
 from nsyswrap.page import render
 from nsyswrap.plots import NAMES

@@ -10,7 +10,7 @@ import recorded
 from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.advice import advise, looks
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.formats import prose
 from nsyswrap.reports import NAMES
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tiny_export import Row
 
     from nsyswrap.advice import Finding
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 # Recorded captures whose faults are known: what has to be found in them, and what must not.
 TIMED = {"timed_launch_only", "timed_earlier_work"}

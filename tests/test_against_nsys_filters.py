@@ -43,7 +43,7 @@ from nsyswrap.reports import NAMES, find
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.units import Rounding
 
 pytestmark = pytest.mark.nsys

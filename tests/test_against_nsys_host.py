@@ -29,7 +29,7 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap.capture import Capture
+from nsyswrap.api import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

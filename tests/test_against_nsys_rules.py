@@ -26,7 +26,7 @@ from tiny_export import (
 )
 
 from nsyswrap import schema
-from nsyswrap.capture import Capture
+from nsyswrap.api import Capture
 
 if TYPE_CHECKING:
     from pathlib import Path

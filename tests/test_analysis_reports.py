@@ -9,7 +9,7 @@ from tiny_export import NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, op
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 
 def rows_of(capture: Capture, report: str) -> list[tuple[object, ...]]:

@@ -13,7 +13,7 @@ from nsyswrap.base.missing import MISSING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 OTHER = 101  # another thread
 

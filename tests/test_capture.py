@@ -31,7 +31,7 @@ from nsyswrap.errors import NotACapture, NotInCapture, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import KernelNames
+    from nsyswrap.view import KernelNames
 
 
 def test_an_export_is_opened_by_a_path_or_its_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from batch_folders import DONE, batch_of, captured, claimed, ended, planned, row
 from recorded import SHIPPED, capture_names, run_folder
 from tiny_export import call, kernel, write
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.digest import SUMMARIES, write_digest
 from nsyswrap.folder import DIGEST, EXPORT, RunFolder
 from nsyswrap.reports import find

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import graph, kernel, row, write
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.collected.combinations import by_combination, chosen_measure, combinations, ranked
 from nsyswrap.collected.gather import Result
 from nsyswrap.collected.results import FIGURES, parameters_of, results_table

@@ -15,7 +15,7 @@ from nsyswrap.units import Unit, csv_cell, csv_cells
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.units import Rounding, TimeUnit
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"

@@ -10,7 +10,7 @@ import pytest
 from recorded import SHIPPED
 from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
 from nsyswrap.digest import write as write_to
 from nsyswrap.errors import CaptureError, NotACapture

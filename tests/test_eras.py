@@ -25,7 +25,7 @@ from tiny_export import (
 )
 
 from nsyswrap import schema
-from nsyswrap.capture import Capture, open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.errors import NotACapture, NotInCapture
 from nsyswrap.info import newer_than_known
 from nsyswrap.reports import NAMES

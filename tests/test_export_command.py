@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 
 def names(folder: Path) -> list[str]:

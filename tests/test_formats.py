@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 LONG = "void cutlass::Kernel<cutlass::gemm::device::Gemm<float, {}, cutlass::epilogue::Linear>>(T1::Params)"
 UGLY = [

@@ -22,7 +22,7 @@ from nsyswrap.reports import NAMES, find, parse
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.units import Rounding
 
 PUBLIC = ROOT.parent / "shared" / "exports"

@@ -15,7 +15,7 @@ from nsyswrap.folder import PROGRAM_OUTPUT
 if TYPE_CHECKING:
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 DEVICES = device.query()
 ADD = Path(__file__).resolve().parents[1] / "kernels" / "add.cu"

@@ -8,7 +8,7 @@ import pytest
 import recorded
 from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.idle import CAUSES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 LAUNCH = "cudaLaunchKernel"
 # CPU   L[0,1)  S[5,12)        L[15,18)            C[50,56)                            l[90,95)

@@ -8,12 +8,12 @@ import pytest
 import recorded
 from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 # 7     k[10 ......... 30)                          k[60,70)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 RANK = row("MPI_RANKS", globalTid=global_id(PID, PID), rank=3)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 LAUNCH, SYNC = "cudaLaunchKernel", "cudaDeviceSynchronize"
 # A kernel until 10, and one whose launch begins at 50 and returns at 60; it starts at 63.

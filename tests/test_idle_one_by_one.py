@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 CALLS = (
     "cudaMalloc",

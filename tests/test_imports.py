@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "": {"base", "record", "reports", "api"},  # the public names, on their first use
     "__main__": {"cli"},
 }
-# Modules on their way into these packages, and the imports that still break the rules.
+# Modules on their way into these packages.
 PLACES: dict[str, str] = {
     "_launch": "record",
     "advice": "analysis",
@@ -54,6 +54,7 @@ PLACES: dict[str, str] = {
     "formats.names": "base",
     "formats.*": "render",
     "frames": "capture",
+    "global_ids": "capture",
     "holding": "base",
     "idle": "analysis",
     "info": "capture",
@@ -104,7 +105,9 @@ PLACES: dict[str, str] = {
     "second_import": "record",
     "selection": "capture",
     "silence": "analysis",
+    "spec": "record",
     "stats": "analysis",
+    "summaries": "reports",
     "summary": "reports",
     "supervise": "record",
     "together": "reports",
@@ -117,27 +120,8 @@ PLACES: dict[str, str] = {
     "view": "capture",
     "work": "analysis",
 }
-EXPECTED = {
-    ("nsyswrap", "nsyswrap.capture"),
-    ("nsyswrap.capture", "nsyswrap.notebook"),
-    ("nsyswrap.capture", "nsyswrap.plots"),
-    ("nsyswrap.capture", "nsyswrap.plots.sheet"),
-    ("nsyswrap.capture", "nsyswrap.report"),
-    ("nsyswrap.capture", "nsyswrap.reports"),
-    ("nsyswrap.findings.kernels", "nsyswrap.reports.gpu_time"),
-    ("nsyswrap.findings.timings", "nsyswrap.reports.timing_audit"),
-    ("nsyswrap.formats.names", "nsyswrap.kernel_names.readable"),
-    ("nsyswrap.formats.names", "nsyswrap.report"),
-    ("nsyswrap.frames", "nsyswrap.report"),
-    ("nsyswrap.operations", "nsyswrap.columns"),
-    ("nsyswrap.operations", "nsyswrap.report"),
-    ("nsyswrap.ranks.job", "nsyswrap.report"),
-    ("nsyswrap.ranks.members", "nsyswrap.together"),
-    ("nsyswrap.report", "nsyswrap.notebook"),
-    ("nsyswrap.transfers.bandwidth", "nsyswrap.rules"),
-}
 LONGEST = 450  # lines of a file
-MOST_AT_ROOT = 86  # modules and packages
+MOST_AT_ROOT = 89  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 
@@ -182,8 +166,8 @@ def test_every_module_has_its_place() -> None:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_go_one_way(package: str) -> None:
-    broken = {edge for module in MODULES if layer(module) == package for edge in breaks_rules(module)}
-    assert broken == {edge for edge in EXPECTED if layer(edge[0]) == package}
+    modules = [module for module in MODULES if layer(module) == package]
+    assert [edge for module in modules for edge in breaks_rules(module)] == []
 
 
 def test_what_the_program_imports_is_apart() -> None:
@@ -200,6 +184,14 @@ def test_no_report_and_no_section_imports_its_sibling() -> None:
             (name, other) for name, path in siblings.items() for other in imports(path) & siblings.keys()
         }
         assert {(name, other) for name, other in edges if name != other} == set()
+
+
+def test_no_imports_in_a_circle() -> None:
+    """Take away what imports nothing that is left, again and again: nothing is left then."""
+    left = {module: imports(path) - {module} for module, path in MODULES.items()}
+    while free := {module for module, named in left.items() if not named & left.keys()}:
+        left = {module: named for module, named in left.items() if module not in free}
+    assert sorted(left) == []
 
 
 def test_no_file_is_too_long() -> None:

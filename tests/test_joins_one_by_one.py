@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import call, global_id, kernel, write
 
+from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import Capture
 from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest, enclosures
 

@@ -11,7 +11,7 @@ from nsyswrap.formats import csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 NAME = "cuda_kern_exec_sum"
 PHASE = "{0}Avg (ns),{0}Med (ns),{0}Min (ns),{0}Max (ns),{0}StdDev (ns)"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 GEMM = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
 GEMM_2 = "ampere_sgemm_128x64_nn"

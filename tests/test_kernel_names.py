@@ -9,9 +9,10 @@ import pytest
 from recorded import ROOT, capture_names, run_folder
 from tiny_export import kernel, memcpy, opened, write
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.formats import screen, text
-from nsyswrap.formats.names import readable_tables, shorten_all, told_apart
+from nsyswrap.formats.names import shorten_all
+from nsyswrap.formats.text import readable_tables, told_apart
 from nsyswrap.kernel_names import CLASSES, RULES, classify, readable
 from nsyswrap.kernel_names.demangled import plain
 from nsyswrap.summary import summarise

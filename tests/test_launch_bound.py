@@ -8,7 +8,7 @@ import pytest
 import recorded
 from tiny_export import PID, call, graph, kernel, memcpy, opened
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.launch_bound import stakes
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_export import Row, kernel, write
 
-from nsyswrap.capture import Capture
+from nsyswrap.api import Capture
 from nsyswrap.digest import Kernel, digest
 from nsyswrap.merge import Pool, Statistics, shares
 

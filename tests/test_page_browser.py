@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from page_examples import Captures, PageOf
     from playwright.sync_api import Locator, Page
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")

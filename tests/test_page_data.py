@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recorded import run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.page import render
 from nsyswrap.page.chosen import chosen
 from nsyswrap.page.density import density, level
@@ -26,7 +26,7 @@ from nsyswrap.page.threads import ranges_left_out, threads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
 

@@ -10,7 +10,7 @@ import pytest
 from recorded import SHIPPED, run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.page import render, render_ranks
 from nsyswrap.ranks.members import processes
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 ADD2 = SHIPPED / "add2" / "both"
 PARTS = {

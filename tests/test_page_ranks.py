@@ -12,7 +12,7 @@ import pytest
 import recorded
 from rank_exports import Step, member, steps
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.page import render_ranks
 from nsyswrap.page.ranks import side_by_side
 from nsyswrap.page.ranks_bins import binned, most_telling, numbers

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from trace_event_rules import Read
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "stream_id", "correlation_id")

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from recorded import PICTURED, ROOT
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.plots import NAMES
 from nsyswrap.plots.sheet import content
 

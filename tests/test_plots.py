@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from recorded import capture_names, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.launch_bound import verdict
 from nsyswrap.launched import launched
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.plots.sheet import Format, Sheet
 
 HOSTILE: tuple[str | bytes, ...] = (

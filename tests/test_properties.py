@@ -19,8 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
+from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import Capture
 from nsyswrap.columns import share, stat_values
 from nsyswrap.reports import find
 from nsyswrap.selection import LEAST, MOST, chosen, parse_time

@@ -10,7 +10,7 @@ from rank_exports import ALL_REDUCE, BROADCAST, STEP_NS, Step, member, steps
 from tiny_export import call, graph, kernel, nvtx
 
 from nsyswrap import ranks
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.ranks.members import processes
 from nsyswrap.ranks.verdict import regular

@@ -11,7 +11,7 @@ import pytest
 from tiny_export import everything, opened
 
 from nsyswrap import reports
-from nsyswrap.capture import Capture
+from nsyswrap.api import Capture
 
 if TYPE_CHECKING:
     from pathlib import Path

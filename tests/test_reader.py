@@ -15,8 +15,8 @@ import pytest
 from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import reader, reports, schema
+from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import Capture
 from nsyswrap.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.reader import Export
 

@@ -27,7 +27,7 @@ from nsyswrap.reports import NAMES, find
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
 NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}

@@ -12,8 +12,9 @@ from nsyswrap.formats import csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture, KernelNames
+    from nsyswrap.api import Capture
     from nsyswrap.units import Rounding
+    from nsyswrap.view import KernelNames
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 

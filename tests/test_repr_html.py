@@ -9,7 +9,7 @@ import pytest
 from recorded import run_folder
 from tiny_export import diagnostic, everything, kernel, opened
 
-from nsyswrap.capture import open_capture
+from nsyswrap.api import open_capture
 from nsyswrap.formats.text import column_cells
 from nsyswrap.notebook import table_html
 from nsyswrap.reports import NAMES

@@ -15,7 +15,7 @@ from nsyswrap.reports import parse
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 MS = 10**6
 PLACE = "PID,Device ID,Context ID"

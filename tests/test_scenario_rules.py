@@ -16,7 +16,7 @@ from nsyswrap.scenario import find, kernels_dir, measured
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 STEPS = 3  # of the recorded runs: one to warm up, two timed
 RULES = (

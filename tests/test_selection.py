@@ -29,7 +29,7 @@ from nsyswrap.selection import LEAST, MOST, Selection, chosen, parse_time
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 WORKER = 101  # a thread that is not its process' first
 

@@ -13,7 +13,7 @@ from nsyswrap.selection import MOST, chosen, resolve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 WORKER = 101  # a thread that is not its process' first
 

@@ -29,7 +29,7 @@ from nsyswrap.summary import has_gpu_work, summarise
 if TYPE_CHECKING:
     from conftest import Cli
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "exports"
 RECORDED = Path(__file__).resolve().parents[1] / "nsyswrap" / "recorded"

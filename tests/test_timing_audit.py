@@ -10,14 +10,14 @@ import pytest
 import recorded
 from tiny_export import PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
 
+from nsyswrap.api import open_capture
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, TOLERANCE_NS, VERDICTS, audit
-from nsyswrap.capture import open_capture
 from nsyswrap.variants import audit_by_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.report import Table
 
 US = 1000

@@ -11,13 +11,14 @@ import pytest
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.formats import csv, text
+from nsyswrap.formats.names import shortest_labels
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 from nsyswrap.reports import NAMES
-from nsyswrap.together import labels, together
+from nsyswrap.together import together
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.report import Values
 
 COLUMNS = (Column("avg_ns", "Avg", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
@@ -116,10 +117,10 @@ def test_what_is_selected_of_all_is_said_once() -> None:
     ],
 )
 def test_labels_are_short_and_tell_captures_apart(paths: list[str], expected: list[str]) -> None:
-    assert labels([Path(path) for path in paths]) == expected
+    assert shortest_labels([Path(path) for path in paths]) == expected
 
 
 def test_labels_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
-    assert labels([Path()]) == ["run"]
+    assert shortest_labels([Path()]) == ["run"]

@@ -17,7 +17,7 @@ from nsyswrap.schema import ENUMS, UNIFIED_MEMORY_KINDS
 if TYPE_CHECKING:
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 PUBLIC = sorted((Path(__file__).resolve().parents[2] / "shared" / "exports").glob("*.sqlite"))
 TO_DEVICE, TO_HOST, BETWEEN = 11, 12, 13

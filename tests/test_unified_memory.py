@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.units import Rounding
 
 TO_DEVICE, TO_HOST = 11, 12

@@ -18,7 +18,7 @@ from nsyswrap.variants import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 
 def variant(folder: Path, name: str, *rows: Row) -> Capture:

@@ -19,7 +19,7 @@ from nsyswrap.units import Unit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
     from nsyswrap.report import Table
 
 REPORT = Report(

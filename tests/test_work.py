@@ -14,7 +14,7 @@ from nsyswrap.work import KINDS, machine_ids, names, previous_ends, window, work
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.api import Capture
 
 # CPU  L1[0,5) C2[6,9)         G4[20,25)
 # GPU    kernel[10,20) copy[10,15) set[12,14) graph[30,40) migration[35,38)

@@ -11,11 +11,13 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap import schema
-from nsyswrap.capture import Capture, KernelNames
+from nsyswrap.api import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from nsyswrap.view import KernelNames
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

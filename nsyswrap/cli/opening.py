@@ -33,12 +33,12 @@ def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tupl
     Of several a bad one is said, and the others are shown; of one alone it is raised.
     """
     from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.together import labels  # noqa: PLC0415
+    from nsyswrap.formats.names import shortest_labels  # noqa: PLC0415
 
     found: dict[str, Capture] = {}
     failed = 0
     chosen = paths or (newest_run(),)
-    for label, path in zip(labels(chosen), chosen, strict=True):
+    for label, path in zip(shortest_labels(chosen), chosen, strict=True):
         try:
             capture = open_one(path)
         except CaptureError as error:  # the others still have something to say

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nsyswrap.cli.one_rank import OneRank
     from nsyswrap.nsys_install import Nsys
     from nsyswrap.program import Program
-    from nsyswrap.run import RunSpec
+    from nsyswrap.spec import RunSpec
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -130,7 +130,8 @@ def _spec(
     program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
 ) -> RunSpec:
     from nsyswrap.folder import default_output  # noqa: PLC0415
-    from nsyswrap.run import RunSpec, claim_output  # noqa: PLC0415
+    from nsyswrap.run import claim_output  # noqa: PLC0415
+    from nsyswrap.spec import RunSpec  # noqa: PLC0415
 
     output = one.folder(program, options["output"]) if one else options["output"]
     if output is None and make_folder:

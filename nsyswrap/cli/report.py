@@ -255,7 +255,7 @@ def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> Non
 def _named(tables: Sequence[Table], wanted: _Wanted) -> Sequence[Table]:
     if not wanted.look.readable:
         return tables
-    from nsyswrap.formats.names import readable_tables  # noqa: PLC0415
+    from nsyswrap.formats.text import readable_tables  # noqa: PLC0415
 
     return readable_tables(tables)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
-    from nsyswrap.run import RunSpec
     from nsyswrap.scenario import Scenario
+    from nsyswrap.spec import RunSpec
 
 INDEX = "index.md"
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # how an outcome begins

@@ -165,9 +165,11 @@ def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
 
 def _job(captures: Mapping[str, Capture]) -> str:
     """Return the name of what holds all ranks: the folder of a launch, or a capture of several processes."""
-    from nsyswrap.together import labels  # noqa: PLC0415
+    from nsyswrap.formats.names import shortest_labels  # noqa: PLC0415
 
-    return labels([Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))])[0]
+    return shortest_labels(
+        [Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))]
+    )[0]
 
 
 def _open(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.errors import CaptureError
 from nsyswrap.folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
-from nsyswrap.together import labels
+from nsyswrap.formats.names import shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,12 +78,12 @@ def find(paths: Iterable[Path], unfinished: HowFar) -> list[Run]:
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
     named: dict[Path | None, str] = {}
     if len(batches) > 1:
-        named.update(zip(batches, labels(batches), strict=True))
+        named.update(zip(batches, shortest_labels(batches), strict=True))
     return [
         _loose(place.path, label)
         if place.loose
         else _look(place.path, label, unfinished, named.get(place.batch, ""))
-        for place, label in zip(places, labels([place.path for place in places]), strict=True)
+        for place, label in zip(places, shortest_labels([place.path for place in places]), strict=True)
     ]
 
 

@@ -10,9 +10,8 @@ from nsyswrap.advice import Finding
 from nsyswrap.base.missing import MISSING
 from nsyswrap.intervals import intersection, union
 from nsyswrap.operations import name_codes
-from nsyswrap.reports.gpu_time import communicating
 from nsyswrap.units import duration
-from nsyswrap.work import GRAPH, KERNEL, KINDS
+from nsyswrap.work import GRAPH, KERNEL, KINDS, communicating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

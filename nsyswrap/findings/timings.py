@@ -9,8 +9,7 @@ import numpy as np
 from nsyswrap.advice import Finding
 from nsyswrap.audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
-from nsyswrap.nvtx import MAIN_DOMAIN
-from nsyswrap.reports.timing_audit import labels
+from nsyswrap.nvtx import MAIN_DOMAIN, range_labels
 from nsyswrap.units import duration
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
     wrong &= ~found.warm_up & (found.launches > 0)
     measured = found.reported_ns != MISSING
     domain = seen.capture.whole.columns("nvtx", "domain_id")["domain_id"][found.row]
-    codes, _ = labels(seen.capture.whole, found.row)
+    codes, _ = range_labels(seen.capture.whole, found.row)
     own = wrong & (np.bincount(codes)[codes] > 1) & np.isin(domain, MAIN_DOMAIN)
     if len(np.unique(codes[own & ~measured])) > _TIMED_NAMES:
         own &= measured
@@ -90,7 +89,7 @@ def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
 
 def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
     """Name the ranges that are off by the most, with what they took and should have taken."""
-    codes, texts = labels(seen.capture.whole, found.row)
+    codes, texts = range_labels(seen.capture.whole, found.row)
     off = np.abs(found.should_ns - found.host_ns)
     parts = []
     for code in sorted(np.unique(codes[rows]).tolist(), key=lambda code: -off[rows & (codes == code)].sum()):

@@ -1,27 +1,32 @@
-"""Kernel names on a screen: shorter, and still told apart. Rows are never merged for it."""
+"""Names on a screen: shorter, and still different. Labels that tell files apart."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from nsyswrap.folder import EXPORT, REPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from nsyswrap.report import Table
 
 _ROUNDS = 4  # names that part at different places need more than one look
+_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 _CONTEXT = 3  # characters shown before the place where two names part
 _NARROW = re.compile("[ -~µ…\u00d7]*")
 
 
 def screen_width(text: str) -> int:
     """Return the columns of a screen that a text takes; most have no character worth a look."""
-    return len(text) if _NARROW.fullmatch(text) else cell_len(text)
+    if _NARROW.fullmatch(text):
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - few names have such characters
+
+    return cell_len(text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
@@ -34,43 +39,12 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
         plain = {name: name for name in names}
     shown = {name: shorten(text, width) for name, text in plain.items()}
     for _ in range(_ROUNDS):
-        for group in _alike(shown):
+        for group in alike(shown):
             parting = _parting([plain[name] for name in group])
             shown.update({name: _from(plain[name], parting, width) for name in group})
-    for number, name in enumerate([name for group in _alike(shown) for name in group], 1):
+    for number, name in enumerate([name for group in alike(shown) for name in group], 1):
         shown[name] = f"{clip(shown[name], width - len(f'~{number}'))}~{number}"
     return [shown[name] for name in names]
-
-
-def readable_tables(tables: Sequence[Table]) -> list[Table]:
-    """Return tables for a screen: kernels have names a person can read, the same in all of them."""
-    columns = [(table, column.name) for table in tables for column in table.columns if column.kernels]
-    shown = told_apart({text for table, name in columns for text in table.data[name] if text is not None})
-    return [_renamed(table, shown) for table in tables]
-
-
-def _renamed(table: Table, shown: Mapping[str, str]) -> Table:
-    columns = [column.name for column in table.columns if column.kernels]
-    texts = {name: [text and shown[text] for text in table.data[name]] for name in columns}
-    return replace(table, data={**table.data, **texts})
-
-
-def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """Return what each name reads like; those that would read the same are numbered, in their order."""
-    shown = {name: _readable(name) for name in sorted(names)}
-    for group in _alike(shown):
-        shown.update({name: f"{shown[name]} #{number}" for number, name in enumerate(group, 1)})
-    for group in _alike(shown):  # a name that looks like a numbered one
-        shown.update({name: name for name in group})
-    return shown
-
-
-def _readable(name: str) -> str:
-    """Leave the NVTX range before a kernel's name as it is."""
-    from nsyswrap.kernel_names import readable  # noqa: PLC0415 - few ask for it
-
-    head, slash, tail = name.rpartition("/")
-    return head + slash + readable(tail)
 
 
 def _parting(texts: Sequence[str]) -> int:
@@ -79,7 +53,7 @@ def _parting(texts: Sequence[str]) -> int:
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
-def _alike(shown: Mapping[str, str]) -> list[list[str]]:
+def alike(shown: Mapping[str, str]) -> list[list[str]]:
     """Return the names that look the same as another one, group by group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, text in shown.items():
@@ -132,3 +106,57 @@ def _without_parameters(name: str) -> str:
         if depth == 0:
             return name if name[i - 1] == " " else name[:i]  # "NVIDIA H200 (0)" is no function
     return name
+
+
+def shortest_labels(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest labels that tell captures apart: ``runs/a`` and ``runs/b`` are a and b.
+
+    A path that stands there twice gets a number: a, a (2).
+    """
+    exact = [Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - symlinks keep their names
+    different = len(set(exact))
+    short = [_without_file(_given(path)) for path in paths]
+    if different > 1:
+        short = _without_common_end(short)
+    found = _telling_apart(short, different) or _telling_apart(exact, different)
+    return _numbered([os.fsencode(label).decode("utf-8", "backslashreplace") for label in found])
+
+
+def _given(path: Path) -> tuple[str, ...]:
+    """Return the parts of a path as the user knows it; what is no name (``.``, ``..``) gets one."""
+    plain = os.path.normpath(path)
+    return Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100
+
+
+def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """A run folder stands for its capture, and a file needs no suffix."""
+    *folders, name = parts
+    if name in (EXPORT, REPORT) and folders not in ([], [os.sep]):
+        return tuple(folders)
+    path = Path(name)
+    return (*folders, path.stem if path.suffix in _SUFFIXES else name)
+
+
+def _without_common_end(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Take off the last parts that all the paths share, where something is left to tell them apart."""
+    paths = list(paths)
+    while len({parts[-1] for parts in paths}) == 1 < min(map(len, paths)):
+        paths = [parts[:-1] for parts in paths]
+    return paths
+
+
+def _telling_apart(paths: Sequence[tuple[str, ...]], different: int) -> list[str]:
+    """Join as few of the last parts as tell so many paths apart; nothing where all of them do not."""
+    for count in range(1, max(map(len, paths), default=0) + 1):
+        names = ["/".join(parts[-count:]) for parts in paths]
+        if len(set(names)) == different:
+            return names
+    return []
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    made: dict[str, None] = {}  # in order, and quick to look up
+    for name in names:
+        again = (f"{name} ({number})" for number in range(2, len(names) + 2))
+        made[name if name not in made else next(label for label in again if label not in made)] = None
+    return list(made)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from nsyswrap.formats.names import clip, readable_tables, shorten
-from nsyswrap.formats.text import printable, styled, table_lines, wrapped
+from nsyswrap.formats.names import clip, shorten
+from nsyswrap.formats.text import printable, readable_tables, styled, table_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from nsyswrap.formats.names import clip, screen_width, shorten_all
+from nsyswrap.formats.names import alike, clip, screen_width, shorten_all
 from nsyswrap.units import TimeUnit, Unit, human, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nsyswrap.report import Column, Table
 
@@ -210,3 +211,34 @@ def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
     return lines
+
+
+def readable_tables(tables: Sequence[Table]) -> list[Table]:
+    """Return tables for a screen: kernels have names a person can read, the same in all of them."""
+    columns = [(table, column.name) for table in tables for column in table.columns if column.kernels]
+    shown = told_apart({text for table, name in columns for text in table.data[name] if text is not None})
+    return [_renamed(table, shown) for table in tables]
+
+
+def _renamed(table: Table, shown: Mapping[str, str]) -> Table:
+    columns = [column.name for column in table.columns if column.kernels]
+    texts = {name: [text and shown[text] for text in table.data[name]] for name in columns}
+    return replace(table, data={**table.data, **texts})
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Return what each name reads like; those that would read the same are numbered, in their order."""
+    shown = {name: _readable(name) for name in sorted(names)}
+    for group in alike(shown):
+        shown.update({name: f"{shown[name]} #{number}" for number, name in enumerate(group, 1)})
+    for group in alike(shown):  # a name that looks like a numbered one
+        shown.update({name: name for name in group})
+    return shown
+
+
+def _readable(name: str) -> str:
+    """Leave the NVTX range before a kernel's name as it is."""
+    from nsyswrap.kernel_names import readable  # noqa: PLC0415 - few ask for it
+
+    head, slash, tail = name.rpartition("/")
+    return head + slash + readable(tail)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.formats.names import told_apart
+from nsyswrap.formats.text import told_apart
 from nsyswrap.page import colours
 from nsyswrap.page.density import PER_MILLE, density, level
 from nsyswrap.page.lanes import CALLS, COPIES, KERNELS, RANGES

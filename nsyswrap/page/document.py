@@ -50,7 +50,7 @@ def _contents(sections: Sequence[tuple[str, str, Markup]]) -> Markup:
 
 
 def _static(names: tuple[str, ...]) -> Markup:
-    folder = resources.files("nsyswrap.page") / "static"
+    folder = resources.files(__package__) / "static"
     return Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in names))
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.global_ids import process_ids
 from nsyswrap.kernel_names import classify
-from nsyswrap.operations import MEMSET, copy_name, name_codes, process_ids
+from nsyswrap.operations import MEMSET, copy_name, name_codes
 from nsyswrap.page.lanes import COPIES, KERNELS, Lane, nothing, said, split, texts
 from nsyswrap.stats import distinct, group_keys
 from nsyswrap.work import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, work

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats.names import shorten_all, told_apart
-from nsyswrap.formats.text import heading
+from nsyswrap.formats.names import shorten_all
+from nsyswrap.formats.text import heading, told_apart
 from nsyswrap.page.markup import Markup, element, joined
 from nsyswrap.units import Unit, human, moment
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, call_classes
-from nsyswrap.nvtx import ALL, nested_ranges
-from nsyswrap.operations import name_codes, process_ids, thread_ids
+from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.nvtx import ALL, nested_ranges, range_labels
+from nsyswrap.operations import name_codes
 from nsyswrap.page.lanes import CALLS, RANGES, Lane, nothing, said, split, texts
-from nsyswrap.reports.timing_audit import labels
 from nsyswrap.stats import distinct
 from nsyswrap.work import work
 
@@ -83,7 +83,7 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
     if not len(known):
         return
     thread, start, end = (part[known] for part in ranges.spans)
-    name, names = labels(capture.whole, ranges.row[known] - 1)
+    name, names = range_labels(capture.whole, ranges.row[known] - 1)
     for owner, every in _by_thread((thread, start, end)):
         level = _depth(start[every], end[every])
         for depth in range(min(int(level.max()) + 1, _LEVELS)):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.global_ids import process_ids
 from nsyswrap.kernel_classes import kernel_classes
-from nsyswrap.operations import process_ids
 from nsyswrap.palette import GRAPH, MEMSET, copy_color, kernel_color
 from nsyswrap.plots.lanes import Kind, Lane, busiest, shares
 from nsyswrap.stats import group_keys

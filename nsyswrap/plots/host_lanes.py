@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.nesting import Spans
 from nsyswrap.nvtx import nested_ranges
-from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.palette import API, NVTX
 from nsyswrap.plots.lanes import Kind, Lane, Range, busiest, shares
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.errors import NotInCapture
 from nsyswrap.plots.sheet import look
+from nsyswrap.reports import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ class Plot:
 
 def table_for(capture: Capture, report: str) -> Table:
     """Return the report that a plot draws; raises NotInCapture also where nothing of it is selected."""
-    table = capture.report(report)
+    table = find(report).make(capture)
     if not len(table):
         raise nothing_selected(capture, f"nothing of {report}")
     return table

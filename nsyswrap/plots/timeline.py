@@ -20,6 +20,7 @@ from nsyswrap.plots.lanes import bins
 from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, nothing_selected
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, sheet
+from nsyswrap.reports import find
 from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
@@ -75,7 +76,7 @@ def _working(capture: Capture) -> list[tuple[str, float]]:
     """Return each GPU and the percentage of its window in which it worked."""
     if not len(work(capture)):
         return []
-    data = capture.report("gpu_time").data
+    data = find("gpu_time").make(capture).data
     device, process, busy = (
         np.asarray(data[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
     )
@@ -90,7 +91,7 @@ def _working(capture: Capture) -> list[tuple[str, float]]:
 def _window(capture: Capture) -> tuple[int, int]:
     operations = work(capture)
     if len(operations):
-        data = capture.report("gpu_time").data
+        data = find("gpu_time").make(capture).data
         first, last = int(np.min(data["start_ns"])), int(np.max(data["end_ns"]))  # type: ignore[arg-type]
         calls = operations.call[operations.call >= 0]
         if len(calls) and not capture.view.selection.windowed:

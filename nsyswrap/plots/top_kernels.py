@@ -20,6 +20,7 @@ from nsyswrap.palette import kernel_color
 from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, sheet, time_axis
+from nsyswrap.reports import find
 from nsyswrap.units import Unit, duration, human, percent
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def read(capture: Capture) -> Kernels:
     names, classes = table.data["name"], _classes(capture)
     spent, *figures = (np.asarray(table.data[column]) for column in ("total_ns", "instances", "med_ns"))
     graphs = durations(capture, "graph") if capture.has("graph") else np.empty(0, np.int64)
-    one_by_one = int(np.asarray(capture.report("cuda_gpu_sum").data["total_ns"]).sum())
+    one_by_one = int(np.asarray(find("cuda_gpu_sum").make(capture).data["total_ns"]).sum())
     total = max(one_by_one + int(graphs.sum()), 1)
     others = {"copies and memsets": one_by_one - int(spent.sum()), _GRAPHS: int(graphs.sum())}
     rows = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap import schema
 from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 NAMES = ("rank_waiting", "rank_skew", "rank_steps")
 SCREEN = ("rank_waiting", "rank_skew")  # what is shown where nothing is asked for
 _LEAST = 2
+_RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -57,3 +60,13 @@ def make(job: Job, name: str) -> Table:
             )
     made: Table = importlib.import_module(f"nsyswrap.ranks.{name}").table(job)
     return made
+
+
+def with_rank_names(report: Report, job: Job) -> Report:
+    """Return the report with columns that can hold the ranks' names."""
+    if job.numbered:
+        return report
+    columns = (
+        replace(column, unit=Unit.TEXT) if column.name in _RANKS else column for column in report.columns
+    )
+    return replace(report, columns=tuple(columns))

@@ -10,7 +10,6 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.ranks.collectives import Matched, communicates, match
-from nsyswrap.units import Unit
 from nsyswrap.work import KERNEL, KINDS, work
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture import Capture
     from nsyswrap.ranks.members import Member
-    from nsyswrap.report import Report
-
-_RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one
 
 
 @dataclass(frozen=True)
@@ -82,15 +78,6 @@ class Job:
     def numbered(self) -> bool:
         """Whether all ranks are known by their number."""
         return all(member.number is not None for member in self.members)
-
-    def report(self, report: Report) -> Report:
-        """Return the report with columns that can hold the ranks' names."""
-        if self.numbered:
-            return report
-        columns = (
-            replace(column, unit=Unit.TEXT) if column.name in _RANKS else column for column in report.columns
-        )
-        return replace(report, columns=tuple(columns))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

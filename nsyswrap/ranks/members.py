@@ -12,9 +12,9 @@ import numpy as np
 from nsyswrap.base.missing import MISSING
 from nsyswrap.errors import UsageError
 from nsyswrap.folder import EXPORT, REPORT, RunFolder
-from nsyswrap.operations import process_ids
+from nsyswrap.formats.names import shortest_labels
+from nsyswrap.global_ids import process_ids
 from nsyswrap.selection import EVERYTHING
-from nsyswrap.together import labels
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
@@ -68,14 +68,15 @@ def places(paths: Sequence[Path]) -> list[Place]:
     for path in paths:
         inside = [folder for folder in sorted(path.glob(FOLDERS)) if folder.is_dir()] if path.is_dir() else []
         found += inside or [path]
-    made = [_place(path, label) for path, label in zip(found, labels(found), strict=True)]
+    made = [_place(path, label) for path, label in zip(found, shortest_labels(found), strict=True)]
     twice = [number for number, count in Counter(p.number for p in made).items() if count > 1]
     if None not in twice and twice:
         both = " and ".join(str(place.path) for place in made if place.number == twice[0])
         raise UsageError(f"{both} are both of rank {twice[0]}", "give the ranks of one launch")
     if any(place.number is None for place in made):
         return [
-            replace(place, number=None, label=label) for place, label in zip(made, labels(found), strict=True)
+            replace(place, number=None, label=label)
+            for place, label in zip(made, shortest_labels(found), strict=True)
         ]
     _check_one_launch(made)
     return sorted(made, key=lambda place: place.number or 0)

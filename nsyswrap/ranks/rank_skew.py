@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.operations import durations, name_codes
+from nsyswrap.ranks import with_rank_names
 from nsyswrap.ranks.collectives import communicates, selected_kernels
 from nsyswrap.ranks.steps import slowest, steps
 from nsyswrap.ranks.verdict import verdict
@@ -89,7 +90,7 @@ def table(job: Job) -> Table:
         for part in (of_ranges, list(_kernels(job)))
         for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
     ]
-    made = table_of(job.report(REPORT), rows)
+    made = table_of(with_rank_names(REPORT, job), rows)
     return replace(made, notes=(*job.notes, *notes), verdict=verdict(job), selection=job.selection)
 
 

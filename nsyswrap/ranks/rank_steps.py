@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.ranks import with_rank_names
 from nsyswrap.ranks.rank_skew import RANGE_CPU, RANGE_GPU
 from nsyswrap.ranks.steps import steps
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
@@ -47,7 +48,7 @@ REPORT = Report(
 def table(job: Job) -> Table:
     """Return a row per range name and occurrence."""
     found, notes = steps(job)
-    made = table_of(job.report(REPORT), [row for step in found for row in _rows(job, step)])
+    made = table_of(with_rank_names(REPORT, job), [row for step in found for row in _rows(job, step)])
     return replace(made, notes=(*job.notes, *notes), selection=job.selection)
 
 

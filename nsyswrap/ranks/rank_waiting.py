@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.ranks import alignment
+from nsyswrap.ranks import alignment, with_rank_names
 from nsyswrap.ranks.verdict import verdict, waiting
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 from nsyswrap.units import Unit
@@ -87,7 +87,7 @@ def table(job: Job) -> Table:
             )
         )
     notes = (*job.notes, alignment.note(job, offsets) if len(job.matched) else _nothing(job))
-    made = table_of(job.report(REPORT), rows)
+    made = table_of(with_rank_names(REPORT, job), rows)
     return replace(made, notes=tuple(filter(None, notes)), verdict=verdict(job), selection=job.selection)
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.operations import look_up, process_ids, thread_ids
+from nsyswrap.calls import calls_named
+from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option, Report
-from nsyswrap.rules import LONGEST, ROWS, calls_named, limited, take
+from nsyswrap.rules import LONGEST, ROWS, limited, take
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:

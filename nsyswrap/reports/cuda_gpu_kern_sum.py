@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import kernels, time_summary
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED
+from nsyswrap.summaries import kernels, time_summary
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import memory_operations, time_summary
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import SPANS
+from nsyswrap.summaries import memory_operations, time_summary
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:

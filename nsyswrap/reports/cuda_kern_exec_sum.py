@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.columns import KERNEL_NAMES, stat_columns, stat_values
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
-from nsyswrap.operations import name_codes, process_ids, thread_ids
+from nsyswrap.operations import name_codes
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import Groups, distinct, group_keys, grouped

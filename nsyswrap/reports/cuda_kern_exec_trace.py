@@ -11,8 +11,9 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import KERNEL_NAMES
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
-from nsyswrap.operations import event_names, process_ids, shapes, thread_ids
+from nsyswrap.operations import event_names, shapes
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.units import Unit
 

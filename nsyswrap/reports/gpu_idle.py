@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.columns import KERNEL_NAMES
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.idle import CAUSES, idle
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Spans, closest
 from nsyswrap.nvtx import nested_ranges, own_texts
-from nsyswrap.operations import process_ids, thread_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import distinct

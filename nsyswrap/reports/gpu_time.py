@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.global_ids import process_ids
 from nsyswrap.intervals import intersection, union
-from nsyswrap.kernel_names import classify
-from nsyswrap.operations import process_ids
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import PID_SHIFT
-from nsyswrap.stats import distinct
 from nsyswrap.units import Unit, duration, percent
-from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, machine_ids, window, work
+from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, communicating, machine_ids, window, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,17 +55,6 @@ def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
             yield MISSING, place[1], np.sort(np.concatenate([rows for _, _, rows in mine]))
         for process, device, rows in mine:
             yield int(process_ids(np.array(process))), device, rows
-
-
-def communicating(capture: Capture, operations: Work) -> NDArray[Any]:
-    """Mark the kernels that communicate, by their full names, whatever the view calls them."""
-    found = np.zeros(len(operations), dtype=bool)
-    kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
-    if len(kernels):
-        ids, positions = distinct(capture.whole.columns(KERNEL, "name")["name"])
-        talks = np.array([classify(capture.text(i) or "") == "communication" for i in ids.tolist()])
-        found[kernels] = talks[positions][operations.row[kernels]]
-    return found
 
 
 def _usage(capture: Capture, mine: Work, talks: NDArray[Any]) -> dict[str, float]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.global_ids import process_ids
 from nsyswrap.idle import idle
 from nsyswrap.launch_bound import ended_by
 from nsyswrap.launched import launched
-from nsyswrap.operations import process_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import group_keys, grouped

@@ -11,10 +11,11 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
+from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
 from nsyswrap.nesting import enclosures
 from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
-from nsyswrap.operations import durations, name_codes, process_ids, thread_ids
+from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.units import Unit

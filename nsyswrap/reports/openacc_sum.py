@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import Grouped, durations, time_summary
+from nsyswrap.operations import durations
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, number_texts
+from nsyswrap.summaries import Grouped, time_summary
 from nsyswrap.units import Unit
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import numpy as np
 
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
-from nsyswrap.nvtx import ALL, own_texts, say_adopted
-from nsyswrap.operations import process_ids
+from nsyswrap.global_ids import process_ids
+from nsyswrap.nvtx import ALL, range_labels, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.reports.launch_exposure import READS
-from nsyswrap.schema import NVTX_DOMAIN, SPANS
-from nsyswrap.stats import Groups, group_keys, number_texts
+from nsyswrap.schema import SPANS
+from nsyswrap.stats import Groups, group_keys
 from nsyswrap.units import Unit, human
 from nsyswrap.work import KINDS, work
 
@@ -47,7 +47,7 @@ _DOES = {
 def compute(capture: Capture) -> dict[str, Values]:
     """Return a row per name, phase and verdict: names as they appear, verdicts by how often they do."""
     found = audit(capture)
-    names, texts = labels(capture.whole, found.row)
+    names, texts = range_labels(capture.whole, found.row)
     codes, (name, phase, verdict) = group_keys(names, found.warm_up.astype(np.int64), found.verdict)
     count = np.bincount(codes, minlength=len(name))
     appearance = np.argsort(np.unique(names, return_index=True)[1], kind="stable").argsort()
@@ -90,29 +90,6 @@ def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[
         "other_gpu_med_ns": every.of(found.other_ns).med,
         **sparse,
     }
-
-
-def labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per NVTX range and the name of each, as ``--nvtx`` takes it: ``NAME@DOMAIN``."""
-    events = whole.columns("nvtx", "global_tid", "domain_id")
-    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
-    domains = _domains(whole)
-    suffix = [domains.get(pair, "") for pair in zip(*(part.tolist() for part in keys), strict=True)]
-    own, texts = own_texts(whole, rows)
-    codes, (text, domain) = group_keys(own, key)
-    named = [(texts[i], suffix[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
-    return number_texts(codes, [None if name is None else name + at for name, at in named])
-
-
-def _domains(whole: Capture) -> dict[tuple[int, int], str]:
-    """Return ``@DOMAIN`` by process and domain id, as it was created first."""
-    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
-    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))[::-1]
-    keys = zip(
-        process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
-    )
-    names = [f"@{text}" if isinstance(text, str) else "" for text in events["text"][rows].tolist()]
-    return dict(zip(keys, names, strict=True))
 
 
 def _say(capture: Capture, found: Audit) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
 from nsyswrap.columns import TOTAL_TIME
-from nsyswrap.operations import process_ids
+from nsyswrap.global_ids import process_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.um_total_sum import note_window
 from nsyswrap.schema import SPANS, UNIFIED_MEMORY_KINDS

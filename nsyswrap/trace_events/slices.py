@@ -10,7 +10,8 @@ import numpy as np
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import Capture
-from nsyswrap.operations import MEMSET, copy_name, name_codes, process_ids
+from nsyswrap.global_ids import process_ids
+from nsyswrap.operations import MEMSET, copy_name, name_codes
 from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, argument_slots, encoded, lines, micros
 from nsyswrap.work import GRAPH_NAME

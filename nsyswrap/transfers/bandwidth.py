@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.calls import calls_named
 from nsyswrap.intervals import union
-from nsyswrap.rules import calls_named
 from nsyswrap.schema import PAGEABLE, SPANS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers import TIMED, gpu_memory, links, timed
