@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys, redact
+from nsyswrap import redact
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.run_folder import EXPORT, REPORT
 from nsyswrap.capture import Capture as CaptureColumns
-from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, REPORT
 from nsyswrap.locate import export_of
 from nsyswrap.planned import read_spec
 from nsyswrap.planned_run import carry_out
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from nsyswrap.folder import Status
-    from nsyswrap.nsys_install import Nsys
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_folder import Status
+    from nsyswrap.base.units import Rounding
     from nsyswrap.plots.sheet import Sheet
-    from nsyswrap.units import Rounding
     from nsyswrap.view import KernelNames
 
 

@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.folder_lock import is_held, is_lock
+from nsyswrap.base.run_folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
 from nsyswrap.base.version import __version__
-from nsyswrap.errors import CaptureError, OutputError
-from nsyswrap.folder import BATCH, CLAIM, RUNS, STATUS, Outcome, RunFolder, Status
-from nsyswrap.holding import is_held, is_lock
 from nsyswrap.planned import Spec, read_spec
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture
 from nsyswrap.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.locate import export_of
 from nsyswrap.reader import Export

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
+from nsyswrap.base.units import Unit
 from nsyswrap.capture import open_capture
-from nsyswrap.errors import CaptureError, NotInCapture
-from nsyswrap.folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.report import Column, read_ahead
 from nsyswrap.reports import NAMES, find
 from nsyswrap.stats import group_keys
 from nsyswrap.summaries import kernels
-from nsyswrap.units import Unit
 from nsyswrap.variants import SCENARIO_RUNS, gpu_totals
 
 if TYPE_CHECKING:

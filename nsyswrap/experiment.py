@@ -13,7 +13,7 @@ import statistics
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
 
-from nsyswrap.errors import NsyswrapError, Unavailable
+from nsyswrap.base.errors import NsyswrapError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

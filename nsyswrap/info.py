@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap import schema
-from nsyswrap.folder import LAUNCHER
+from nsyswrap.base.run_folder import LAUNCHER
 
 if TYPE_CHECKING:
     from nsyswrap.reader import Export

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

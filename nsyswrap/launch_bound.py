@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import duration, percent
 from nsyswrap.idle import CAUSES, idle
 from nsyswrap.intervals import union
 from nsyswrap.launched import launched
 from nsyswrap.stats import distinct
-from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NotACapture
+from nsyswrap.base.errors import NotACapture
+from nsyswrap.base.run_folder import EXPORT, REPORT, STATUS, RunFolder
 from nsyswrap.export_cache import cached_export
-from nsyswrap.folder import EXPORT, REPORT, STATUS, RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from nsyswrap import instruments
 from nsyswrap.base.marks import MEASURE_MARK
-from nsyswrap.units import Unit, human
+from nsyswrap.base.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

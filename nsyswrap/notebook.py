@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats.names import shorten_all
+from nsyswrap.base.text import shorten_all
+from nsyswrap.base.units import Unit
 from nsyswrap.formats.text import column_cells, heading, left_out, printable
 from nsyswrap.summary import summarise
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from nsyswrap.base.errors import CompileFailed, Unavailable
+from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.device import query
-from nsyswrap.errors import CompileFailed, Unavailable
-from nsyswrap.folder import cache_dir
 
 FLAGS = ("-O3", "-lineinfo")
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.base.units import Rounding
     from nsyswrap.capture import Capture
-    from nsyswrap.units import Rounding
 
     Events = Mapping[str, NDArray[Any]]
     Titles = list[list[str | None]]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys
-from nsyswrap.folder import EXPORT, LOG, Status, free_space_note, is_full
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.run_folder import EXPORT, LOG, Status, free_space_note, is_full
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.errors import NsyswrapError
+    from nsyswrap.base.errors import NsyswrapError
     from nsyswrap.spec import RunSpec
     from nsyswrap.supervise import Ending
 

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import OutputError
-from nsyswrap.folder import SPEC, RunFolder
-from nsyswrap.nsys import Options
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import SPEC, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

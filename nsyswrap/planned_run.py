@@ -17,11 +17,11 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from nsyswrap import scenario
+from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
+from nsyswrap.base.folder_lock import held
+from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status
 from nsyswrap.batch import Claim
-from nsyswrap.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.executors import queue
-from nsyswrap.folder import CLAIM, STATUS, RunFolder, Status
-from nsyswrap.holding import held
 from nsyswrap.planned import read_spec
 from nsyswrap.program import Program, resolve
 from nsyswrap.spec import RunSpec

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NotExecutable, ProgramNotFound
+from nsyswrap.base.errors import NotExecutable, ProgramNotFound
 from nsyswrap.nvcc import compile_cuda
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import time
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import ScenarioFailed
+from nsyswrap.base.errors import ScenarioFailed
 
 if TYPE_CHECKING:
     import subprocess

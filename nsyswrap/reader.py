@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import records
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.pages import Leaves, PageFile, find_leaves, quoted, read_columns
 from nsyswrap.schema import CAPTURE_MARKS, STRINGS
 

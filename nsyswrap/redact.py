@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import schema
-from nsyswrap.errors import DamagedCapture, OutputError
-from nsyswrap.output import replacing
+from nsyswrap.base.errors import DamagedCapture, OutputError
+from nsyswrap.base.files import replacing
 from nsyswrap.reader import Export
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.units import Rounding, Unit, round_tenth
+from nsyswrap.base.units import Rounding, Unit, round_tenth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.calls import calls_named
 from nsyswrap.global_ids import process_ids
 from nsyswrap.join import equal_pairs
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option
 from nsyswrap.schema import EVENTS, PROCESS_MASK
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,10 +17,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap import _launch, device, folder, nsys, nsys_install, outcome, second_import
+from nsyswrap import _launch, device, outcome, second_import
+from nsyswrap.base import run_folder as folder
+from nsyswrap.base.errors import NsyswrapError, OutputError
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.run_folder import (
+    LOG,
+    PROGRAM_ERRORS,
+    PROGRAM_OUTPUT,
+    REPORT,
+    RUN,
+    STATS,
+    RunFolder,
+    Status,
+)
 from nsyswrap.base.version import __version__
-from nsyswrap.errors import NsyswrapError, OutputError
-from nsyswrap.folder import LOG, PROGRAM_ERRORS, PROGRAM_OUTPUT, REPORT, RUN, STATS, RunFolder, Status
 from nsyswrap.supervise import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:

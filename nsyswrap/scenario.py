@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap import device
-from nsyswrap.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RUN, RunFolder, Status
 from nsyswrap.experiment import CLOCK_OPTION, VARIANT_OPTION
-from nsyswrap.folder import PROGRAM_OUTPUT, RUN, RunFolder, Status
-from nsyswrap.nsys import Options
 from nsyswrap.nvcc import find_nvcc
 from nsyswrap.program import Program
 from nsyswrap.spec import RunSpec

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

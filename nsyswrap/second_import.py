@@ -9,8 +9,9 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys, nsys_install
-from nsyswrap.folder import EXPORT, RECORDING, REPORT
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT
 
 if TYPE_CHECKING:
     from pathlib import Path

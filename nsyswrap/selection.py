@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture, UsageError
 from nsyswrap.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 
 if TYPE_CHECKING:

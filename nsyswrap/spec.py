@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys
+from nsyswrap.base.nsys import command as nsys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

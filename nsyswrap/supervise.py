@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from nsyswrap import nsys
+from nsyswrap.base.nsys import command as nsys
 
 if TYPE_CHECKING:
     import subprocess

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Table
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

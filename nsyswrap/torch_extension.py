@@ -9,8 +9,8 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import Unavailable
-from nsyswrap.folder import cache_dir
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

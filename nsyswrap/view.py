@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from nsyswrap.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
 
 
 KernelNames = Literal["full", "base", "mangled"]

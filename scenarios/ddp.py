@@ -56,7 +56,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
 from nsyswrap.rank_processes import await_ranks, leave_result
 from nsyswrap.torch_extension import import_torch

@@ -56,7 +56,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
 from nsyswrap.torch_extension import import_torch
 

@@ -51,8 +51,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.errors import UsageError
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform
 from nsyswrap.torch_extension import build_inline, import_torch, load
 

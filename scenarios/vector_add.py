@@ -52,8 +52,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.errors import Unavailable
 from nsyswrap.experiment import chosen, counted, main, make_parser, platform
 from nsyswrap.profilers import torch_profiler
 from nsyswrap.scenario import kernels_dir

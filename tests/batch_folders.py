@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tiny_export import kernel, write
 
-from nsyswrap.folder import CLAIM, EXPORT, RUN, SPEC, RunFolder, Status
+from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, SPEC, RunFolder, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from nsyswrap.folder import Outcome
+    from nsyswrap.base.run_folder import Outcome
 
 DONE = Status("done", 0, 0, 0)
 

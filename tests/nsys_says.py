@@ -6,7 +6,7 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.formats import csv
 from nsyswrap.reports import parse
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.base.units import Rounding, TimeUnit
 
 RULES = (
     "cuda_memcpy_async",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tiny_export import Row, call, kernel, nvtx, row, write
 
 from nsyswrap.api import Capture
-from nsyswrap.folder import EXPORT, RUN
+from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.ranks.members import Member
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from pathlib import Path
 import recorded
 import scenario_page
 
-from nsyswrap import nsys_install, redact, schema
+from nsyswrap import redact, schema
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
-from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.scenario import Scenario, find, scenarios
 
 SHIPPED = ("add", "add2")

@@ -7,7 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from nsyswrap.folder import EXPORT, PROGRAM_OUTPUT
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "nsyswrap" / "recorded"  # what `nsyswrap demo` shows; read as they are

@@ -10,13 +10,13 @@ from nsys_says import UNITS, era_of, made_by_us, said_by
 from tiny_export import API, Row, call, enums, global_id, kernel, memcpy, memset, nvtx, opened, row, write
 
 from nsyswrap import open_capture
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.base.units import Rounding, TimeUnit
 
 pytestmark = pytest.mark.nsys
 

@@ -37,14 +37,14 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture
-from nsyswrap.folder import EXPORT
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
 
 pytestmark = pytest.mark.nsys
 

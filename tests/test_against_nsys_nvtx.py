@@ -15,7 +15,7 @@ from nsyswrap.schema import NVTX_START_END
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.base.units import Rounding, TimeUnit
 
 pytestmark = pytest.mark.nsys
 

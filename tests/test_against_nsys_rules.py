@@ -31,7 +31,7 @@ from nsyswrap.api import Capture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.base.units import Rounding, TimeUnit
 
 pytestmark = pytest.mark.nsys
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import kernel, write
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.selection import LEAST, MOST, parse_time
 
 if TYPE_CHECKING:

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.folder_lock import LOCK, held, holder_here, is_held, is_lock
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
 from nsyswrap.batch import (
     Batch,
     Claim,
@@ -23,10 +27,6 @@ from nsyswrap.batch import (
     make_place,
     open_batch,
 )
-from nsyswrap.errors import OutputError
-from nsyswrap.folder import CLAIM, SPEC, STATUS, RunFolder, Status
-from nsyswrap.holding import LOCK, held, holder_here, is_held, is_lock
-from nsyswrap.nsys import Options
 from nsyswrap.planned import Spec, read_spec
 
 if TYPE_CHECKING:

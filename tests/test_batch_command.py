@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from local_batches import PROGRAM, RECORDING, outcomes, states, sweep
 
+from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.batch import open_batch
-from nsyswrap.folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

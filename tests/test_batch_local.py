@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 from local_batches import PROGRAM, outcomes, states, sweep
 
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
 from nsyswrap.batch import open_batch
-from nsyswrap.folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
-from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

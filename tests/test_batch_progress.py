@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from local_batches import PROGRAM, sweep
 
+from nsyswrap.base.run_folder import Status
 from nsyswrap.batch import RunState
 from nsyswrap.cli.batch_progress import Clock, ending, in_words, progress
-from nsyswrap.folder import Status
 
 if TYPE_CHECKING:
     from nsyswrap.batch import State

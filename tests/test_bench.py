@@ -16,7 +16,7 @@ from conftest import ROOT
 from tiny_export import API, KERNEL
 
 from nsyswrap import schema
-from nsyswrap.errors import CheckFailed
+from nsyswrap.base.errors import CheckFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,8 +25,8 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture, schema
+from nsyswrap.base.errors import NotACapture, NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotACapture, NotInCapture, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

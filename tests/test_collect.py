@@ -10,8 +10,8 @@ from recorded import SHIPPED, capture_names, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
+from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
 from nsyswrap.digest import SUMMARIES, write_digest
-from nsyswrap.folder import DIGEST, EXPORT, RunFolder
 from nsyswrap.reports import find
 from nsyswrap.variants import gpu_totals
 

@@ -8,8 +8,8 @@ import pytest
 from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
 
 from nsyswrap import cross_check as module
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.cross_check import CLOCKS, cross_check
-from nsyswrap.errors import NotInCapture
 
 if TYPE_CHECKING:
     from pathlib import Path

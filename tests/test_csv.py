@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tiny_export import everything, kernel, memcpy, opened
 
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, tsv
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path

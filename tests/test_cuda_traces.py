@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tiny_export import Row, call, enums, kernel, memcpy, memset, nvtx, opened, row
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import Unit, csv_cell, csv_cells
 from nsyswrap.formats import csv
 from nsyswrap.reports import parse
-from nsyswrap.units import Unit, csv_cell, csv_cells
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding, TimeUnit
+    from nsyswrap.base.units import Rounding, TimeUnit
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}

@@ -11,10 +11,10 @@ from recorded import SHIPPED
 from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
 
 from nsyswrap.api import open_capture
+from nsyswrap.base.errors import CaptureError, NotACapture
+from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
 from nsyswrap.digest import write as write_to
-from nsyswrap.errors import CaptureError, NotACapture
-from nsyswrap.folder import DIGEST, EXPORT
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:

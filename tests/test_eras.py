@@ -26,7 +26,7 @@ from tiny_export import (
 
 from nsyswrap import schema
 from nsyswrap.api import Capture, open_capture
-from nsyswrap.errors import NotACapture, NotInCapture
+from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.info import newer_than_known
 from nsyswrap.reports import NAMES
 

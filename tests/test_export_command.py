@@ -17,7 +17,7 @@ from tiny_export import API, call, everything, kernel, nvtx, opened, row, write
 from trace_event_rules import read
 
 from nsyswrap import event_files, open_capture
-from nsyswrap.errors import OutputError, Unavailable
+from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.schema import EVENTS
 from nsyswrap.trace_events import compose
 from nsyswrap.trace_events import write as write_trace

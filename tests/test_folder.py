@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import folder
-from nsyswrap.errors import CaptureError, OutputError
-from nsyswrap.folder import FILES, RUN, STATUS, RunFolder, Status
+from nsyswrap.base import run_folder as folder
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.run_folder import FILES, RUN, STATUS, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
 

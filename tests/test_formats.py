@@ -13,12 +13,12 @@ import pytest
 from rich.cells import cell_len
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import screen, text
 from nsyswrap.formats.text import table_lines
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES, parse
 from nsyswrap.summary import summarise
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path

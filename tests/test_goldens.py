@@ -14,8 +14,8 @@ import pytest
 from recorded import ROOT, golden_names, goldens, run_folder
 
 from nsyswrap import open_capture
-from nsyswrap.errors import NotInCapture
-from nsyswrap.folder import EXPORT
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.formats import csv
 from nsyswrap.reports import NAMES, find, parse
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
 
 PUBLIC = ROOT.parent / "shared" / "exports"
 

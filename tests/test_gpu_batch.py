@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import device, open_capture
+from nsyswrap.base.run_folder import PROGRAM_OUTPUT
 from nsyswrap.batch import open_batch
-from nsyswrap.folder import PROGRAM_OUTPUT
 
 if TYPE_CHECKING:
     from conftest import Cli

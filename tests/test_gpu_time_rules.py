@@ -9,13 +9,13 @@ from asked_reports import header_of, notes_of, rows_of, starts_of
 from nsys_says import RULES
 from tiny_export import global_id, graph, kernel, memcpy, memset, opened, row
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
 
 MS = 10**6
 PLACE = "PID,Device ID,Context ID"

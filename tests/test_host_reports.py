@@ -22,7 +22,7 @@ from tiny_export import (
     row,
 )
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from recorded import SHIPPED
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.formats import json as json_format
 from nsyswrap.report import Table
 from nsyswrap.reports import NAMES, find, parse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, graph, kernel, opened
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from pathlib import Path

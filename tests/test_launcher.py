@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from slurm_cluster import running_cluster
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.launcher import Rank, chosen, detect, facts, session
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from markdown_it import MarkdownIt
 from tiny_export import everything, kernel, opened
 
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import markdown
 from nsyswrap.formats.text import printable
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

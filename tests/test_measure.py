@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from nsyswrap import instruments, measure, measurement
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import random
 import pytest
 from rich.cells import cell_len
 
-from nsyswrap.formats.names import clip, shorten, shorten_all
+from nsyswrap.base.text import clip, shorten, shorten_all
 
 TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Linear<{}, {}>>(T1::Params)"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import nsys
-from nsyswrap.nsys import Options
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys.command import Options
 
 COMPLETE = Path(__file__).parents[1] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
 ALWAYS = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import nsys_install
-from nsyswrap.errors import Unavailable
-from nsyswrap.nsys_install import Nsys, find, judge
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys.find import Nsys, find, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import open_capture
-from nsyswrap.errors import DamagedCapture
-from nsyswrap.nsys import export as export_with
+from nsyswrap.base.errors import DamagedCapture
+from nsyswrap.base.nsys.command import export as export_with
 from nsyswrap.redact import findings, redact
 
 if TYPE_CHECKING:

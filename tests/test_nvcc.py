@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import nvcc
+from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable
 from nsyswrap.device import Devices, query
-from nsyswrap.errors import CompileFailed, NsyswrapError, Unavailable
 from nsyswrap.nvcc import compile_cuda
 
 if TYPE_CHECKING:

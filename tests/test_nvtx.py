@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, domain, global_id, kernel, memcpy, nvtx, opened
 
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture
 from nsyswrap.nesting import Spans, closest, enclosures, paths, tree
 from nsyswrap.nvtx import counted_ranges, kernel_ranges, nested_ranges
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nsyswrap.base.units import Rounding
     from nsyswrap.report import Table
-    from nsyswrap.units import Rounding
 
 ELSEWHERE = global_id(PID, 101)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, kernel, write
 
-from nsyswrap import output
-from nsyswrap.errors import OutputError
+from nsyswrap.base import files as output
+from nsyswrap.base.errors import OutputError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import duration
 from nsyswrap.page import SECTIONS
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from browser import Visit

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tiny_export import call, kernel, opened
 
+from nsyswrap.base.units import duration
 from nsyswrap.page import render
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,6 +13,7 @@ import recorded
 from rank_exports import Step, member, steps
 
 from nsyswrap.api import open_capture
+from nsyswrap.base.units import duration
 from nsyswrap.page import render_ranks
 from nsyswrap.page.ranks import side_by_side
 from nsyswrap.page.ranks_bins import binned, most_telling, numbers
@@ -21,7 +22,6 @@ from nsyswrap.ranks import make, make_job
 from nsyswrap.ranks.members import processes
 from nsyswrap.ranks.steps import Steps
 from nsyswrap.ranks.steps import steps as steps_of
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from browser import Visit

@@ -9,7 +9,7 @@ import recorded
 from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.folder import EXPORT, STATUS
+from nsyswrap.base.run_folder import EXPORT, STATUS
 from nsyswrap.page import render_ranks
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from page_files import EDGES, SHAPES, TABLE, Shape, by_pages, by_sqlite, example
 from recorded import ROOT, capture_names, run_folder
 
 from nsyswrap import pages, schema
-from nsyswrap.folder import EXPORT
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.pages import PageFile, find_leaves, read_columns
 from nsyswrap.reader import Export
 from nsyswrap.records import NotPlain

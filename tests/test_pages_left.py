@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from page_files import TABLE, Shape, by_pages, by_sqlite, example, fill, integers, opened
 
 from nsyswrap import pages, reader, records
-from nsyswrap.errors import CaptureError, DamagedCapture
+from nsyswrap.base.errors import CaptureError, DamagedCapture
 from nsyswrap.pages import find_leaves, read_columns
 from nsyswrap.reader import Export
 from nsyswrap.records import NotPlain

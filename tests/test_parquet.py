@@ -12,10 +12,10 @@ import pytest
 from pyarrow import parquet as arrow
 from tiny_export import call, everything, kernel, opened
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import parquet
 from nsyswrap.reports import NAMES
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path

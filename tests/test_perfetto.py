@@ -29,7 +29,7 @@ from tiny_export import (
 from traced import tiny, traced
 
 from nsyswrap import open_capture
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.schema import EVENTS
 from nsyswrap.trace_events import compose
 

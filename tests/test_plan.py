@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nsyswrap import scenario
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.nsys.command import Options
 from nsyswrap.batch import make_batch
-from nsyswrap.errors import UsageError
-from nsyswrap.nsys import Options
 from nsyswrap.plan import Plan, read_plan, sweep
 from nsyswrap.plan.template import Template
 from nsyswrap.planned import read_spec

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.errors import PlanError
+from nsyswrap.base.errors import PlanError
 from nsyswrap.plan import read_plan
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base.folder_lock import held
+from nsyswrap.base.nsys.command import Options, check_export
+from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
 from nsyswrap.batch import look
-from nsyswrap.folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
-from nsyswrap.holding import held
-from nsyswrap.nsys import Options, check_export
 from nsyswrap.planned import Spec
 from nsyswrap.planned_run import is_shared, local_folder
 

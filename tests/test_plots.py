@@ -16,7 +16,7 @@ from recorded import capture_names, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.api import open_capture
-from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.launch_bound import verdict
 from nsyswrap.launched import launched
 from nsyswrap.plots import NAMES, find

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import KERNEL, kernel, write
 
-from nsyswrap.errors import CaptureError, OutputError
+from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.reader import Export
 
 if TYPE_CHECKING:

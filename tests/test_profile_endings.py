@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.folder import EXPORT, LOG, RunFolder
-from nsyswrap.nsys import check_export, recorded_s
+from nsyswrap.base.nsys.command import check_export, recorded_s
+from nsyswrap.base.run_folder import EXPORT, LOG, RunFolder
 from nsyswrap.supervise import STOP_PROGRAM_S
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.folder import Status
+    from nsyswrap.base.run_folder import Status
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 

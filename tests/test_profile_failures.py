@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.folder import EXPORT, RunFolder
-from nsyswrap.nsys import check_export
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-    from nsyswrap.folder import Status
+    from nsyswrap.base.run_folder import Status
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 

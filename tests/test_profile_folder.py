@@ -15,10 +15,10 @@ import pytest
 
 from nsyswrap import api
 from nsyswrap.api import Run
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RunFolder, Status, is_full
 from nsyswrap.cli.profile import command
-from nsyswrap.errors import CaptureError
-from nsyswrap.folder import EXPORT, LOG, REPORT, RunFolder, Status, is_full
-from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.folder import EXPORT, RUN, STATUS
-from nsyswrap.nsys import check_export
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
 
 if TYPE_CHECKING:
     from pathlib import Path

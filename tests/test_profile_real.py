@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import device
-from nsyswrap.folder import EXPORT, LOG, REPORT, RUN, STATS, STATUS
-from nsyswrap.nsys import check_export
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, STATS, STATUS
 
 if TYPE_CHECKING:
     from pathlib import Path

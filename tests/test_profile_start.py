@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.folder import RUN
+from nsyswrap.base.run_folder import RUN
 
 if TYPE_CHECKING:
     from pathlib import Path

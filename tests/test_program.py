@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap import program
-from nsyswrap.errors import NotExecutable, NsyswrapError, ProgramNotFound
+from nsyswrap.base.errors import NotExecutable, NsyswrapError, ProgramNotFound
 from nsyswrap.program import Program, resolve
 
 

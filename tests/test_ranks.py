@@ -11,7 +11,7 @@ from tiny_export import call, graph, kernel, nvtx
 
 from nsyswrap import ranks
 from nsyswrap.api import open_capture
-from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.ranks.members import processes
 from nsyswrap.ranks.verdict import regular
 from nsyswrap.selection import chosen

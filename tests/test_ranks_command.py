@@ -14,7 +14,7 @@ from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.folder import EXPORT
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.ranks import NAMES
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvt
 
 from nsyswrap import reader, reports, schema
 from nsyswrap.api import Capture
+from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.reader import Export
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from tiny_export import PID, Row, call, diagnostic, everything, global_id, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import open_capture, schema
-from nsyswrap.errors import DamagedCapture, NotACapture, OutputError
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.redact import findings, redact, remove_environment
 from nsyswrap.reports import NAMES, find
 

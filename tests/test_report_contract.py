@@ -16,9 +16,9 @@ from pyarrow import parquet
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import formats, reports, schema
-from nsyswrap.errors import NotInCapture, UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.units import Rounding, Unit
 from nsyswrap.report import Option, Table
-from nsyswrap.units import Rounding, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

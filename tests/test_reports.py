@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
     from nsyswrap.view import KernelNames
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"

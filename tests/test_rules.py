@@ -9,7 +9,7 @@ from asked_reports import header_of, notes_of, rows_of, starts_of
 from nsys_says import RULES, said_by
 from tiny_export import MEMCPY, Row, call, enums, memcpy, memset, opened
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:

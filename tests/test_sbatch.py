@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import RUNS
 from nsyswrap.batch import Batch, folder_name
-from nsyswrap.errors import Unavailable
 from nsyswrap.executors import queue, reasons
 from nsyswrap.executors.sbatch import Settings, script, seconds
 from nsyswrap.executors.tasks import as_text, indexes
-from nsyswrap.folder import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
-from nsyswrap.errors import ScenarioFailed, Unavailable
+from nsyswrap.base.errors import ScenarioFailed, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

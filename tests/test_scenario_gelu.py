@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 CACHES = {

@@ -16,7 +16,7 @@ from recorded import run_folder
 from scenario_scripts import SCENARIOS, load
 
 from nsyswrap import experiment, open_capture, scenario
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.scenario import measured
 
 if TYPE_CHECKING:

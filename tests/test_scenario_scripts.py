@@ -12,8 +12,8 @@ import pytest
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
 from nsyswrap import scenario
+from nsyswrap.base.nsys.command import Options
 from nsyswrap.experiment import main
-from nsyswrap.nsys import Options
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,7 +10,7 @@ import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap import profilers
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

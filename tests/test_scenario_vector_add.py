@@ -12,7 +12,7 @@ import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap import profilers
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

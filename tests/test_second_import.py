@@ -14,8 +14,8 @@ import pytest
 from recorded import SHIPPED
 
 from nsyswrap import second_import
-from nsyswrap.folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
-from nsyswrap.nsys import check_export
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from tiny_export import (
     um_gpu_fault,
 )
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import UsageError
 from nsyswrap.selection import LEAST, MOST, Selection, chosen, parse_time
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.selection import MOST, chosen, resolve
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from batch_folders import rows_of
 from slurm_cluster import BATCH, Cluster, running_cluster
 
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RUNS, RunFolder
 from nsyswrap.batch import SLURM, open_batch
-from nsyswrap.folder import EXPORT, RUNS, RunFolder
-from nsyswrap.nsys import check_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

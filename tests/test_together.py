@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tiny_export import call, everything, kernel, opened
 
+from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, text
-from nsyswrap.formats.names import shortest_labels
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 from nsyswrap.reports import NAMES
 from nsyswrap.together import together
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.api import Capture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.torch_extension import build_name, load
 
 

@@ -11,7 +11,7 @@ from recorded import capture_names, run_folder
 from tiny_export import enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
 
 from nsyswrap import open_capture
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.schema import ENUMS, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tiny_export import (
     um_gpu_fault,
 )
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiny_export import Row
 
     from nsyswrap.api import Capture
-    from nsyswrap.units import Rounding
+    from nsyswrap.base.units import Rounding
 
 TO_DEVICE, TO_HOST = 11, 12
 FAULTS = (UM_CPU_FAULT, UM_GPU_FAULT)

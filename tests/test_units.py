@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from nsyswrap.units import Rounding, TimeUnit, Unit, csv_cell, csv_label, human, percent, round_tenth
+from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_label, human, percent, round_tenth
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
+from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, markdown, parquet, text
 from nsyswrap.formats import json as json_format
 from nsyswrap.report import Column, Report
 from nsyswrap.together import together
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path

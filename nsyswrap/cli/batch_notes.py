@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.run_folder import RUNS
 from nsyswrap.batch import look
 from nsyswrap.cli.show import note
-from nsyswrap.errors import OutputError
-from nsyswrap.folder import RUNS
 from nsyswrap.planned import read_spec
 
 if TYPE_CHECKING:

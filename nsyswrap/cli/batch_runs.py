@@ -7,14 +7,14 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.folder_lock import held
+from nsyswrap.base.run_folder import DEFAULT_BASE
 from nsyswrap.batch import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
 from nsyswrap.cli.batch_notes import say_of_left_out, say_of_plan
 from nsyswrap.cli.batch_progress import in_words, progress
 from nsyswrap.cli.recording import environment, nsys_options
 from nsyswrap.cli.show import note
-from nsyswrap.errors import CaptureError, UsageError
-from nsyswrap.folder import DEFAULT_BASE
-from nsyswrap.holding import held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
                 note(f"  nsyswrap batch cancel {shlex.quote(str(batch.folder))}")
                 return 128 + next(iter(interruption.args), signal.SIGINT)
             return 0
-        from nsyswrap import nsys_install  # noqa: PLC0415
+        from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
 
         if wanted:
             nsys_install.find()  # without one nothing runs

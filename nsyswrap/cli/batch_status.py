@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.folder_lock import holder_here, is_held
 from nsyswrap.batch import ENDED, Batch, RunState, open_batch
 from nsyswrap.cli.batch_progress import ending, in_words
 from nsyswrap.cli.show import note
-from nsyswrap.holding import holder_here, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

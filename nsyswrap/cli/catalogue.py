@@ -7,9 +7,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap import schema
-from nsyswrap.errors import CaptureError
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.reports import NAMES, find
-from nsyswrap.units import Unit, csv_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,8 +39,8 @@ _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns
 
 def listing(paths: Sequence[Path]) -> str:
     """Return what each capture can answer, and which nsys option would have collected the rest."""
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
     from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
 
     try:
         chosen = paths or (newest_run(),)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.cli.collect_screen import comparison, list_lacking, progress
 from nsyswrap.cli.show import note, step
-from nsyswrap.errors import CaptureError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

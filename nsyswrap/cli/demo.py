@@ -22,7 +22,7 @@ def command(output: Path | None) -> None:
     Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
     """
     from nsyswrap import scenario  # noqa: PLC0415
-    from nsyswrap.folder import default_output  # noqa: PLC0415
+    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
 
     lacks = _lacks()
     if lacks:
@@ -38,8 +38,9 @@ def command(output: Path | None) -> None:
 
 
 def _lacks() -> list[str]:
-    from nsyswrap import nsys_install, scenario  # noqa: PLC0415
-    from nsyswrap.errors import Unavailable  # noqa: PLC0415
+    from nsyswrap import scenario  # noqa: PLC0415
+    from nsyswrap.base.errors import Unavailable  # noqa: PLC0415
+    from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
 
     lacks = [lack for name in SCENARIOS for lack in scenario.find(name).lacks]
     try:

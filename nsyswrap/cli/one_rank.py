@@ -7,9 +7,9 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
+from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
 from nsyswrap.cli.show import Look, asked, make, note, write_csv
-from nsyswrap.errors import NotExecutable, ProgramNotFound, UsageError
-from nsyswrap.folder import DEFAULT_BASE, EXPORT
 from nsyswrap.launcher import Rank, chosen, detect, facts, session
 from nsyswrap.ranks import split
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.cli.show import note
-from nsyswrap.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tupl
 
     Of several a bad one is said, and the others are shown; of one alone it is raised.
     """
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
-    from nsyswrap.formats.names import shortest_labels  # noqa: PLC0415
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
+    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
 
     found: dict[str, Capture] = {}
     failed = 0

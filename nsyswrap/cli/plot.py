@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import note, step
-from nsyswrap.errors import NotInCapture, OutputError, UsageError
-from nsyswrap.output import write
 from nsyswrap.plots import MOST_CAPTURES, NAMES, find
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.recording import environment, nsys_options, recording_options
 from nsyswrap.cli.show import (
     Look,
@@ -22,14 +23,13 @@ from nsyswrap.cli.show import (
     summary_text,
     write_csv,
 )
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.api import Run
+    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.one_rank import OneRank
-    from nsyswrap.nsys_install import Nsys
     from nsyswrap.program import Program
     from nsyswrap.spec import RunSpec
 
@@ -80,8 +80,8 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
 
 def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> str:
     """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
-    from nsyswrap.nsys import trips_over  # noqa: PLC0415
-    from nsyswrap.nsys_install import find  # noqa: PLC0415
+    from nsyswrap.base.nsys.command import trips_over  # noqa: PLC0415
+    from nsyswrap.base.nsys.find import find  # noqa: PLC0415
     from nsyswrap.run import command_line  # noqa: PLC0415
 
     if one and not one.profiled:
@@ -129,7 +129,7 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
 def _spec(
     program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
 ) -> RunSpec:
-    from nsyswrap.folder import default_output  # noqa: PLC0415
+    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
     from nsyswrap.run import claim_output  # noqa: PLC0415
     from nsyswrap.spec import RunSpec  # noqa: PLC0415
 
@@ -166,7 +166,7 @@ def warn_of_broken(nsys: Nsys) -> None:
 
 def _show(run: Run, options: dict[str, Any]) -> None:
     """Print what was recorded, how the run ended, where it lies and how to see it again."""
-    from nsyswrap.folder import EXPORT, REPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT, REPORT  # noqa: PLC0415
 
     try:
         if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
@@ -186,7 +186,7 @@ def _show(run: Run, options: dict[str, Any]) -> None:
 
 def _show_capture(run: Run, options: dict[str, Any]) -> None:
     """Print the summary, or the reports asked for."""
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     look = Look(options["top"])
     capture = run.capture

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap import ranks
+from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.run_folder import RunFolder, newest_run
+from nsyswrap.base.units import Unit
 from nsyswrap.cli.show import Made, make, note, step
-from nsyswrap.errors import CaptureError, NotInCapture
-from nsyswrap.folder import RunFolder, newest_run
 from nsyswrap.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.report import Column
 from nsyswrap.reports import Request
 from nsyswrap.together import CAPTURE, together
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

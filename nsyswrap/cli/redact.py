@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.base.errors import CheckFailed, UsageError
 from nsyswrap.cli.show import note
-from nsyswrap.errors import CheckFailed, UsageError
 
 
 @click.command()
@@ -27,7 +27,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     `nsyswrap profile --discard-rep`.
     """
     from nsyswrap import redact  # noqa: PLC0415
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
 
     if capture.suffix in (".nsys-rep", ".qdrep"):
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import (
@@ -22,8 +24,6 @@ from nsyswrap.cli.show import (
     summary_text,
     write_csv,
 )
-from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -223,7 +223,7 @@ def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Cap
 
 
 def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     if several:
         click.echo(f"== {capture.source}")

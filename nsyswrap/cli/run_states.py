@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import OutputError
 from nsyswrap.batch import look, open_batch
 from nsyswrap.cli.batch_progress import reason
-from nsyswrap.errors import OutputError
 from nsyswrap.executors import slurm
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
+from nsyswrap.base.files import write
 from nsyswrap.cli.show import Look, note, progress_line, show_tables
-from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
-from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
     One that fails does not keep the others from running: it is told at the end, as ScenarioFailed.
     """
-    from nsyswrap import nsys_install  # noqa: PLC0415
+    from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
     from nsyswrap.scenario import scenarios  # noqa: PLC0415
 
     nsys_install.find()  # without one nothing runs
@@ -146,7 +146,7 @@ def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
 
 def last_report(folder: Path) -> Path:
     """Return the run folder under ``folder`` that ended last and has a capture; the folder without any."""
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
 
     found = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
     return found[-1].parent if found else folder
@@ -222,7 +222,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
 
 def _capture(folder: Path) -> Capture | None:
     """Open the capture of a run folder; None where the run was made without nsys."""
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
     from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
 
     return open_capture(folder) if (folder / EXPORT).exists() else None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.show import Look, note, show_tables, write_csv
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.report import Table
@@ -85,9 +85,9 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     NAME is a scenario, or `all`: every one that this machine can run, with an index of the runs and one CSV.
     ARGS go to the scenario's script. What it builds is built before, outside the measured runs.
     """
+    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
     from nsyswrap.cli import scenario_runs  # noqa: PLC0415
     from nsyswrap.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
-    from nsyswrap.folder import default_output  # noqa: PLC0415
     from nsyswrap.scenario import find  # noqa: PLC0415
 
     if name == ALL:

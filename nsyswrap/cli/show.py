@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.errors import NotInCapture
-from nsyswrap.output import write
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture import Capture
     from nsyswrap.report import Table
     from nsyswrap.reports import Request
-    from nsyswrap.units import TimeUnit
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

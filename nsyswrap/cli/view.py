@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base.errors import NotACapture, OutputError, UsageError
+from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
 from nsyswrap.cli.selecting import selection_of, selection_options
 from nsyswrap.cli.show import note, note_silence, step
-from nsyswrap.errors import NotACapture, OutputError, UsageError
-from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,20 +87,20 @@ def _note_part(selection: Selection) -> None:
 
 
 def _run(capture: Capture) -> dict[str, Any]:
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     return RunFolder(capture.source).read_run()
 
 
 def _found(given: Sequence[Path]) -> list[Path]:
     """Return the captures that were named, and for a folder that is none all that lie in it."""
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
 
     return [path for one in given or (newest_run(),) for path in _in(one)]
 
 
 def _in(path: Path) -> list[Path]:
-    from nsyswrap.folder import EXPORT, FILES, REPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT, FILES, REPORT  # noqa: PLC0415
     from nsyswrap.ranks.members import places  # noqa: PLC0415
 
     if not path.is_dir() or any((path / name).exists() for name in FILES):
@@ -165,7 +165,7 @@ def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
 
 def _job(captures: Mapping[str, Capture]) -> str:
     """Return the name of what holds all ranks: the folder of a launch, or a capture of several processes."""
-    from nsyswrap.formats.names import shortest_labels  # noqa: PLC0415
+    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
 
     return shortest_labels(
         [Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.units import Unit, human
 from nsyswrap.collected.parameters import LABEL, combination
 from nsyswrap.collected.results import FIGURES, figures
-from nsyswrap.errors import UsageError
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.files import replacing, write
 from nsyswrap.collected.combinations import combinations
 from nsyswrap.collected.parameters import LABEL, RUN, combination
 from nsyswrap.collected.rows import Summaries, merged_kernels
 from nsyswrap.digest import read
-from nsyswrap.errors import OutputError, Unavailable
 from nsyswrap.formats import csv, parquet
 from nsyswrap.merge import Pool
-from nsyswrap.output import replacing, write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -6,9 +6,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.collected.workers import Made, Task, digest_all
 from nsyswrap.digest import SUMMARIES, TOTALS, identity, stored
-from nsyswrap.folder import DIGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

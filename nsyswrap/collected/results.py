@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.units import Unit
 from nsyswrap.collected.parameters import BATCH, LABEL, REPEAT, RUN, Parameters
 from nsyswrap.digest import SUMMARIES, TOTALS
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import find
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

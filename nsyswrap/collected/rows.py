@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.units import Unit
 from nsyswrap.collected.parameters import LABEL, REPEAT, RUN
 from nsyswrap.collected.results import REPORT, RUNS
 from nsyswrap.digest import SUMMARIES
@@ -12,7 +13,6 @@ from nsyswrap.merge import shares
 from nsyswrap.report import Report, Table, no_capture, table_of
 from nsyswrap.reports import find
 from nsyswrap.reports.cuda_gpu_kern_sum import REPORT as KERNELS
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

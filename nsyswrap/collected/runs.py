@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import CaptureError
-from nsyswrap.folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
-from nsyswrap.formats.names import shortest_labels
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
+from nsyswrap.base.text import shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

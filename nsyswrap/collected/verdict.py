@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import shorten_all
+from nsyswrap.base.units import Unit, human
 from nsyswrap.collected.combinations import shown
-from nsyswrap.formats.names import shorten_all
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.digest import SUMMARIES, Number, digest, write
-from nsyswrap.errors import NsyswrapError
 from nsyswrap.reports import find
 
 if TYPE_CHECKING:

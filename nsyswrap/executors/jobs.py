@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import RunFolder, Status
 from nsyswrap.batch import ENDED, SLURM, Batch, RunState, look
-from nsyswrap.errors import Unavailable
 from nsyswrap.executors import queue
 from nsyswrap.executors.tasks import indexes
-from nsyswrap.folder import RunFolder, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import Unavailable
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.executors.sbatch import MARGIN_VARIABLE
 from nsyswrap.executors.tasks import indexes
 

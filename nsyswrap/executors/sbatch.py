@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.run_folder import RUNS
 from nsyswrap.batch import NUMBER_WIDTH
-from nsyswrap.folder import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

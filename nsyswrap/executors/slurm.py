@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.batch import ENDED, SLURM, RunState
-from nsyswrap.errors import OutputError, Unavailable
 from nsyswrap.executors import queue
 from nsyswrap.executors.jobs import (
     Array,
@@ -32,7 +33,6 @@ from nsyswrap.executors.jobs import (
 from nsyswrap.executors.reasons import in_words, why_never
 from nsyswrap.executors.sbatch import Settings, script
 from nsyswrap.executors.tasks import array, as_text
-from nsyswrap.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.advice import Finding
+from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.intervals import intersection, union
 from nsyswrap.schema import PAGEABLE
-from nsyswrap.units import Unit, duration, human
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.advice import Finding
+from nsyswrap.base.units import duration
 from nsyswrap.launch_bound import stakes
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
 from nsyswrap.intervals import intersection, union
 from nsyswrap.operations import name_codes
-from nsyswrap.units import duration
 from nsyswrap.work import GRAPH, KERNEL, KINDS, communicating
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.advice import Finding
+from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.intervals import intersection, union
-from nsyswrap.units import Unit, duration, human
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:

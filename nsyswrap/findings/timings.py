@@ -9,8 +9,8 @@ import numpy as np
 from nsyswrap.advice import Finding
 from nsyswrap.audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
 from nsyswrap.nvtx import MAIN_DOMAIN, range_labels
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.units import TimeUnit, Unit, csv_cells, csv_label
+from nsyswrap.base.units import TimeUnit, Unit, csv_cells, csv_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

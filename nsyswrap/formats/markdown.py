@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats.names import screen_width
+from nsyswrap.base.text import screen_width
+from nsyswrap.base.units import TimeUnit, Unit
 from nsyswrap.formats.text import column_cells, heading, left_out, printable
-from nsyswrap.units import TimeUnit, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

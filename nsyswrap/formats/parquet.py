@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.base.version import __version__
-from nsyswrap.errors import Unavailable
 from nsyswrap.formats.json import describe
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

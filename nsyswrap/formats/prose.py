@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from nsyswrap.base.units import Unit, human
 from nsyswrap.formats.text import styled, title, wrapped
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nsyswrap.base.units import TimeUnit
     from nsyswrap.formats.text import Line
     from nsyswrap.report import Table
-    from nsyswrap.units import TimeUnit
 
 NOTHING = "Nothing found: no advice. What was looked at: nsyswrap report --explain advice"
 

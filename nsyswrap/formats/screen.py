@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from nsyswrap.formats.names import clip, shorten
+from nsyswrap.base.text import clip, shorten
 from nsyswrap.formats.text import printable, readable_tables, styled, table_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nsyswrap.base.units import TimeUnit
     from nsyswrap.formats.text import Line
     from nsyswrap.report import Table
     from nsyswrap.summary import Summary
-    from nsyswrap.units import TimeUnit
 
 _AND = "; "  # between the parts of what is selected
 

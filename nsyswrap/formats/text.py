@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from nsyswrap.formats.names import alike, clip, screen_width, shorten_all
-from nsyswrap.units import TimeUnit, Unit, human, moment
+from nsyswrap.base.text import alike, clip, screen_width, shorten_all
+from nsyswrap.base.units import TimeUnit, Unit, human, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,8 +9,8 @@ from nsyswrap.formats.csv import delimited
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nsyswrap.base.units import TimeUnit
     from nsyswrap.report import Table
-    from nsyswrap.units import TimeUnit
 
 
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:

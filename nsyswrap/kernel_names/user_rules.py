@@ -11,7 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

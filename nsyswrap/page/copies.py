@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.units import Unit, human
 from nsyswrap.page import colours
 from nsyswrap.page.bars import single
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import empty, missing, section, verdicts
 from nsyswrap.page.tables import folded
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

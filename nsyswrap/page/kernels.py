@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.units import Unit, human
 from nsyswrap.page import colours
 from nsyswrap.page.bars import Part, stacked
 from nsyswrap.page.section import empty, missing, section
 from nsyswrap.page.tables import block, folded
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from nsyswrap.page.markup import Markup

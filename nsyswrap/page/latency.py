@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit, duration
 from nsyswrap.launched import launched
 from nsyswrap.page.colours import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import folded
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.units import Unit, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

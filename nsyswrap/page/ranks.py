@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import duration, percent
 from nsyswrap.page.markup import Markup, element, joined
 from nsyswrap.page.ranks_heat import SHADES, Cell, heat, scale, shade
 from nsyswrap.page.ranks_steps import by_step
@@ -18,7 +19,6 @@ from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import ROWS, folded
 from nsyswrap.ranks import make
 from nsyswrap.ranks.members import missing_ranks, places
-from nsyswrap.units import duration, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

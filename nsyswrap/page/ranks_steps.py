@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import duration
 from nsyswrap.page.markup import Markup, element, joined
 from nsyswrap.page.ranks_bins import SLOWER_PERCENT, Bins, binned, most_telling, numbers
 from nsyswrap.page.ranks_heat import Cell, heat, scale
 from nsyswrap.page.tables import folded
 from nsyswrap.ranks.steps import steps
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.report import read_ahead
 from nsyswrap.reports import find
 from nsyswrap.summary import summarise

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats.names import shorten_all
+from nsyswrap.base.text import shorten_all
+from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.formats.text import heading, told_apart
 from nsyswrap.page.markup import Markup, element, joined
-from nsyswrap.units import Unit, human, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

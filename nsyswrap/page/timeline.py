@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.intervals import union
 from nsyswrap.page.chosen import chosen
 from nsyswrap.page.content import Shown, content
@@ -16,7 +17,6 @@ from nsyswrap.page.streams import streams
 from nsyswrap.page.tables import folded
 from nsyswrap.page.threads import ranges_left_out, threads
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.units import Unit
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:

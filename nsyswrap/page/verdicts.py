@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.units import Unit, human
 from nsyswrap.page.lanes import said
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import section
 from nsyswrap.page.tables import folded
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -10,8 +10,8 @@ from math import prod
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nsyswrap.errors import PlanError
-from nsyswrap.nsys import Options
+from nsyswrap.base.errors import PlanError
+from nsyswrap.base.nsys.command import Options
 from nsyswrap.plan.template import Template
 from nsyswrap.plan.value import Value
 from nsyswrap.planned import Spec

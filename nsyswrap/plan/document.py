@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap import scenario
-from nsyswrap.errors import PlanError, UsageError
+from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.plan import axes, slurm
 from nsyswrap.plan.block import Block
 from nsyswrap.plan.expand import Plan, expand

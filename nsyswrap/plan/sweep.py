@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import PlanError, UsageError
+from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.plan import axes, slurm
 from nsyswrap.plan.block import Block
 from nsyswrap.plan.expand import Plan, expand
@@ -16,7 +16,7 @@ from nsyswrap.plan.value import Unusable, Value, of_list
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.nsys import Options
+    from nsyswrap.base.nsys.command import Options
 
 _WHERE = "sweep"
 

@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from nsyswrap.errors import PlanError
+from nsyswrap.base.errors import PlanError
 from nsyswrap.plan.value import Written
 
 if TYPE_CHECKING:

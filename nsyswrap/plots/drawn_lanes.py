@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import StepPatch
 
+from nsyswrap.base.units import moment
 from nsyswrap.plots.host_lanes import NVTX_RANGE
 from nsyswrap.plots.lanes import BINS
 from nsyswrap.plots.lettering import MONO, columns_in, fitted
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, time_axis
-from nsyswrap.units import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

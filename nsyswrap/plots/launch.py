@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from nsyswrap.base.units import Unit, duration
 from nsyswrap.launch_bound import Stakes, headline, stakes
 from nsyswrap.launched import launched
 from nsyswrap.palette import FIRST, REPEAT
@@ -20,7 +21,6 @@ from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.points import points
 from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, log_axis, sheet
-from nsyswrap.units import Unit, duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from unicodedata import bidirectional
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from nsyswrap.formats.names import shorten_all
+from nsyswrap.base.text import shorten_all
 from nsyswrap.formats.text import printable
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from nsyswrap.formats.names import clip
+from nsyswrap.base.text import clip
+from nsyswrap.base.units import Unit, human
 from nsyswrap.plots.lettering import MONO, SANS, SMALL, drawable, note_lines, tick, title_lines
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

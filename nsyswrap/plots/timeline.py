@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.units import duration, percent
 from nsyswrap.plots.drawn_lanes import HEIGHTS, draw_lanes
 from nsyswrap.plots.gpu_lanes import gpu_lanes
 from nsyswrap.plots.host_lanes import NVTX_RANGE, api_spans, host_lanes, nvtx_spans
@@ -21,7 +22,6 @@ from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, nothing_selected
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, sheet
 from nsyswrap.reports import find
-from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import OTHER
 from nsyswrap.operations import durations, name_codes
@@ -21,7 +22,6 @@ from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.sheet import GREY, NAMES, WIDTH_IN, sheet, time_axis
 from nsyswrap.reports import find
-from nsyswrap.units import Unit, duration, human, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap import schema
-from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.units import Unit
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

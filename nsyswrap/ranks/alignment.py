@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.units import duration
 from nsyswrap.ranks.members import hosts
 from nsyswrap.reader import Export
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import UsageError
-from nsyswrap.folder import EXPORT, REPORT, RunFolder
-from nsyswrap.formats.names import shortest_labels
+from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder
+from nsyswrap.base.text import shortest_labels
 from nsyswrap.global_ids import process_ids
 from nsyswrap.selection import EVERYTHING
 from nsyswrap.work import KINDS

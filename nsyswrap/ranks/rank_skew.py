@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.operations import durations, name_codes
 from nsyswrap.ranks import with_rank_names
 from nsyswrap.ranks.collectives import communicates, selected_kernels
 from nsyswrap.ranks.steps import slowest, steps
 from nsyswrap.ranks.verdict import verdict
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

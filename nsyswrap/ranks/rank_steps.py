@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.ranks import with_rank_names
 from nsyswrap.ranks.rank_skew import RANGE_CPU, RANGE_GPU
 from nsyswrap.ranks.steps import steps
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.ranks import alignment, with_rank_names
 from nsyswrap.ranks.verdict import verdict, waiting
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.ranks.job import Job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.units import duration, percent
+from nsyswrap.base.units import duration, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

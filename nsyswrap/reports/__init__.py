@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,8 +18,8 @@ import numpy as np
 
 from nsyswrap.advice import WORTH_PERCENT, Situation, advise
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.report import Column, Report
-from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.calls import calls_named
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import LONGEST, ROWS, limited, take
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.operations import durations, event_names, look_up
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED
 from nsyswrap.summaries import kernels, time_summary
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

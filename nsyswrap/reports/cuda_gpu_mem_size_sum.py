@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import stat_columns, stat_values
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import grouped
 from nsyswrap.summaries import memory_operations
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.operations import MEMSET, copy_name, durations, event_names, look_up
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

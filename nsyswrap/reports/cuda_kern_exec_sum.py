@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES, stat_columns, stat_values
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
@@ -17,7 +18,6 @@ from nsyswrap.operations import name_codes
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

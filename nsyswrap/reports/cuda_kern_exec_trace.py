@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
 from nsyswrap.operations import event_names, shapes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from typing import Any

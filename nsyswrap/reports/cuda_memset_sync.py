@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Report
 from nsyswrap.rules import ROWS, memory_columns, memory_kinds, started_by
 from nsyswrap.schema import MANAGED, PINNED
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.errors import NotInCapture
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Report
 from nsyswrap.trust import contents, launches, messages, origins, overhead, results, times
 from nsyswrap.trust.check import LEVELS, Check, marked, unknown
 from nsyswrap.trust.contents import range_ends
-from nsyswrap.units import Unit
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.device_work import KINDS, device_work
 from nsyswrap.intervals import gaps
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import LONGEST, ROWS, device_columns, limited, take
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

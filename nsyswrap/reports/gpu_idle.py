@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.idle import CAUSES, idle
@@ -20,7 +21,6 @@ from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import distinct
-from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import GRAPH, KINDS, READS, names, window, work
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.global_ids import process_ids
 from nsyswrap.intervals import intersection, union
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import PID_SHIFT
-from nsyswrap.units import Unit, duration, percent
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, communicating, machine_ids, window, work
 
 if TYPE_CHECKING:

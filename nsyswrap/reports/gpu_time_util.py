@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.units import Unit, round_tenth
 from nsyswrap.device_work import KINDS, device_work
 from nsyswrap.intervals import overlap
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import ROWS, device_columns, limited, take
-from nsyswrap.units import Unit, round_tenth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from nsyswrap.base.units import Rounding
     from nsyswrap.capture import Capture
     from nsyswrap.device_work import DeviceWork
     from nsyswrap.rules import Arrays
-    from nsyswrap.units import Rounding
 
 
 class Stretch(NamedTuple):

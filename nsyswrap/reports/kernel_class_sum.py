@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import CLASSES
@@ -17,7 +18,6 @@ from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED
 from nsyswrap.stats import Groups, group_keys, grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

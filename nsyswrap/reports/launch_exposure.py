@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.global_ids import process_ids
 from nsyswrap.idle import idle
 from nsyswrap.launch_bound import ended_by
@@ -18,7 +19,6 @@ from nsyswrap.launched import launched
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import group_keys, grouped
-from nsyswrap.units import Unit
 from nsyswrap.work import READS as OF_WORK
 from nsyswrap.work import work
 

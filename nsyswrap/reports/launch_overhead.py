@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.launch_bound import verdict
 from nsyswrap.launched import launched
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.launch_exposure import READS
 from nsyswrap.stats import Groups, grouped
-from nsyswrap.units import Unit, human
 from nsyswrap.work import GRAPH, KERNEL, KINDS, work
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
 from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.operations import MEMSET, copy_name
 from nsyswrap.report import Column, Order, Report
@@ -36,7 +37,6 @@ from nsyswrap.transfers import (
     transfers,
 )
 from nsyswrap.transfers.bandwidth import bandwidths, compute_overlap, waiting_calls
-from nsyswrap.units import Unit, human
 from nsyswrap.work import READS
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

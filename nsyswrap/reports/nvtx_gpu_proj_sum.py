@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import stat_columns, stat_values
 from nsyswrap.nvtx import STYLES
 from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.nesting import paths
 from nsyswrap.nvtx import STYLES
 from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.report import Column, Report
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
@@ -18,7 +19,6 @@ from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
 from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Report
 from nsyswrap.stats import group_keys, grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

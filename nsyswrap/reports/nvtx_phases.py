@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.units import Unit
 from nsyswrap.calls import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans
@@ -22,7 +23,6 @@ from nsyswrap.nvtx import launched_for, own_texts, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
 from nsyswrap.stats import grouped
-from nsyswrap.units import Unit
 from nsyswrap.work import COPY, KINDS, SET, work
 
 if TYPE_CHECKING:

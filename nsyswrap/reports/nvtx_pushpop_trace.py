@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.nesting import paths, tree
 from nsyswrap.nvtx import nested_ranges
 from nsyswrap.report import Column, Report
 from nsyswrap.schema import NVTX_PUSH_POP
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

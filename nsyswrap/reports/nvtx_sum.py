@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.nvtx import ALL, STYLES, counted_ranges
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from nsyswrap.capture import Capture

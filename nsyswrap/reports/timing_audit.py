@@ -17,13 +17,13 @@ import numpy as np
 
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
 from nsyswrap.global_ids import process_ids
 from nsyswrap.nvtx import ALL, range_labels, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.reports.launch_exposure import READS
 from nsyswrap.schema import SPANS
 from nsyswrap.stats import Groups, group_keys
-from nsyswrap.units import Unit, human
 from nsyswrap.work import KINDS, work
 
 if TYPE_CHECKING:

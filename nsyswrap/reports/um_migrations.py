@@ -16,6 +16,7 @@ import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
 from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.global_ids import process_ids
 from nsyswrap.report import Column, Order, Report
@@ -24,7 +25,6 @@ from nsyswrap.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers.bandwidth import compute_overlap, per_s
 from nsyswrap.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
-from nsyswrap.units import Unit, human
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

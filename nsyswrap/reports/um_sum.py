@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Option, Order, Report
 from nsyswrap.reports.um_total_sum import migrations, note_faults
 from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.stats import grouped
-from nsyswrap.units import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

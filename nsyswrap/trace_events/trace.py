@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap import schema
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.version import __version__
-from nsyswrap.errors import NotInCapture
 from nsyswrap.trace_events import faults, ranges
 from nsyswrap.trace_events.counters import counters
 from nsyswrap.trace_events.flows import ARROWS, flows

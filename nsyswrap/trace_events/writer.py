@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import TYPE_CHECKING, BinaryIO
 
-from nsyswrap.output import replacing
+from nsyswrap.base.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

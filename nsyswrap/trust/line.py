@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
 from nsyswrap.join import launches
 from nsyswrap.trust.check import counted, marked
 from nsyswrap.trust.launches import look
-from nsyswrap.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

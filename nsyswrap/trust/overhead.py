@@ -12,11 +12,11 @@ import numpy as np
 
 from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration, percent
 from nsyswrap.intervals import Cover, union
 from nsyswrap.schema import SPANS
 from nsyswrap.stats import distinct, group_keys, text_codes
 from nsyswrap.trust.check import Check, info, owners, unknown, warning
-from nsyswrap.units import duration, percent
 from nsyswrap.work import work
 
 if TYPE_CHECKING:

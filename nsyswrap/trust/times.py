@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
 from nsyswrap.schema import SPANS
 from nsyswrap.trust.check import Check, counted, marked, ok, unclipped, unclipped_work, unknown, warning
-from nsyswrap.units import duration
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import OutputError
+from nsyswrap.base.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import OutputError, Unavailable
-from nsyswrap.folder import cache_dir
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import nsys_install
-from nsyswrap.errors import DamagedCapture, OutputError, Unavailable
-from nsyswrap.folder import free_space_note
+from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.run_folder import free_space_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

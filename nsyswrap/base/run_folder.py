@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nsyswrap.errors import CaptureError, OutputError
+from nsyswrap.base.errors import CaptureError, OutputError
 
 RUN = "run.json"
 STATUS = "status.json"

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.folder import EXPORT, REPORT
+from nsyswrap.base.run_folder import EXPORT, REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import OutputError
+from nsyswrap.base.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
