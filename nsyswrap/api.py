@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import redact
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.run_folder import EXPORT, REPORT
-from nsyswrap.capture import Capture as CaptureColumns
-from nsyswrap.locate import export_of
+from nsyswrap.capture import redact
+from nsyswrap.capture.capture import Capture as CaptureColumns
+from nsyswrap.capture.open import export_of
 from nsyswrap.planned import read_spec
 from nsyswrap.planned_run import carry_out
 from nsyswrap.program import resolve
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_folder import Status
     from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.view import KernelNames
     from nsyswrap.plots.sheet import Sheet
-    from nsyswrap.view import KernelNames
 
 
 class Table(ReportTable):
@@ -52,7 +52,7 @@ class Capture(CaptureColumns):
         Times are ns since the start of the capture, ids are integers, names are text.
         ``process_id`` and ``thread_id`` are taken out of nsys' global ids.
         """
-        from nsyswrap.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
+        from nsyswrap.capture.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
 
         return events_frame(self, kind)
 

@@ -12,7 +12,7 @@ from nsyswrap.reports.nvtx_phases import REPORT as PHASES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Table
 
 AGREES_PERCENT = 10

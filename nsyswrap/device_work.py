@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.stats import group_keys
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 KINDS = ("kernel", "memcpy", "memset")
 _FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")

@@ -15,7 +15,7 @@ from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Unit
-from nsyswrap.capture import open_capture
+from nsyswrap.capture.capture import open_capture
 from nsyswrap.report import Column, read_ahead
 from nsyswrap.reports import NAMES, find
 from nsyswrap.stats import group_keys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 FORMAT = 1  # goes up with every change of what is stored: a digest of another format is made anew
 # Reports that have a row for an event, a gap or an address: they grow with the length of a run.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import __version__
-from nsyswrap.capture import Capture
+from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.formats.json import describe
-from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.nvtx import own_texts
 from nsyswrap.stats import distinct
 

@@ -8,15 +8,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture import schema
+from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 

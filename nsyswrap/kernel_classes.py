@@ -12,7 +12,7 @@ from nsyswrap.stats import text_codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 
 def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:

@@ -18,7 +18,7 @@ from nsyswrap.work import work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.idle import Idle
     from nsyswrap.launched import Launched
 

@@ -16,7 +16,7 @@ from nsyswrap.work import GRAPH, GRAPH_NAME, KERNEL, KINDS, previous_ends, work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
 

@@ -13,7 +13,7 @@ from nsyswrap.summary import summarise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Column, Table
 
 _TOP = 20  # rows

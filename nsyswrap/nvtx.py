@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
 from nsyswrap.join import launches
 from nsyswrap.nesting import Spans, closest
-from nsyswrap.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
 from nsyswrap.stats import distinct, group_keys, number_texts
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Events = Mapping[str, NDArray[Any]]
     Titles = list[list[str | None]]

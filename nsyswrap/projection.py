@@ -15,7 +15,7 @@ from nsyswrap.stats import group_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Hulls = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 

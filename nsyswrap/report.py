@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, Unit, round_tenth
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Values = NDArray[Any] | Sequence[str | None]
     Compute = Callable[..., Mapping[str, Values]]
@@ -210,7 +210,7 @@ class Table:
         """The table as a DataFrame: unrounded, columns named with their units."""
         import pandas as pd  # noqa: PLC0415 - it costs more than a small report
 
-        from nsyswrap.frames import pandas_values  # noqa: PLC0415
+        from nsyswrap.capture.frames import pandas_values  # noqa: PLC0415
 
         return pd.DataFrame({column.name: pandas_values(self.data[column.name]) for column in self.columns})
 

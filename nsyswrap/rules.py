@@ -9,11 +9,11 @@ import numpy as np
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.calls import calls_named
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import EVENTS, PROCESS_MASK
 from nsyswrap.join import equal_pairs
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option
-from nsyswrap.schema import EVENTS, PROCESS_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Arrays = Mapping[str, NDArray[Any]]  # a value per column and row
 

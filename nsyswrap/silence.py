@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 # nsys says this when the driver is newer than what it knows.
 _OLD_NSYS = re.compile(r"driver version .* not supported by this build")

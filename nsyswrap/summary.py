@@ -13,7 +13,7 @@ from nsyswrap.trust.line import trust
 from nsyswrap.work import work
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Table
 
 # Report, rows shown.

@@ -16,7 +16,7 @@ from nsyswrap.work import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Table
 
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.selection import LEAST, MOST
 from nsyswrap.join import launches
 from nsyswrap.kernel_names import classify
 from nsyswrap.operations import MEMSET, copy_name, look_up, name_codes
-from nsyswrap.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
-from nsyswrap.selection import LEAST, MOST
 from nsyswrap.stats import distinct, group_keys
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 KINDS = KERNEL, COPY, SET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.pages import PageFile, find_leaves, quoted, read_columns
+from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, quoted, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ from pathlib import Path
 import recorded
 import scenario_page
 
-from nsyswrap import redact, schema
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
+from nsyswrap.capture import redact, schema
 from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
 from nsyswrap.scenario import Scenario, find, scenarios
 

@@ -10,7 +10,7 @@ from nsys_says import UNITS, era_of, made_by_us, said_by
 from tiny_export import Row, call, domain, global_id, kernel, memcpy, memset, nvtx, write
 
 from nsyswrap import open_capture
-from nsyswrap.schema import NVTX_START_END
+from nsyswrap.capture.schema import NVTX_START_END
 
 if TYPE_CHECKING:
     from pathlib import Path

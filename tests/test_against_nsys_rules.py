@@ -25,8 +25,8 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap import schema
 from nsyswrap.api import Capture
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from tiny_export import kernel, write
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.selection import LEAST, MOST, parse_time
+from nsyswrap.capture.selection import LEAST, MOST, parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path

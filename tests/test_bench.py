@@ -15,8 +15,8 @@ import pytest
 from conftest import ROOT
 from tiny_export import API, KERNEL
 
-from nsyswrap import schema
 from nsyswrap.base.errors import CheckFailed
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from pathlib import Path

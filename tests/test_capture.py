@@ -24,14 +24,15 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap import open_capture, schema
+from nsyswrap import open_capture
 from nsyswrap.base.errors import NotACapture, NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.view import KernelNames
+    from nsyswrap.capture.view import KernelNames
 
 
 def test_an_export_is_opened_by_a_path_or_its_name(tmp_path: Path) -> None:

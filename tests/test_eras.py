@@ -24,10 +24,10 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap import schema
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.errors import NotACapture, NotInCapture
-from nsyswrap.info import newer_than_known
+from nsyswrap.capture import schema
+from nsyswrap.capture.info import newer_than_known
 from nsyswrap.reports import NAMES
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tiny_export import kernel, write
 
-from nsyswrap import export_cache
 from nsyswrap.base.errors import NotACapture
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.capture import export_cache
 
 DAY_S = 86_400
 

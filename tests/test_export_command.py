@@ -18,7 +18,7 @@ from trace_event_rules import read
 
 from nsyswrap import event_files, open_capture
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.schema import EVENTS
+from nsyswrap.capture.schema import EVENTS
 from nsyswrap.trace_events import compose
 from nsyswrap.trace_events import write as write_trace
 

@@ -14,7 +14,7 @@ import pytest
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.base.nsys.command import export as export_with
-from nsyswrap.redact import findings, redact
+from nsyswrap.capture.redact import findings, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

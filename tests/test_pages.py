@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from page_files import EDGES, SHAPES, TABLE, Shape, by_pages, by_sqlite, example, fill, integers, opened
 from recorded import ROOT, capture_names, run_folder
 
-from nsyswrap import pages, schema
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.pages import PageFile, find_leaves, read_columns
-from nsyswrap.reader import Export
-from nsyswrap.records import NotPlain
+from nsyswrap.capture import schema
+from nsyswrap.capture import sqlite_pages as pages
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.records import NotPlain
+from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_files import TABLE, Shape, by_pages, by_sqlite, example, fill, integers, opened
 
-from nsyswrap import pages, reader, records
 from nsyswrap.base.errors import CaptureError, DamagedCapture
-from nsyswrap.pages import find_leaves, read_columns
-from nsyswrap.reader import Export
-from nsyswrap.records import NotPlain
+from nsyswrap.capture import export as reader
+from nsyswrap.capture import records
+from nsyswrap.capture import sqlite_pages as pages
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.records import NotPlain
+from nsyswrap.capture.sqlite_pages import find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

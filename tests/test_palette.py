@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nsyswrap import palette
+from nsyswrap.capture.schema import ENUMS
 from nsyswrap.kernel_names import CLASSES
-from nsyswrap.schema import ENUMS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,7 +30,7 @@ from traced import tiny, traced
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.schema import EVENTS
+from nsyswrap.capture.schema import EVENTS
 from nsyswrap.trace_events import compose
 
 if TYPE_CHECKING:

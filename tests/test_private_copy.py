@@ -15,7 +15,7 @@ import pytest
 from tiny_export import KERNEL, kernel, write
 
 from nsyswrap.base.errors import CaptureError, OutputError
-from nsyswrap.reader import Export
+from nsyswrap.capture.export import Export
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from tiny_export import call, graph, kernel, nvtx
 from nsyswrap import ranks
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.capture.selection import chosen
 from nsyswrap.ranks.members import processes
 from nsyswrap.ranks.verdict import regular
-from nsyswrap.selection import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
-from nsyswrap import reader, reports, schema
+from nsyswrap import reports
 from nsyswrap.api import Capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.reader import Export
+from nsyswrap.capture import export as reader
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, Row, call, diagnostic, everything, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap import open_capture, schema
+from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
-from nsyswrap.redact import findings, redact, remove_environment
+from nsyswrap.capture import schema
+from nsyswrap.capture.redact import findings, redact, remove_environment
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:

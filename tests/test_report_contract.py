@@ -15,9 +15,10 @@ import pytest
 from pyarrow import parquet
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap import formats, reports, schema
+from nsyswrap import formats, reports
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
+from nsyswrap.capture import schema
 from nsyswrap.report import Option, Table
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tiny_export import (
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.selection import LEAST, MOST, Selection, chosen, parse_time
+from nsyswrap.capture.selection import LEAST, MOST, Selection, chosen, parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path

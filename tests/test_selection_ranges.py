@@ -8,7 +8,7 @@ import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.selection import MOST, chosen, resolve
+from nsyswrap.capture.selection import MOST, chosen, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

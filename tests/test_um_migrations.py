@@ -12,7 +12,7 @@ from tiny_export import enums, global_id, graph, kernel, memcpy, opened, row, um
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.schema import ENUMS, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.schema import ENUMS, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:
     from tiny_export import Row

@@ -10,14 +10,14 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap import schema
 from nsyswrap.api import Capture
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from nsyswrap.view import KernelNames
+    from nsyswrap.capture.view import KernelNames
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.audit.range_work import Around, Operations, Own
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 TOLERANCE_NS = 1000
 COMPLETE, LAUNCH_ONLY, EARLIER, MIXED, NOTHING = VERDICTS = (

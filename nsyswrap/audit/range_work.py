@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.intervals import union
-from nsyswrap.schema import PROCESS_MASK
 from nsyswrap.stats import group_keys
 from nsyswrap.work import machine_ids, work
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.intervals import Cover
     from nsyswrap.nesting import Inside, Spans
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from nsyswrap.base.marks import MEASURE_MARK
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.nvtx import own_texts
-from nsyswrap.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.nesting import Spans
 
     Key = tuple[int, str]

@@ -6,16 +6,16 @@ import importlib
 import textwrap
 from typing import TYPE_CHECKING
 
-from nsyswrap import schema
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.units import Unit, csv_label
+from nsyswrap.capture import schema
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Column, Report
 
 # What `nsys stats` and `nsys analyze` have beside these, and why it is not here.
@@ -40,7 +40,7 @@ _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns
 def listing(paths: Sequence[Path]) -> str:
     """Return what each capture can answer, and which nsys option would have collected the rest."""
     from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
 
     try:
         chosen = paths or (newest_run(),)

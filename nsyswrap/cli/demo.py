@@ -61,7 +61,7 @@ def _run(name: str, folder: Path) -> dict[str, Path]:
 def _show(name: str, folders: dict[str, Path]) -> None:
     """Show the summary of one variant, then the table over all."""
     from nsyswrap import scenario  # noqa: PLC0415
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
     from nsyswrap.cli.scenario_runs import closing_tables  # noqa: PLC0415
 
     variant = SCENARIOS[name]

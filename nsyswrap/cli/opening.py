@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.selection import Selection
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
 
 
 def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """Return what opens a capture in the view that is asked for; raises CaptureError, or UsageError."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
 
     def open_one(path: Path) -> Capture:
         capture = open_capture(path).viewed(**view, selection=selection)

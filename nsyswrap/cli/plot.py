@@ -18,7 +18,7 @@ from nsyswrap.plots import MOST_CAPTURES, NAMES, find
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.plots.plot import Plot
 
 FORMATS = ("png", "svg", "pdf")

@@ -26,8 +26,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     program's command line stays. A .nsys-rep cannot be redacted: share the .sqlite, and see
     `nsyswrap profile --discard-rep`.
     """
-    from nsyswrap import redact  # noqa: PLC0415
     from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.capture import redact  # noqa: PLC0415
 
     if capture.suffix in (".nsys-rep", ".qdrep"):
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")

@@ -28,11 +28,11 @@ from nsyswrap.cli.show import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
     from nsyswrap.cli.show import Made
     from nsyswrap.report import Table
     from nsyswrap.reports import Request
-    from nsyswrap.selection import Selection
 
 _RANK_ROWS = 20  # of each table over ranks, where nothing else is asked for
 FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")

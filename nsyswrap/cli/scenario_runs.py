@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Table
     from nsyswrap.scenario import Scenario
     from nsyswrap.spec import RunSpec
@@ -79,7 +79,7 @@ def run_variants(
 
 def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
     """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
     from nsyswrap.cross_check import CLOCKS, cross_check  # noqa: PLC0415
     from nsyswrap.scenario import measured  # noqa: PLC0415
 
@@ -223,6 +223,6 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
 def _capture(folder: Path) -> Capture | None:
     """Open the capture of a run folder; None where the run was made without nsys."""
     from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
 
     return open_capture(folder) if (folder / EXPORT).exists() else None

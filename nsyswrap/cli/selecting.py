@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nsyswrap.selection import Selection
+    from nsyswrap.capture.selection import Selection
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def selection_options(function: Decorated) -> Decorated:
 
 def selection_of(options: Mapping[str, Any]) -> Selection:
     """Return what the options select; raises UsageError."""
-    from nsyswrap.selection import chosen  # noqa: PLC0415
+    from nsyswrap.capture.selection import chosen  # noqa: PLC0415
 
     clip = None if options["clip"] is None else options["clip"] == "yes"
     return chosen(

@@ -18,9 +18,9 @@ from nsyswrap.cli.show import note, note_silence, step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
     from nsyswrap.ranks.members import Member
-    from nsyswrap.selection import Selection
 
 _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
 _MOST = 40  # captures of a folder

@@ -8,8 +8,8 @@ import numpy as np
 
 from nsyswrap.advice import Finding
 from nsyswrap.base.units import Unit, duration, human
+from nsyswrap.capture.schema import PAGEABLE
 from nsyswrap.intervals import intersection, union
-from nsyswrap.schema import PAGEABLE
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS
 
 if TYPE_CHECKING:

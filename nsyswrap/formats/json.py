@@ -10,14 +10,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
+from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.report import Table
-from nsyswrap.selection import EVERYTHING, Selection
 from nsyswrap.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
 
 FORMAT = "nsyswrap-reports"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Column, Table, Values
 
 

@@ -24,7 +24,7 @@ from nsyswrap.ranks import make_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.page.markup import Markup
     from nsyswrap.ranks.members import Member
 

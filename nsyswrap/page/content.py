@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.page.density import Level
     from nsyswrap.page.lanes import Lane
 

@@ -10,7 +10,7 @@ from nsyswrap.page.subject import part_shown
 from nsyswrap.page.tables import folded
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
     from nsyswrap.summary import Summary
 

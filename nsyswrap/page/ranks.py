@@ -23,7 +23,7 @@ from nsyswrap.ranks.members import missing_ranks, places
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
     from nsyswrap.ranks.job import Job
     from nsyswrap.ranks.members import Member

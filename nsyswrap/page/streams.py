@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.kernel_names import classify
 from nsyswrap.operations import MEMSET, copy_name, name_codes
 from nsyswrap.page.lanes import COPIES, KERNELS, Lane, nothing, said, split, texts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
     Coded = tuple[NDArray[Any], Sequence[Any]]  # a number per operation, and what the numbers stand for

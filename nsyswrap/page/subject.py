@@ -14,10 +14,10 @@ from nsyswrap.together import together
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
     from nsyswrap.ranks.job import Job
     from nsyswrap.report import Table
-    from nsyswrap.selection import Selection
 
 # What the sections will ask for, beside the summary's own.
 _REPORTS = (

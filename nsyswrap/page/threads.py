@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import CLASSES, call_classes
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.nvtx import ALL, nested_ranges, range_labels
 from nsyswrap.operations import name_codes
 from nsyswrap.page.lanes import CALLS, RANGES, Lane, nothing, said, split, texts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Spans = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # thread, start, end
 

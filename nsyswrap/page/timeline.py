@@ -22,7 +22,7 @@ from nsyswrap.work import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.page.lanes import Lane
     from nsyswrap.page.subject import Subject
     from nsyswrap.report import Table

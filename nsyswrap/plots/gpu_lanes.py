@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.palette import GRAPH, MEMSET, copy_color, kernel_color
 from nsyswrap.plots.lanes import Kind, Lane, busiest, shares
@@ -17,7 +17,7 @@ from nsyswrap.work import COPY, KERNEL, KINDS, SET, work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
 MOST_STREAMS = 16

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.nesting import Spans
 from nsyswrap.nvtx import nested_ranges
 from nsyswrap.palette import API, NVTX
@@ -16,7 +16,7 @@ from nsyswrap.plots.lanes import Kind, Lane, Range, busiest, shares
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 NVTX_RANGE, API_CALL = Kind(2, "NVTX range", NVTX), Kind(2, "CUDA API call", API)
 MOST_THREADS, MOST_LEVELS = 6, 3

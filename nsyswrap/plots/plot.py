@@ -12,7 +12,7 @@ from nsyswrap.reports import find
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.plots.sheet import Sheet
     from nsyswrap.report import Table
 

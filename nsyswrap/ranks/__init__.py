@@ -6,9 +6,9 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap import schema
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Unit
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

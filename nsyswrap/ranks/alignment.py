@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.units import duration
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.ranks.members import hosts
-from nsyswrap.reader import Export
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,15 +13,15 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.global_ids import process_ids
-from nsyswrap.selection import EVERYTHING
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.selection import EVERYTHING
 from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 FOLDERS = "rank-*"
 

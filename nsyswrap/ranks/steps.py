@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.ranks.job import GpuTimes, Job
 
 _LIBRARY = re.compile(r"nccl[A-Z]")  # NCCL marks its own calls

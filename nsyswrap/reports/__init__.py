@@ -12,7 +12,7 @@ from nsyswrap.base.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Report, Table
 
 # In the order of `-r all`: nsys' own, its expert rules, then what nsys does not give.

@@ -25,7 +25,7 @@ from nsyswrap.work import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 _LESS_PERCENT = 1.0

@@ -13,13 +13,13 @@ import numpy as np
 
 from nsyswrap.base.units import Unit
 from nsyswrap.calls import calls_named
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import LONGEST, ROWS, limited, take
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.rules import Arrays
 
 CALLS = re.compile("cuda(Device|Stream)Synchronize", re.IGNORECASE)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.operations import durations, event_names, look_up
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import distinct
@@ -16,7 +16,7 @@ from nsyswrap.stats import distinct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -11,7 +11,7 @@ from nsyswrap.stats import grouped
 from nsyswrap.summaries import memory_operations
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

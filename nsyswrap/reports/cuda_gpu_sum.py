@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.summaries import gpu_operations, pooled, time_summary
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.columns import KERNEL_NAMES, stat_columns, stat_values
-from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
 from nsyswrap.operations import name_codes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import Groups, distinct, group_keys, grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.join import Launches
     from nsyswrap.report import Values
 

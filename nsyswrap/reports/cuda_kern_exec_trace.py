@@ -11,8 +11,8 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
 from nsyswrap.operations import event_names, shapes
 from nsyswrap.report import Column, Order, Report
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

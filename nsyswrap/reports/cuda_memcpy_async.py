@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nsyswrap.capture.schema import PAGEABLE
 from nsyswrap.report import Report
 from nsyswrap.rules import COPY_COLUMNS, ROWS, memory_kinds, started_by
-from nsyswrap.schema import PAGEABLE
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.rules import Arrays
 
 CALLS = re.compile("cudaMemcpy.*Async", re.IGNORECASE)

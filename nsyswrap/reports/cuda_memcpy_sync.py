@@ -15,7 +15,7 @@ from nsyswrap.report import Report
 from nsyswrap.rules import COPY_COLUMNS, ROWS, started_by
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.rules import Arrays
 
 HOST_TO_DEVICE = 1  # kind of copy

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import MANAGED, PINNED
 from nsyswrap.report import Column, Report
 from nsyswrap.rules import ROWS, memory_columns, memory_kinds, started_by
-from nsyswrap.schema import MANAGED, PINNED
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.rules import Arrays
 
 CALLS = re.compile("cudaMemset(?!.*Async)", re.IGNORECASE)

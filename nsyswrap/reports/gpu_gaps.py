@@ -19,7 +19,7 @@ from nsyswrap.rules import LONGEST, ROWS, device_columns, limited, take
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.device_work import DeviceWork
     from nsyswrap.rules import Arrays
 

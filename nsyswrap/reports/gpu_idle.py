@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.idle import CAUSES, idle
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Spans, closest
 from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import distinct
 from nsyswrap.work import GRAPH, KINDS, READS, names, window, work
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.idle import Idle
     from nsyswrap.report import Values
 

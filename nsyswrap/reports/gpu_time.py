@@ -16,10 +16,10 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import PID_SHIFT
 from nsyswrap.intervals import intersection, union
 from nsyswrap.report import Column, Report
-from nsyswrap.schema import PID_SHIFT
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, communicating, machine_ids, window, work
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.intervals import Cover
     from nsyswrap.report import Values
     from nsyswrap.work import Work

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.device_work import DeviceWork
     from nsyswrap.rules import Arrays
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.kernel_names import CLASSES
 from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED
 from nsyswrap.stats import Groups, group_keys, grouped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}

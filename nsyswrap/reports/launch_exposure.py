@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.idle import idle
 from nsyswrap.launch_bound import ended_by
 from nsyswrap.launched import launched
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED, SPANS
 from nsyswrap.stats import group_keys, grouped
 from nsyswrap.work import READS as OF_WORK
 from nsyswrap.work import work
@@ -25,7 +25,7 @@ from nsyswrap.work import work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.idle import Idle
     from nsyswrap.report import Values
 

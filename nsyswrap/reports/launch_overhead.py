@@ -28,7 +28,7 @@ from nsyswrap.work import GRAPH, KERNEL, KINDS, work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.launched import Launched
     from nsyswrap.report import Values
     from nsyswrap.stats import Statistics

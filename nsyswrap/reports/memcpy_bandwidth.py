@@ -21,10 +21,10 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.operations import MEMSET, copy_name
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import NAMED
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers import (
     MEMSET_KIND,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
     from nsyswrap.transfers import Transfers
 

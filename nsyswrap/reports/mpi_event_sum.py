@@ -15,7 +15,7 @@ from nsyswrap.stats import group_keys, grouped
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 # nsys' names of the classes, in the order in which rows of equal total stand.

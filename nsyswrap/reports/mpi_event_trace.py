@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture import schema
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 KINDS = ("mpi_p2p", "mpi_start_wait", "mpi_other", "mpi_collective")  # calls that start together stand so

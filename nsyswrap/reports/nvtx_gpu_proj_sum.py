@@ -16,7 +16,7 @@ from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.nesting import paths
 from nsyswrap.nvtx import STYLES
 from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.report import Column, Report
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

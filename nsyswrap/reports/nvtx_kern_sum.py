@@ -11,8 +11,8 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
-from nsyswrap.global_ids import process_ids, thread_ids
 from nsyswrap.join import launches
 from nsyswrap.nesting import enclosures
 from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
@@ -23,7 +23,7 @@ from nsyswrap.stats import group_keys, grouped
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.nvtx import Ranges
     from nsyswrap.report import Values
 

@@ -17,18 +17,18 @@ import numpy as np
 
 from nsyswrap.base.units import Unit
 from nsyswrap.calls import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.launched import launched
 from nsyswrap.nesting import Inside, Spans
 from nsyswrap.nvtx import launched_for, own_texts, say_adopted
 from nsyswrap.report import Column, Report
-from nsyswrap.schema import NVTX_PUSH_POP
 from nsyswrap.stats import grouped
 from nsyswrap.work import COPY, KINDS, SET, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.report import Order, Report
 from nsyswrap.reports.nvtx_sum import RANGE, TIMES, by_name
-from nsyswrap.schema import NVTX_PUSH_POP
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

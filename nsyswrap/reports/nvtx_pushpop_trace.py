@@ -12,16 +12,16 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.nesting import paths, tree
 from nsyswrap.nvtx import nested_ranges
 from nsyswrap.report import Column, Report
-from nsyswrap.schema import NVTX_PUSH_POP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.nesting import Tree
     from nsyswrap.nvtx import Ranges
     from nsyswrap.report import Values

@@ -14,7 +14,7 @@ from nsyswrap.report import Column, Order, Report
 from nsyswrap.stats import group_keys, grouped
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")

@@ -12,7 +12,7 @@ from nsyswrap.stats import group_keys
 from nsyswrap.summaries import Grouped, time_summary
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.operations import durations
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.schema import OSRT_CALL
 from nsyswrap.stats import distinct
 from nsyswrap.summaries import Grouped, time_summary
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.nvtx import ALL, range_labels, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.reports.launch_exposure import READS
-from nsyswrap.schema import SPANS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.work import KINDS, work
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.audit import Audit
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
     from nsyswrap.work import Work
 

@@ -12,7 +12,7 @@ from nsyswrap.reports.um_total_sum import note_window
 from nsyswrap.stats import group_keys
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

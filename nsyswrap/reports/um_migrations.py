@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture import schema
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.columns import TOTAL_TIME
-from nsyswrap.global_ids import process_ids
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.um_total_sum import note_window
-from nsyswrap.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers.bandwidth import compute_overlap, per_s
 from nsyswrap.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
     Arrays = dict[str, NDArray[Any]]

@@ -8,15 +8,15 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.report import Column, Option, Order, Report
 from nsyswrap.reports.um_total_sum import migrations, note_faults
-from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.stats import grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 NS_PER_S = 10**9

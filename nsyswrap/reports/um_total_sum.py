@@ -8,13 +8,13 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.report import Column, Report
-from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
 
 

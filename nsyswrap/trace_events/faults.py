@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import EVENTS
 from nsyswrap.operations import name_codes
-from nsyswrap.schema import EVENTS
 from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, encoded, lines, micros
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.trace_events.lanes import Lanes
     from nsyswrap.trace_events.rows import Column
 

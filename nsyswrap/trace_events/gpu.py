@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import ID_MASK, PID_SHIFT
+from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.stats import group_keys
 from nsyswrap.trace_events.host import timed
 from nsyswrap.trace_events.lanes import beside
@@ -18,7 +18,7 @@ from nsyswrap.work import KINDS, machine_ids, work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.trace_events.lanes import Lanes
 
 FAULT = "um_gpu_fault"

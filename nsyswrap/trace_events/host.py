@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.trace_events.lanes import Lanes
 
 # Calls, those first that others are made in: of two that start together the first is around the other.

@@ -7,12 +7,12 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import ID_MASK, PID_SHIFT
+from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 _FIRST_OWN = ID_MASK + 1  # no process or thread has such a number
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.selection import clipped
 from nsyswrap.nvtx import STYLES, counted_ranges, own_texts
-from nsyswrap.selection import clipped
 from nsyswrap.trace_events.host import OnThread, timed
 from nsyswrap.trace_events.rows import Section, Texts, encoded, lines, micros
 from nsyswrap.trace_events.slices import Bars, complete, outer_first
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.trace_events.lanes import Lanes
     from nsyswrap.trace_events.rows import Column
 

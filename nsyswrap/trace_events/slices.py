@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import Capture
-from nsyswrap.global_ids import process_ids
+from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.operations import MEMSET, copy_name, name_codes
 from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, argument_slots, encoded, lines, micros

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.version import __version__
+from nsyswrap.capture import schema
 from nsyswrap.trace_events import faults, ranges
 from nsyswrap.trace_events.counters import counters
 from nsyswrap.trace_events.flows import ARROWS, flows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.trace_events.gpu import OnGpu
     from nsyswrap.trace_events.rows import Section
 

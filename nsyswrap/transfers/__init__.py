@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import ON_DEVICE
+from nsyswrap.capture.schema import ON_DEVICE
 from nsyswrap.work import COPY, KINDS, SET, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
 MEMSET_KIND = -1  # beside the numbers of the kinds of copies

@@ -9,8 +9,8 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.calls import calls_named
+from nsyswrap.capture.schema import PAGEABLE, SPANS
 from nsyswrap.intervals import union
-from nsyswrap.schema import PAGEABLE, SPANS
 from nsyswrap.stats import Groups, group_keys
 from nsyswrap.transfers import TIMED, gpu_memory, links, timed
 from nsyswrap.work import GRAPH, KERNEL, KINDS, work
@@ -18,7 +18,7 @@ from nsyswrap.work import GRAPH, KERNEL, KINDS, work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.transfers import Transfers
 
     Figures = dict[str, NDArray[Any]]  # by column, an entry per row

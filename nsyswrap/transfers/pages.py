@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import UM_TO_DEVICE, UM_TO_HOST
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import PROCESS_MASK, SPANS
+from nsyswrap.capture.schema import PROCESS_MASK, SPANS
 from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, SET, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
     Level = Literal["loss", "warning", "info", "ok"]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
-from nsyswrap.info import newer_than_known
-from nsyswrap.schema import SPANS
+from nsyswrap.capture import schema
+from nsyswrap.capture.info import newer_than_known
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.trust.check import Check, counted, marked, ok, unknown, warning
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 SUBJECT = GRAPHS = "CUDA graphs"
 RANGES, FORMAT = "NVTX ranges", "export format"

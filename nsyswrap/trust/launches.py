@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Calls = dict[str, NDArray[Any]]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nsyswrap.info import message_level
+from nsyswrap.capture.info import message_level
 from nsyswrap.trust.check import Check, ok, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 SUBJECT = "messages of nsys"
 _LOST = " Where events are missing, counts and totals are lower bounds: record less at once."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.join import launches
-from nsyswrap.schema import SPANS
 from nsyswrap.trust.check import (
     Check,
     counted,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
 SUBJECT, IDS = "work without its launch", "correlation ids"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
+from nsyswrap.capture import schema
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.intervals import Cover, union
-from nsyswrap.schema import SPANS
 from nsyswrap.stats import distinct, group_keys, text_codes
 from nsyswrap.trust.check import Check, info, owners, unknown, warning
 from nsyswrap.work import work
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
     Covers = dict[int, Cover]  # by global id of a thread or process
 

@@ -15,7 +15,7 @@ from nsyswrap.trust.check import Check, counted, info, marked, ok, unclipped, un
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 SUBJECT = "API results"
 

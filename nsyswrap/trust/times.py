@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
-from nsyswrap.schema import SPANS
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.trust.check import Check, counted, marked, ok, unclipped, unclipped_work, unknown, warning
 from nsyswrap.work import KINDS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.work import Work
 
 SUBJECT, CLOCKS = "times", "clocks of GPU and CPU"

@@ -35,7 +35,7 @@ from outcome import Bench, as_json, as_text, ratios
 
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.schema import EVENTS
+from nsyswrap.capture.schema import EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

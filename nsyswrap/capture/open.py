@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotACapture
 from nsyswrap.base.run_folder import EXPORT, REPORT, STATUS, RunFolder
-from nsyswrap.export_cache import cached_export
+from nsyswrap.capture.export_cache import cached_export
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import ID_MASK, PID_SHIFT
+from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import schema
 from nsyswrap.base.errors import DamagedCapture, OutputError
 from nsyswrap.base.files import replacing
-from nsyswrap.reader import Export
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

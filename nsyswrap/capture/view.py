@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.selection import EVERYTHING, Selection
+from nsyswrap.capture.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from nsyswrap.base.units import Rounding

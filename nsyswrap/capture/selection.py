@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+from nsyswrap.capture.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

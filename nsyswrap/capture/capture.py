@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import schema
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.info import newer_than_known, read_diagnostics, read_info
-from nsyswrap.locate import export_of
-from nsyswrap.reader import Export
-from nsyswrap.selection import EVERYTHING, Window, chosen, clipped, resolve, select
-from nsyswrap.view import View
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
+from nsyswrap.capture.open import export_of
+from nsyswrap.capture.selection import EVERYTHING, Window, chosen, clipped, resolve, select
+from nsyswrap.capture.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-    from nsyswrap.info import Diagnostic, Info
-    from nsyswrap.view import KernelNames
+    from nsyswrap.capture.info import Diagnostic, Info
+    from nsyswrap.capture.view import KernelNames
 
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 # What a selection looks at.

@@ -10,11 +10,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from nsyswrap import redact
 from nsyswrap.base.errors import NotACapture, OutputError
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.capture import redact
 
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.records import Block, NotPlain, read_integers, row_counts, rowid
+from nsyswrap.capture.records import Block, NotPlain, read_integers, row_counts, rowid
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nsyswrap.records import Ints
+    from nsyswrap.capture.records import Ints
 
 FEW_LEAVES = 32  # SQLite reads so few pages faster
 _BLOCK_BYTES = 2 << 20  # of leaves at a time: what is worked out of them stays in the processor's cache

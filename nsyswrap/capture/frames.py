@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nsyswrap import schema
 from nsyswrap.base.missing import MISSING
-from nsyswrap.global_ids import process_ids, thread_ids
+from nsyswrap.capture import schema
+from nsyswrap.capture.global_ids import process_ids, thread_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 
 def events_frame(capture: Capture, kind: str) -> pd.DataFrame:

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap import records
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.pages import Leaves, PageFile, find_leaves, quoted, read_columns
-from nsyswrap.schema import CAPTURE_MARKS, STRINGS
+from nsyswrap.capture import records
+from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
+from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, quoted, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.schema import FieldKind
+    from nsyswrap.capture.schema import FieldKind
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap import schema
 from nsyswrap.base.run_folder import LAUNCHER
+from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
-    from nsyswrap.reader import Export
+    from nsyswrap.capture.export import Export
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # of a process, in the capture's metadata
 _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # where nsys 2026 has this, the former is false whatever was traced
