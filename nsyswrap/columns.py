@@ -13,7 +13,7 @@ from nsyswrap.report import Column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.stats import Statistics
+    from nsyswrap.analysis.arrays.groups import Statistics
 
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 

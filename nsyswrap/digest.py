@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
@@ -18,7 +19,6 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.report import Column, read_ahead
 from nsyswrap.reports import NAMES, find
-from nsyswrap.stats import group_keys
 from nsyswrap.summaries import kernels
 from nsyswrap.variants import SCENARIO_RUNS, gpu_totals
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -19,8 +21,6 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.formats.json import describe
-from nsyswrap.nvtx import own_texts
-from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

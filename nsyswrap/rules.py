@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.calls import calls_named
+from nsyswrap.analysis.correlation import equal_pairs
+from nsyswrap.analysis.names import look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.calls import calls_named
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK
-from nsyswrap.join import equal_pairs
-from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option
 
 if TYPE_CHECKING:

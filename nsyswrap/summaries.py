@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import grouped, number_texts, text_codes
+from nsyswrap.analysis.names import MEMSET, copy_name, durations, name_codes
 from nsyswrap.columns import share, stat_values
-from nsyswrap.operations import MEMSET, copy_name, durations, name_codes
-from nsyswrap.stats import grouped, number_texts, text_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

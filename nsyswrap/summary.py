@@ -6,11 +6,11 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.diagnostics.summary_line import trust
+from nsyswrap.analysis.gpu_operations import work
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.report import read_ahead
 from nsyswrap.reports import find
-from nsyswrap.trust.line import trust
-from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

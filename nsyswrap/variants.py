@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
-from nsyswrap.launched import launched
-from nsyswrap.operations import durations
 from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports.nvtx_phases import REPORT as PHASES
 from nsyswrap.reports.timing_audit import REPORT as AUDIT
 from nsyswrap.reports.timing_audit import STEADY
-from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

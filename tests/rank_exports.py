@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tiny_export import Row, call, kernel, nvtx, row, write
 
+from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.api import Capture
 from nsyswrap.base.run_folder import EXPORT, RUN
-from nsyswrap.ranks.members import Member
 
 if TYPE_CHECKING:
     from pathlib import Path

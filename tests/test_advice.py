@@ -9,7 +9,7 @@ import pytest
 import recorded
 from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.advice import advise, looks
+from nsyswrap.analysis.advice import advise, looks
 from nsyswrap.api import open_capture
 from nsyswrap.formats import prose
 from nsyswrap.reports import NAMES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conftest import Cli
     from tiny_export import Row
 
-    from nsyswrap.advice import Finding
+    from nsyswrap.analysis.advice import Finding
     from nsyswrap.api import Capture
 
 # Recorded captures whose faults are known: what has to be found in them, and what must not.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, nvtx, opened
 
-from nsyswrap.audit import VERDICTS, Audit, audit
+from nsyswrap.analysis.timing_audit import VERDICTS, Audit, audit
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:

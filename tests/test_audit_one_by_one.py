@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from tiny_export import Row, call, global_id, kernel, nvtx, opened
 
-from nsyswrap.audit import TOLERANCE_NS, VERDICTS, audit
+from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.audit import Audit
+    from nsyswrap.analysis.timing_audit import Audit
 
 LAUNCH, WAIT = "cudaLaunchKernel", "cudaStreamSynchronize"
 STEP = 400  # ns: times are multiples of it, so that many are equal and some differences are tolerated

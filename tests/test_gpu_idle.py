@@ -8,8 +8,8 @@ import pytest
 import recorded
 from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
 
+from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.api import open_capture
-from nsyswrap.idle import CAUSES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import device, open_capture
-from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
-from nsyswrap.launch_bound import stakes
+from nsyswrap.analysis.launch_bound import stakes
+from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, call, global_id, graph, kernel, memcpy, memset, opened, row
 
+from nsyswrap.analysis.gpu_gaps import CAUSES, idle
 from nsyswrap.base.missing import MISSING
-from nsyswrap.idle import CAUSES, idle
 
 if TYPE_CHECKING:
     from pathlib import Path

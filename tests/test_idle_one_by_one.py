@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
-from nsyswrap import idle as under_test
-from nsyswrap.calls import classify
-from nsyswrap.idle import CAUSES, idle
-from nsyswrap.work import window, work
+from nsyswrap.analysis import gpu_gaps as under_test
+from nsyswrap.analysis.calls import classify
+from nsyswrap.analysis.gpu_gaps import CAUSES, idle
+from nsyswrap.analysis.gpu_operations import window, work
 
 if TYPE_CHECKING:
     from pathlib import Path

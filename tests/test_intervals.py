@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap.intervals import Cover, gaps, intersection, overlap, union
+from nsyswrap.analysis.arrays.intervals import Cover, gaps, intersection, overlap, union
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
-from nsyswrap.join import launches
+from nsyswrap.analysis.correlation import launches
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import call, global_id, kernel, write
 
+from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures
+from nsyswrap.analysis.correlation import launches
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.join import launches
-from nsyswrap.nesting import Spans, closest, enclosures
 
 IDS = st.one_of(st.none(), st.sampled_from([0, 1, 2, 2**40]))
 PROCESSES = st.sampled_from([5, 100, 0xFFFFFF])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, graph, kernel, nvtx, opened, write
 
+from nsyswrap.analysis.kernel_names import read_rules
 from nsyswrap.base.errors import UsageError
-from nsyswrap.kernel_names import read_rules
 
 if TYPE_CHECKING:
     from pathlib import Path

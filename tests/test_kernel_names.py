@@ -9,12 +9,12 @@ import pytest
 from recorded import ROOT, capture_names, run_folder
 from tiny_export import kernel, memcpy, opened, write
 
+from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
+from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.formats import screen, text
 from nsyswrap.formats.text import readable_tables, told_apart
-from nsyswrap.kernel_names import CLASSES, RULES, classify, readable
-from nsyswrap.kernel_names.demangled import plain
 from nsyswrap.summary import summarise
 
 if TYPE_CHECKING:

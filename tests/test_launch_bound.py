@@ -8,8 +8,8 @@ import pytest
 import recorded
 from tiny_export import PID, call, graph, kernel, memcpy, opened
 
+from nsyswrap.analysis.launch_bound import stakes
 from nsyswrap.api import open_capture
-from nsyswrap.launch_bound import stakes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, graph, kernel, memcpy, memset, nvtx, opened
 
-from nsyswrap.launched import launched
-from nsyswrap.work import work
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.launches import launched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tiny_export import Row
 
-    from nsyswrap.launched import Launched
+    from nsyswrap.analysis.launches import Launched
 
 GRAPH_7 = 7 << 32  # what the ids of the nodes of graph 7 begin with
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, domain, global_id, kernel, memcpy, nvtx, opened
 
+from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, paths, tree
+from nsyswrap.analysis.nvtx_ranges import counted_ranges, kernel_ranges, nested_ranges
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.nesting import Spans, closest, enclosures, paths, tree
-from nsyswrap.nvtx import counted_ranges, kernel_ranges, nested_ranges
 
 if TYPE_CHECKING:
     from pathlib import Path

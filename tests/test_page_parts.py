@@ -10,9 +10,9 @@ import pytest
 from recorded import SHIPPED, run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened
 
+from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
 from nsyswrap.page import render, render_ranks
-from nsyswrap.ranks.members import processes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,9 @@ import pytest
 import recorded
 from rank_exports import Step, member, steps
 
+from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.analysis.ranks.steps import Steps
+from nsyswrap.analysis.ranks.steps import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
 from nsyswrap.page import render_ranks
@@ -19,15 +22,12 @@ from nsyswrap.page.ranks import side_by_side
 from nsyswrap.page.ranks_bins import binned, most_telling, numbers
 from nsyswrap.page.ranks_heat import SHADES, shade
 from nsyswrap.ranks import make, make_job
-from nsyswrap.ranks.members import processes
-from nsyswrap.ranks.steps import Steps
-from nsyswrap.ranks.steps import steps as steps_of
 
 if TYPE_CHECKING:
     from browser import Visit
     from playwright.sync_api import Page
 
-    from nsyswrap.ranks.members import Member
+    from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
 MANY, LATE, SLOW_FROM = 64, 37, 21  # ranks, the last one, and the step from which on it is slow

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from browser import Visit
     from conftest import Cli
 
-    from nsyswrap.ranks.members import Member
+    from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
 FAST, SLOW = Step(100, 400), Step(300, 400)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nsyswrap import palette
+from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.capture.schema import ENUMS
-from nsyswrap.kernel_names import CLASSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

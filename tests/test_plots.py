@@ -15,10 +15,10 @@ from matplotlib.patches import Rectangle
 from recorded import capture_names, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
+from nsyswrap.analysis.launch_bound import verdict
+from nsyswrap.analysis.launches import launched
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.launch_bound import verdict
-from nsyswrap.launched import launched
 from nsyswrap.plots import NAMES, find
 from nsyswrap.plots.sheet import content
 

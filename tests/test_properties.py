@@ -19,13 +19,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
+from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped, number_texts
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
 from nsyswrap.capture.selection import LEAST, MOST, chosen, parse_time
 from nsyswrap.columns import share, stat_values
 from nsyswrap.reports import find
-from nsyswrap.stats import Groups, distinct, group_keys, grouped, number_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

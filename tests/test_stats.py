@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nsyswrap.stats import Statistics, group_keys, grouped, number_texts
+from nsyswrap.analysis.arrays.groups import Statistics, group_keys, grouped, number_texts
 
 
 def of(*values: int) -> Statistics:

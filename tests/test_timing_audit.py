@@ -10,8 +10,16 @@ import pytest
 import recorded
 from tiny_export import PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
 
+from nsyswrap.analysis.timing_audit import (
+    COMPLETE,
+    EARLIER,
+    LAUNCH_ONLY,
+    MIXED,
+    TOLERANCE_NS,
+    VERDICTS,
+    audit,
+)
 from nsyswrap.api import open_capture
-from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.variants import audit_by_variant
 
 if TYPE_CHECKING:

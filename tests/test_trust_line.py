@@ -18,7 +18,7 @@ from tiny_export import (
     opened,
 )
 
-from nsyswrap.trust.line import trust
+from nsyswrap.analysis.diagnostics.summary_line import trust
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, enums, global_id, graph, kernel, memcpy, memset, opened
 
+from nsyswrap.analysis.gpu_operations import KINDS, machine_ids, names, previous_ends, window, work
 from nsyswrap.base.missing import MISSING
-from nsyswrap.work import KINDS, machine_ids, names, previous_ends, window, work
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap import ranks
+from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.show import Made, make, note, step
-from nsyswrap.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.report import Column
 from nsyswrap.reports import Request
 from nsyswrap.together import CAPTURE, together

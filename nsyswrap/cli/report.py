@@ -216,7 +216,7 @@ def _readable(options: Mapping[str, Any]) -> bool:
 def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Capture]:
     view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
     if options["classes"]:
-        from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
+        from nsyswrap.analysis.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
 
         view["classes"] = read_rules(options["classes"])
     return opener(wanted.selection, **view)

@@ -142,7 +142,7 @@ def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
 
 def note_silence(capture: Capture, run: dict[str, Any]) -> None:
     """Where nothing ran on a GPU, say so on stderr, and why."""
-    from nsyswrap.silence import no_gpu_work  # noqa: PLC0415
+    from nsyswrap.analysis.no_gpu_work import no_gpu_work  # noqa: PLC0415
     from nsyswrap.summary import has_gpu_work  # noqa: PLC0415
 
     if not has_gpu_work(capture.whole):

@@ -18,9 +18,9 @@ from nsyswrap.cli.show import note, note_silence, step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.ranks.members import Member
 
 _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
 _MOST = 40  # captures of a folder
@@ -100,8 +100,8 @@ def _found(given: Sequence[Path]) -> list[Path]:
 
 
 def _in(path: Path) -> list[Path]:
+    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
     from nsyswrap.base.run_folder import EXPORT, FILES, REPORT  # noqa: PLC0415
-    from nsyswrap.ranks.members import places  # noqa: PLC0415
 
     if not path.is_dir() or any((path / name).exists() for name in FILES):
         return [path]
@@ -145,7 +145,7 @@ def _opened(
 
 def _are_ranks(paths: Sequence[Path]) -> bool:
     """Whether each of several captures says which rank it is, no two the same."""
-    from nsyswrap.ranks.members import places  # noqa: PLC0415
+    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
 
     if len(paths) <= 1:
         return False

@@ -238,7 +238,7 @@ def told_apart(names: Iterable[str]) -> dict[str, str]:
 
 def _readable(name: str) -> str:
     """Leave the NVTX range before a kernel's name as it is."""
-    from nsyswrap.kernel_names import readable  # noqa: PLC0415 - few ask for it
+    from nsyswrap.analysis.kernel_names import readable  # noqa: PLC0415 - few ask for it
 
     head, slash, tail = name.rpartition("/")
     return head + slash + readable(tail)

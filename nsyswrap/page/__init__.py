@@ -24,9 +24,9 @@ from nsyswrap.ranks import make_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.markup import Markup
-    from nsyswrap.ranks.members import Member
 
 # Anchor, name in the list at the page's top, and what makes it.
 SECTIONS: tuple[tuple[str, str, Callable[[Subject], Markup | None]], ...] = (

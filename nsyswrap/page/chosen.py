@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.idle import idle
+from nsyswrap.analysis.gpu_gaps import idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

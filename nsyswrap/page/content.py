@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.gpu_operations import work
 from nsyswrap.formats.text import told_apart
 from nsyswrap.page import colours
 from nsyswrap.page.density import PER_MILLE, density, level
 from nsyswrap.page.lanes import CALLS, COPIES, KERNELS, RANGES
 from nsyswrap.page.markup import plain
-from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

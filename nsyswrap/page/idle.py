@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.units import Unit, human
-from nsyswrap.idle import CAUSES
 from nsyswrap.page import colours
 from nsyswrap.page.bars import Part, stacked
 from nsyswrap.page.section import empty, missing, section, verdicts
 from nsyswrap.page.tables import folded
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from nsyswrap.page.markup import Markup

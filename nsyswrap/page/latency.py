@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.launched import launched
 from nsyswrap.page.colours import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import missing, section

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.ranks.members import missing_ranks, places
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, percent
 from nsyswrap.page.markup import Markup, element, joined
@@ -18,15 +19,14 @@ from nsyswrap.page.ranks_steps import by_step
 from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import ROWS, folded
 from nsyswrap.ranks import make
-from nsyswrap.ranks.members import missing_ranks, places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
-    from nsyswrap.ranks.job import Job
-    from nsyswrap.ranks.members import Member
     from nsyswrap.report import Table
 
     Row = dict[str, Any]

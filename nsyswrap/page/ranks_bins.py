@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.ranks.job import Job
-    from nsyswrap.ranks.steps import Steps
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.steps import Steps
     from nsyswrap.report import Table
 
 _CELLS = 6_400  # of all ranks together

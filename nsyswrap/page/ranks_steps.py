@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.ranks.steps import steps
 from nsyswrap.base.units import duration
 from nsyswrap.page.markup import Markup, element, joined
 from nsyswrap.page.ranks_bins import SLOWER_PERCENT, Bins, binned, most_telling, numbers
 from nsyswrap.page.ranks_heat import Cell, heat, scale
 from nsyswrap.page.tables import folded
-from nsyswrap.ranks.steps import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from nsyswrap.ranks.job import Job
+    from nsyswrap.analysis.ranks.job import Job
 
 _WITH_FIGURES = 8  # columns up to which figures fit into the cells
 

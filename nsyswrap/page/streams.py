@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.gpu_operations import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.names import MEMSET, copy_name, name_codes
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.kernel_names import classify
-from nsyswrap.operations import MEMSET, copy_name, name_codes
 from nsyswrap.page.lanes import COPIES, KERNELS, Lane, nothing, said, split, texts
-from nsyswrap.stats import distinct, group_keys
-from nsyswrap.work import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_operations import Work
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.work import Work
 
     Coded = tuple[NDArray[Any], Sequence[Any]]  # a number per operation, and what the numbers stand for
 

@@ -14,9 +14,9 @@ from nsyswrap.together import together
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.ranks.job import Job
     from nsyswrap.report import Table
 
 # What the sections will ask for, beside the summary's own.

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.calls import CLASSES, call_classes
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
-from nsyswrap.calls import CLASSES, call_classes
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.nvtx import ALL, nested_ranges, range_labels
-from nsyswrap.operations import name_codes
 from nsyswrap.page.lanes import CALLS, RANGES, Lane, nothing, said, split, texts
-from nsyswrap.stats import distinct
-from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

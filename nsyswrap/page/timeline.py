@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.units import Unit
-from nsyswrap.intervals import union
 from nsyswrap.page.chosen import chosen
 from nsyswrap.page.content import Shown, content
 from nsyswrap.page.markup import Markup, data, element
@@ -17,7 +18,6 @@ from nsyswrap.page.streams import streams
 from nsyswrap.page.tables import folded
 from nsyswrap.page.threads import ranges_left_out, threads
 from nsyswrap.report import Column, Report, no_capture, table_of
-from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

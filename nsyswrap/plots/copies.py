@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, timed, transfers
+from nsyswrap.analysis.transfers.bandwidth import per_s
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.palette import MEMSET, copy_color
 from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for
 from nsyswrap.plots.points import points
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, log_axis, sheet
-from nsyswrap.transfers import MEMSET_KIND, TIMED, gpu_memory, timed, transfers
-from nsyswrap.transfers.bandwidth import per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

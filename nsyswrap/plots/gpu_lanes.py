@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.gpu_operations import COPY, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.kernel_classes import kernel_classes
 from nsyswrap.palette import GRAPH, MEMSET, copy_color, kernel_color
 from nsyswrap.plots.lanes import Kind, Lane, busiest, shares
-from nsyswrap.stats import group_keys
-from nsyswrap.work import COPY, KERNEL, KINDS, SET, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_operations import Work
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.work import Work
 
 MOST_STREAMS = 16
 _SET, _GRAPH = Kind(1, "memset", MEMSET, hangs=True), Kind(0, "CUDA graph", GRAPH)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.spans import Spans
+from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.nesting import Spans
-from nsyswrap.nvtx import nested_ranges
 from nsyswrap.palette import API, NVTX
 from nsyswrap.plots.lanes import Kind, Lane, Range, busiest, shares
 

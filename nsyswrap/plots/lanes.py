@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.intervals import overlap, union
+from nsyswrap.analysis.arrays.intervals import overlap, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

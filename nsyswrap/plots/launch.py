@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from nsyswrap.analysis.launch_bound import Stakes, headline, stakes
+from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.launch_bound import Stakes, headline, stakes
-from nsyswrap.launched import launched
 from nsyswrap.palette import FIRST, REPEAT
 from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, notes_of, table_for

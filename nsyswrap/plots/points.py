@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.stats import group_keys
+from nsyswrap.analysis.arrays.groups import group_keys
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

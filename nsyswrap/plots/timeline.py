@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.gpu_operations import work
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
@@ -22,7 +23,6 @@ from nsyswrap.plots.lettering import columns_in, fitted
 from nsyswrap.plots.plot import Plot, nothing_selected
 from nsyswrap.plots.sheet import NAMES, WIDTH_IN, sheet
 from nsyswrap.reports import find
-from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

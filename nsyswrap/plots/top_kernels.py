@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.kernel_classes import kernel_classes
+from nsyswrap.analysis.kernel_names import OTHER
+from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
-from nsyswrap.kernel_classes import kernel_classes
-from nsyswrap.kernel_names import OTHER
-from nsyswrap.operations import durations, name_codes
 from nsyswrap.palette import kernel_color
 from nsyswrap.plots.lettering import columns_in, fitted, for_title
 from nsyswrap.plots.plot import Plot, notes_of, table_for

@@ -13,8 +13,8 @@ from nsyswrap.capture import schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.ranks.job import Job
-    from nsyswrap.ranks.members import Member
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.report import Report, Table
 
 NAMES = ("rank_waiting", "rank_skew", "rank_steps")
@@ -37,7 +37,7 @@ def find(name: str) -> Report:
 
 def make_job(members: Sequence[Member]) -> Job:
     """Return the job of these ranks, which all reports share; raises UsageError where there is but one."""
-    from nsyswrap.ranks import job  # noqa: PLC0415 - names are looked up before a program runs
+    from nsyswrap.analysis.ranks import job  # noqa: PLC0415 - names are looked up before a program runs
 
     if len(members) < _LEAST:
         there = f"only {members[0].label} is there" if members else "there is none"

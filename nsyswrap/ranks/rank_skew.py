@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
+from nsyswrap.analysis.ranks.steps import slowest, steps
+from nsyswrap.analysis.ranks.waiting import verdict
 from nsyswrap.base.units import Unit
-from nsyswrap.operations import durations, name_codes
 from nsyswrap.ranks import with_rank_names
-from nsyswrap.ranks.collectives import communicates, selected_kernels
-from nsyswrap.ranks.steps import slowest, steps
-from nsyswrap.ranks.verdict import verdict
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.ranks.job import Job
-    from nsyswrap.ranks.members import Member
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.members import Member
 
     Row = tuple[object, ...]
 

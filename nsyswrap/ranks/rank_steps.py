@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.ranks.steps import steps
 from nsyswrap.base.units import Unit
 from nsyswrap.ranks import with_rank_names
 from nsyswrap.ranks.rank_skew import RANGE_CPU, RANGE_GPU
-from nsyswrap.ranks.steps import steps
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.ranks.job import Job
-    from nsyswrap.ranks.steps import Steps
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.steps import Steps
 
 REPORT = Report(
     name="rank_steps",

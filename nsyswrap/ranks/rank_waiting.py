@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.ranks import alignment
+from nsyswrap.analysis.ranks.waiting import verdict, waiting
 from nsyswrap.base.units import Unit
-from nsyswrap.ranks import alignment, with_rank_names
-from nsyswrap.ranks.verdict import verdict, waiting
+from nsyswrap.ranks import with_rank_names
 from nsyswrap.report import Column, Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
-    from nsyswrap.ranks.job import Job
+    from nsyswrap.analysis.ranks.job import Job
 
 REPORT = Report(
     name="rank_waiting",

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.advice import WORTH_PERCENT, Situation, advise
+from nsyswrap.analysis.advice import WORTH_PERCENT, Situation, advise
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.report import Column, Report
-from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.calls import calls_named
+from nsyswrap.analysis.names import look_up
 from nsyswrap.base.units import Unit
-from nsyswrap.calls import calls_named
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import LONGEST, ROWS, limited, take
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.operations import durations, event_names, look_up
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

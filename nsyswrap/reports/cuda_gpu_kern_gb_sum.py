@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.names import durations, name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import durations, name_codes, shapes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import group_keys
 from nsyswrap.summaries import Grouped, time_summary
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import stat_columns, stat_values
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import grouped
 from nsyswrap.summaries import memory_operations
 
 if TYPE_CHECKING:

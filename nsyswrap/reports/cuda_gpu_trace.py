@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.names import MEMSET, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.operations import MEMSET, copy_name, durations, event_names, look_up
 from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped
+from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.columns import KERNEL_NAMES, stat_columns, stat_values
-from nsyswrap.join import launches
-from nsyswrap.operations import name_codes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import Groups, distinct, group_keys, grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.correlation import Launches
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.join import Launches
     from nsyswrap.report import Values
 
 PHASES = (

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.join import launches
-from nsyswrap.operations import event_names, shapes
 from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.diagnostics import capture_checks as contents
+from nsyswrap.analysis.diagnostics import launch_checks as launches
+from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
+from nsyswrap.analysis.diagnostics.capture_checks import range_ends
+from nsyswrap.analysis.diagnostics.check import LEVELS, Check, marked, unknown
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Report
-from nsyswrap.trust import contents, launches, messages, origins, overhead, results, times
-from nsyswrap.trust.check import LEVELS, Check, marked, unknown
-from nsyswrap.trust.contents import range_ends
-from nsyswrap.work import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

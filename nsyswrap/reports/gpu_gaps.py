@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.intervals import gaps
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
 from nsyswrap.base.units import Unit
-from nsyswrap.device_work import KINDS, device_work
-from nsyswrap.intervals import gaps
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import LONGEST, ROWS, device_columns, limited, take
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.device_work import DeviceWork
     from nsyswrap.rules import Arrays
 
 NS_PER_MS = 10**6

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.gpu_gaps import CAUSES, idle
+from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, READS, names, window, work
+from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.idle import CAUSES, idle
-from nsyswrap.launched import launched
-from nsyswrap.nesting import Spans, closest
-from nsyswrap.nvtx import nested_ranges, own_texts
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import distinct
-from nsyswrap.work import GRAPH, KINDS, READS, names, window, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_gaps import Idle
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.idle import Idle
     from nsyswrap.report import Values
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict

@@ -14,23 +14,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.gpu_operations import (
+    COPY,
+    GRAPH,
+    KERNEL,
+    KINDS,
+    READS,
+    SET,
+    communicating,
+    machine_ids,
+    window,
+    work,
+)
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import PID_SHIFT
-from nsyswrap.intervals import intersection, union
 from nsyswrap.report import Column, Report
-from nsyswrap.work import COPY, GRAPH, KERNEL, KINDS, READS, SET, communicating, machine_ids, window, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.gpu_operations import Work
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.intervals import Cover
     from nsyswrap.report import Values
-    from nsyswrap.work import Work
 
 
 def compute(capture: Capture) -> dict[str, Values]:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.intervals import overlap
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
 from nsyswrap.base.units import Unit, round_tenth
-from nsyswrap.device_work import KINDS, device_work
-from nsyswrap.intervals import overlap
 from nsyswrap.report import Column, Option, Report
 from nsyswrap.rules import ROWS, device_columns, limited, take
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.device_work import DeviceWork
     from nsyswrap.rules import Arrays
 
 

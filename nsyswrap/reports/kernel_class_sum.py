@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
+from nsyswrap.analysis.kernel_classes import kernel_classes
+from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.kernel_classes import kernel_classes
-from nsyswrap.kernel_names import CLASSES
-from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import Groups, group_keys, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

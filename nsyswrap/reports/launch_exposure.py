@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.gpu_gaps import idle
+from nsyswrap.analysis.gpu_operations import READS as OF_WORK
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.launch_bound import ended_by
+from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import NAMED, SPANS
-from nsyswrap.idle import idle
-from nsyswrap.launch_bound import ended_by
-from nsyswrap.launched import launched
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import group_keys, grouped
-from nsyswrap.work import READS as OF_WORK
-from nsyswrap.work import work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_gaps import Idle
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.idle import Idle
     from nsyswrap.report import Values
 
 READS = {  # by launches and gaps

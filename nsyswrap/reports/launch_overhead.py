@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import Groups, grouped
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, work
+from nsyswrap.analysis.launch_bound import verdict
+from nsyswrap.analysis.launches import launched
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.columns import KERNEL_NAMES
-from nsyswrap.launch_bound import verdict
-from nsyswrap.launched import launched
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.launch_exposure import READS
-from nsyswrap.stats import Groups, grouped
-from nsyswrap.work import GRAPH, KERNEL, KINDS, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.groups import Statistics
+    from nsyswrap.analysis.launches import Launched
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.launched import Launched
     from nsyswrap.report import Values
-    from nsyswrap.stats import Statistics
 
 ALL = "[all launches]"
 

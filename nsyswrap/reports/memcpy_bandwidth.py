@@ -19,14 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import Unit, human
-from nsyswrap.capture.schema import NAMED
-from nsyswrap.columns import TOTAL_TIME
-from nsyswrap.operations import MEMSET, copy_name
-from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import Groups, group_keys
-from nsyswrap.transfers import (
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import READS
+from nsyswrap.analysis.names import MEMSET, copy_name
+from nsyswrap.analysis.transfers import (
     MEMSET_KIND,
     NO_TIME,
     STAGED,
@@ -36,17 +32,21 @@ from nsyswrap.transfers import (
     timed,
     transfers,
 )
-from nsyswrap.transfers.bandwidth import bandwidths, compute_overlap, waiting_calls
-from nsyswrap.work import READS
+from nsyswrap.analysis.transfers.bandwidth import bandwidths, compute_overlap, waiting_calls
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.schema import NAMED
+from nsyswrap.columns import TOTAL_TIME
+from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.transfers import Transfers
     from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
-    from nsyswrap.transfers import Transfers
 
 KIB = 1024
 UP_TO = {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.names import look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.operations import look_up
 from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.nvtx_ranges import STYLES
+from nsyswrap.analysis.projection import OPERATIONS, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import stat_columns, stat_values
-from nsyswrap.nvtx import STYLES
-from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import group_keys, grouped
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

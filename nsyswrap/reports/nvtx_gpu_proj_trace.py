@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.spans import paths
+from nsyswrap.analysis.nvtx_ranges import STYLES
+from nsyswrap.analysis.projection import OPERATIONS, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.nesting import paths
-from nsyswrap.nvtx import STYLES
-from nsyswrap.projection import OPERATIONS, projections
 from nsyswrap.report import Column, Report
 
 if TYPE_CHECKING:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.arrays.spans import enclosures
+from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.nvtx_ranges import STYLES, call_spans, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.columns import TOTAL_TIME, stat_columns, stat_values
-from nsyswrap.join import launches
-from nsyswrap.nesting import enclosures
-from nsyswrap.nvtx import STYLES, call_spans, nested_ranges
-from nsyswrap.operations import durations, name_codes
 from nsyswrap.report import Column, Report
-from nsyswrap.stats import group_keys, grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.nvtx_ranges import Ranges
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.nvtx import Ranges
     from nsyswrap.report import Values
 
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.analysis.arrays.spans import Inside, Spans
+from nsyswrap.analysis.calls import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, work
+from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
 from nsyswrap.base.units import Unit
-from nsyswrap.calls import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.launched import launched
-from nsyswrap.nesting import Inside, Spans
-from nsyswrap.nvtx import launched_for, own_texts, say_adopted
 from nsyswrap.report import Column, Report
-from nsyswrap.stats import grouped
-from nsyswrap.work import COPY, KINDS, SET, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

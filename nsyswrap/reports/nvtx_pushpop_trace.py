@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.spans import paths, tree
+from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.nesting import paths, tree
-from nsyswrap.nvtx import nested_ranges
 from nsyswrap.report import Column, Report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.spans import Tree
+    from nsyswrap.analysis.nvtx_ranges import Ranges
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.nesting import Tree
-    from nsyswrap.nvtx import Ranges
     from nsyswrap.report import Values
 
 TAB = "--"  # per level, in the name tree

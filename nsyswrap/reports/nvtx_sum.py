@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.nvtx_ranges import ALL, STYLES, counted_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.nvtx import ALL, STYLES, counted_ranges
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import group_keys, grouped
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

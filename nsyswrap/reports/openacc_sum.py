@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.arrays.groups import group_keys, number_texts
+from nsyswrap.analysis.names import durations
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import durations
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import group_keys, number_texts
 from nsyswrap.summaries import Grouped, time_summary
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.operations import durations
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.stats import distinct
 from nsyswrap.summaries import Grouped, time_summary
 
 if TYPE_CHECKING:

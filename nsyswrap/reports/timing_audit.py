@@ -15,26 +15,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED, NOTHING, TOLERANCE_NS, VERDICTS, audit
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
+from nsyswrap.analysis.timing_audit import (
+    COMPLETE,
+    EARLIER,
+    LAUNCH_ONLY,
+    MIXED,
+    NOTHING,
+    TOLERANCE_NS,
+    VERDICTS,
+    audit,
+)
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.nvtx import ALL, range_labels, say_adopted
 from nsyswrap.report import Column, Report
 from nsyswrap.reports.launch_exposure import READS
-from nsyswrap.stats import Groups, group_keys
-from nsyswrap.work import KINDS, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from nsyswrap.audit import Audit
+    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.timing_audit import Audit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
-    from nsyswrap.work import Work
 
 STEADY, WARM_UP = PHASES = ("steady", "warm-up")
 _DOES = {

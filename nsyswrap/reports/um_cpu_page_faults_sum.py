@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.um_total_sum import note_window
-from nsyswrap.stats import group_keys
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.transfers.bandwidth import compute_overlap, per_s
+from nsyswrap.analysis.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema
@@ -22,9 +25,6 @@ from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.report import Column, Order, Report
 from nsyswrap.reports.um_total_sum import note_window
-from nsyswrap.stats import Groups, group_keys
-from nsyswrap.transfers.bandwidth import compute_overlap, per_s
-from nsyswrap.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

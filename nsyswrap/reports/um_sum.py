@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.report import Column, Option, Order, Report
 from nsyswrap.reports.um_total_sum import migrations, note_faults
-from nsyswrap.stats import grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

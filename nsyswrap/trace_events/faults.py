@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import EVENTS
-from nsyswrap.operations import name_codes
-from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, encoded, lines, micros
 
 if TYPE_CHECKING:

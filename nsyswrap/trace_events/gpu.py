@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.gpu_operations import KINDS, machine_ids, work
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
-from nsyswrap.stats import group_keys
 from nsyswrap.trace_events.host import timed
 from nsyswrap.trace_events.lanes import beside
 from nsyswrap.trace_events.sublanes import disjoint
-from nsyswrap.work import KINDS, machine_ids, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

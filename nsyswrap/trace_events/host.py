@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.base.missing import MISSING
-from nsyswrap.stats import distinct, group_keys
 from nsyswrap.trace_events.sublanes import nested
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.selection import clipped
-from nsyswrap.nvtx import STYLES, counted_ranges, own_texts
 from nsyswrap.trace_events.host import OnThread, timed
 from nsyswrap.trace_events.rows import Section, Texts, encoded, lines, micros
 from nsyswrap.trace_events.slices import Bars, complete, outer_first

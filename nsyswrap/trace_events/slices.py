@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.gpu_operations import GRAPH_NAME
+from nsyswrap.analysis.names import MEMSET, copy_name, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.operations import MEMSET, copy_name, name_codes
-from nsyswrap.stats import distinct
 from nsyswrap.trace_events.rows import Section, Texts, Wide, argument_slots, encoded, lines, micros
-from nsyswrap.work import GRAPH_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
