@@ -1,4 +1,4 @@
-"""Operations on the GPU and API calls, grouped by name, and the columns of nsys' time summaries."""
+"""The time summaries of nsys: operations on the GPU, API calls and NVTX ranges, grouped by name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import grouped, number_texts, text_codes
+from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
 from nsyswrap.analysis.names import MEMSET, copy_name, durations, name_codes
-from nsyswrap.columns import share, stat_values
+from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
+from nsyswrap.report import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +22,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
+
+NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
+NVTX_TIMES = (
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column("instances", "Instances", Unit.COUNT, "number of ranges of this name"),
+    *stat_columns(),
+)
 
 
 @dataclass(frozen=True)
@@ -112,3 +124,20 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
     )
     values = np.concatenate([np.empty(0, np.int64)] + [group.values for group in groups])
     return Grouped(*text_codes(ids, labels.__getitem__), values)
+
+
+def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
+    """Return the times of the ranges of some event types, by name and style."""
+    ranges = counted_ranges(capture, types)
+    codes, (name, style) = group_keys(ranges.code, ranges.style)
+    ended = ranges.spans.end != MISSING
+    durations = (ranges.spans.end - ranges.spans.start)[ended]
+    stats = grouped(codes[ended], durations, len(name))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": np.where(stats.count == 0, MISSING, stats.total),
+        "instances": np.bincount(codes, minlength=len(name)),
+        **stat_values(stats),
+        "style": [STYLES[i] for i in style.tolist()],
+        "range": ranges.labels(name),
+    }

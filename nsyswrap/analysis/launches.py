@@ -10,8 +10,10 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import GRAPH, GRAPH_NAME, KERNEL, KINDS, previous_ends, work
+from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import NAMED, SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 
+# The fields that launches and the gaps between operations are computed from, by kind of event.
+READS = {
+    "kernel": (*OPERATION_READS["kernel"], "name", "graph_node_id"),
+    "memcpy": (*OPERATION_READS["memcpy"], "graph_node_id"),
+    "memset": (*OPERATION_READS["memset"], "graph_node_id"),
+    "graph": (*OPERATION_READS["graph"], "graph_exec_id"),
+    "api": (*OPERATION_READS["api"], *NAMED),
+    "overhead": (*SPANS, "global_tid"),
+}
 _GRAPH_SHIFT = 32  # the id of a node holds that of its graph in the upper half
 
 

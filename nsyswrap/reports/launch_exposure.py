@@ -13,13 +13,11 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.gpu_gaps import idle
-from nsyswrap.analysis.gpu_operations import READS as OF_WORK
 from nsyswrap.analysis.gpu_operations import work
 from nsyswrap.analysis.launch_bound import ended_by
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launches import READS, launched
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.report import Column, Order, Report
 
 if TYPE_CHECKING:
@@ -28,15 +26,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_gaps import Idle
     from nsyswrap.capture.capture import Capture
     from nsyswrap.report import Values
-
-READS = {  # by launches and gaps
-    "kernel": (*OF_WORK["kernel"], "name", "graph_node_id"),
-    "memcpy": (*OF_WORK["memcpy"], "graph_node_id"),
-    "memset": (*OF_WORK["memset"], "graph_node_id"),
-    "graph": (*OF_WORK["graph"], "graph_exec_id"),
-    "api": (*OF_WORK["api"], *NAMED),
-    "overhead": (*SPANS, "global_tid"),
-}
 
 
 def compute(capture: Capture) -> dict[str, Values]:

@@ -18,12 +18,11 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import Groups, grouped
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, work
 from nsyswrap.analysis.launch_bound import verdict
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launches import READS, launched
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.columns import KERNEL_NAMES
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.reports.launch_exposure import READS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

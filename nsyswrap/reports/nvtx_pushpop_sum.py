@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.report import Order, Report
-from nsyswrap.reports.nvtx_sum import RANGE, TIMES, by_name
+from nsyswrap.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per name."""
-    return by_name(capture, NVTX_PUSH_POP)
+    return nvtx_times(capture, NVTX_PUSH_POP)
 
 
 REPORT = Report(
@@ -23,7 +23,7 @@ REPORT = Report(
     title="NVTX Push/Pop Range Summary",
     layer="parity",
     needs=(("nvtx",),),
-    columns=(*TIMES, RANGE),
+    columns=(*NVTX_TIMES, NVTX_RANGE),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

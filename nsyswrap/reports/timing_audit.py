@@ -17,6 +17,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.launches import READS
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
@@ -33,7 +34,6 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.report import Column, Report
-from nsyswrap.reports.launch_exposure import READS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

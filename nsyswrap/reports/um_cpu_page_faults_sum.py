@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.reports.um_total_sum import note_window
+from nsyswrap.unified_memory import note_window
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

@@ -24,7 +24,7 @@ from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.columns import TOTAL_TIME
 from nsyswrap.report import Column, Order, Report
-from nsyswrap.reports.um_total_sum import note_window
+from nsyswrap.unified_memory import note_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.report import Column, Option, Order, Report
-from nsyswrap.reports.um_total_sum import migrations, note_faults
+from nsyswrap.unified_memory import migrations, note_faults
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
