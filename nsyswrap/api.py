@@ -17,7 +17,7 @@ from nsyswrap.capture.open import export_of
 from nsyswrap.planned import read_spec
 from nsyswrap.planned_run import carry_out
 from nsyswrap.program import resolve
-from nsyswrap.report import Table as ReportTable
+from nsyswrap.reports.table import Table as ReportTable
 from nsyswrap.run import claim_output, execute
 from nsyswrap.spec import RunSpec
 from nsyswrap.supervise import signals_noted
@@ -163,7 +163,7 @@ def run_planned(
 
     Raises OutputError where the folder holds no planned run, or another process is at it.
     """
-    from nsyswrap.digest import write_digest  # noqa: PLC0415 - it imports every report
+    from nsyswrap.reports.runs.digest import write_digest  # noqa: PLC0415 - it imports every report
 
     spec = read_spec(folder)
     folder = folder.absolute()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import Unit
 from nsyswrap.formats.text import column_cells, heading, left_out, printable
-from nsyswrap.summary import summarise
+from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Column, Table
+    from nsyswrap.reports.table import Column, Table
 
 _TOP = 20  # rows
 _NAME_WIDTH = 80

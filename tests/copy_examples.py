@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tiny_export import Row
 
     from nsyswrap.api import Capture
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 TO_DEVICE, TO_HOST, INSIDE, HOST, PEER = 1, 2, 8, 9, 10
 PAGEABLE, PINNED, DEVICE, MANAGED = 0, 1, 2, 4

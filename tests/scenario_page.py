@@ -9,8 +9,8 @@ import recorded
 
 from nsyswrap.api import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables
-from nsyswrap.cross_check import CLOCKS, cross_check
 from nsyswrap.formats import text
+from nsyswrap.reports.cross_check import CLOCKS, cross_check
 from nsyswrap.scenario import Scenario, measured, scenarios
 
 PAGE = Path("docs", "scenarios.md")

@@ -25,7 +25,7 @@ from nsyswrap.formats import screen
 from nsyswrap.page import render
 from nsyswrap.plots import NAMES
 from nsyswrap.plots.sheet import content
-from nsyswrap.summary import summarise
+from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

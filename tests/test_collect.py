@@ -11,9 +11,9 @@ from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
-from nsyswrap.digest import SUMMARIES, write_digest
 from nsyswrap.reports import find
-from nsyswrap.variants import gpu_totals
+from nsyswrap.reports.runs.digest import SUMMARIES, write_digest
+from nsyswrap.reports.scenario_tables import gpu_totals
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,11 @@ from tiny_export import graph, kernel, row, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.collected.combinations import by_combination, chosen_measure, combinations, ranked
-from nsyswrap.collected.gather import Result
-from nsyswrap.collected.results import FIGURES, parameters_of, results_table
-from nsyswrap.collected.runs import Run
-from nsyswrap.collected.verdict import verdict
+from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked
+from nsyswrap.reports.runs.find import Run
+from nsyswrap.reports.runs.gather import Result
+from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
+from nsyswrap.reports.runs.verdict import verdict
 
 if TYPE_CHECKING:
     from conftest import Cli

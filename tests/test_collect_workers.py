@@ -14,9 +14,9 @@ import pytest
 from conftest import ROOT
 from tiny_export import kernel, write
 
-from nsyswrap.collected import workers
-from nsyswrap.collected.workers import Made, Task, digest_all, usable_cpus
-from nsyswrap.digest import Digest, digest, read
+from nsyswrap.reports.runs import workers
+from nsyswrap.reports.runs.digest import Digest, digest, read
+from nsyswrap.reports.runs.workers import Made, Task, digest_all, usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,7 +183,8 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
 def test_no_pandas_is_loaded_to_read_captures(tmp_path: Path, environment: dict[str, str]) -> None:
     write(tmp_path / "a.sqlite", kernel("k", 0, 10))
     code = (
-        "import sys, nsyswrap.collected.files; from pathlib import Path; from nsyswrap.digest import *;"
+        "import sys, nsyswrap.collected.files; from pathlib import Path;"
+        "from nsyswrap.reports.runs.digest import *;"
         "write(digest(Path('a.sqlite')), Path('a.json')); print(*sys.modules)"
     )
     done = subprocess.run(
@@ -194,7 +195,7 @@ def test_no_pandas_is_loaded_to_read_captures(tmp_path: Path, environment: dict[
         text=True,
         check=True,
     )
-    assert "nsyswrap.digest" in done.stdout.split()
+    assert "nsyswrap.reports.runs.digest" in done.stdout.split()
     assert not {"pandas", "pyarrow"} & set(done.stdout.split())
 
 

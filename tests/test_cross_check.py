@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
 
-from nsyswrap import cross_check as module
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.cross_check import CLOCKS, cross_check
+from nsyswrap.reports import cross_check as module
+from nsyswrap.reports.cross_check import CLOCKS, cross_check
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from tiny_export import everything, kernel, memcpy, opened
 
 from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, tsv
-from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

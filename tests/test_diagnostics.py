@@ -8,7 +8,7 @@ import pytest
 from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
 from tiny_export import API, DIAGNOSTIC, PID, call, diagnostic, global_id, graph, kernel, nvtx, opened, row
 
-from nsyswrap.reports.diagnostics import REPORT
+from nsyswrap.reports.insight.diagnostics import REPORT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, ro
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
-from nsyswrap.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
-from nsyswrap.digest import write as write_to
 from nsyswrap.reports import NAMES, find
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
+from nsyswrap.reports.runs.digest import write as write_to
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 EVERYTHING = everything()
 TABLES = sorted({event.table for event in EVERYTHING})

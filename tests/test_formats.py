@@ -16,9 +16,9 @@ from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 from nsyswrap.base.units import Unit
 from nsyswrap.formats import screen, text
 from nsyswrap.formats.text import table_lines
-from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES, parse
-from nsyswrap.summary import summarise
+from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

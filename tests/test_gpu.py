@@ -14,8 +14,8 @@ from nsys_says import era_of, made_by_us, said_by
 
 from nsyswrap import device, open_capture
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.cross_check import AGREES_PERCENT
 from nsyswrap.reports import NAMES, find
+from nsyswrap.reports.cross_check import AGREES_PERCENT
 from nsyswrap.scenario import find as find_scenario
 from nsyswrap.scenario import scenarios
 

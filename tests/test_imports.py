@@ -33,13 +33,9 @@ PLACES: dict[str, str] = {
     "_launch": "record",
     "batch": "record",
     "clocks": "record",
-    "collected.files": "render",
-    "collected.rows": "render",
-    "collected.*": "reports",
-    "columns": "reports",
-    "cross_check": "reports",
+    "collected": "reports",
+    "collected.*": "render",
     "device": "record",
-    "digest": "reports",
     "event_files": "render",
     "executors.*": "record",
     "experiment": "record",
@@ -47,7 +43,6 @@ PLACES: dict[str, str] = {
     "instruments": "record",
     "launcher": "record",
     "measurement": "record",
-    "merge": "reports",
     "notebook": "render",
     "nvcc": "record",
     "outcome": "record",
@@ -60,24 +55,16 @@ PLACES: dict[str, str] = {
     "profilers": "record",
     "program": "record",
     "rank_processes": "record",
-    "ranks.*": "reports",
-    "report": "reports",
-    "rules": "reports",
     "run": "record",
     "scenario": "record",
     "second_import": "record",
     "spec": "record",
-    "summaries": "reports",
-    "summary": "reports",
     "supervise": "record",
-    "together": "reports",
     "torch_extension": "record",
     "trace_events.*": "render",
-    "unified_memory": "reports",
-    "variants": "reports",
 }
 LONGEST = 450  # lines of a file
-MOST_AT_ROOT = 51  # modules and packages
+MOST_AT_ROOT = 39  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 

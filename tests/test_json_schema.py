@@ -15,9 +15,9 @@ from tiny_export import call, everything, kernel, opened
 from nsyswrap import __version__, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.formats import json as json_format
-from nsyswrap.report import Table
 from nsyswrap.reports import NAMES, find, parse
-from nsyswrap.together import together
+from nsyswrap.reports.combine import together
+from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.formats import screen, text
 from nsyswrap.formats.text import readable_tables, told_apart
-from nsyswrap.summary import summarise
+from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 ALL = "[all launches]"
 

@@ -15,8 +15,8 @@ from tiny_export import everything, kernel, opened
 from nsyswrap.base.units import Unit
 from nsyswrap.formats import markdown
 from nsyswrap.formats.text import printable
-from nsyswrap.report import Column, Report, no_capture, table_of
 from nsyswrap.reports import NAMES
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tiny_export import Row, kernel, write
 
 from nsyswrap.api import Capture
-from nsyswrap.digest import Kernel, digest
-from nsyswrap.merge import Pool, Statistics, shares
+from nsyswrap.reports.runs.digest import Kernel, digest
+from nsyswrap.reports.runs.merge import Pool, Statistics, shares
 
 if TYPE_CHECKING:
     from pathlib import Path

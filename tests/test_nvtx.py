@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 ELSEWHERE = global_id(PID, 101)
 

@@ -21,7 +21,7 @@ from nsyswrap.page import render_ranks
 from nsyswrap.page.ranks import side_by_side
 from nsyswrap.page.ranks_bins import binned, most_telling, numbers
 from nsyswrap.page.ranks_heat import SHADES, shade
-from nsyswrap.ranks import make, make_job
+from nsyswrap.reports.ranks import make, make_job
 
 if TYPE_CHECKING:
     from browser import Visit

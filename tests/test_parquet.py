@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 def read(table: Table) -> pa.Table:

@@ -24,8 +24,8 @@ from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
 from nsyswrap.capture.selection import LEAST, MOST, chosen, parse_time
-from nsyswrap.columns import share, stat_values
 from nsyswrap.reports import find
+from nsyswrap.reports.columns import share, stat_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,19 +9,19 @@ import recorded
 from rank_exports import ALL_REDUCE, BROADCAST, STEP_NS, Step, member, steps
 from tiny_export import call, graph, kernel, nvtx
 
-from nsyswrap import ranks
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.analysis.ranks.waiting import regular
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.selection import chosen
+from nsyswrap.reports import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 # One computes 100 ns, the other 300; their all-reduces end together: the fast one waits 200 ns in each step.
 FAST, SLOW = Step(100, 400), Step(300, 400)

@@ -15,7 +15,7 @@ from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.ranks import NAMES
+from nsyswrap.reports.ranks import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rank_exports import ALL_REDUCE, BROADCAST, member
 from tiny_export import Row, call, kernel, nvtx
 
-from nsyswrap import ranks
+from nsyswrap.reports import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

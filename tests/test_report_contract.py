@@ -19,7 +19,8 @@ from nsyswrap import formats, reports
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
 from nsyswrap.capture import schema
-from nsyswrap.report import Option, Table
+from nsyswrap.reports import insight, nsys
+from nsyswrap.reports.table import Option, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,13 +85,14 @@ def capture(tmp_path: Path) -> Capture:
 
 
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
-    assert modules_of(reports) == set(reports.NAMES)
+    assert modules_of(nsys) == set(reports.NSYS)
+    assert modules_of(insight) == set(reports.INSIGHT)
     assert len(set(reports.NAMES)) == len(reports.NAMES)
 
 
 @every_report
 def test_the_module_is_named_like_its_report(name: str) -> None:
-    report = importlib.import_module(f"nsyswrap.reports.{name}").REPORT
+    report = reports.module(name).REPORT
     assert report.name == name
     assert report.title
     assert reports.find(name) is report

@@ -13,7 +13,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.formats.text import column_cells
 from nsyswrap.notebook import table_html
 from nsyswrap.reports import NAMES
-from nsyswrap.summary import summarise
+from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,13 +20,13 @@ from nsyswrap.analysis.timing_audit import (
     audit,
 )
 from nsyswrap.api import open_capture
-from nsyswrap.variants import audit_by_variant
+from nsyswrap.reports.scenario_tables import audit_by_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 US = 1000
 

@@ -13,13 +13,13 @@ from tiny_export import call, everything, kernel, opened
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, text
-from nsyswrap.report import Column, Report, Table, no_capture, table_of
 from nsyswrap.reports import NAMES
-from nsyswrap.together import together
+from nsyswrap.reports.combine import together
+from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.api import Capture
-    from nsyswrap.report import Values
+    from nsyswrap.reports.table import Values
 
 COLUMNS = (Column("avg_ns", "Avg", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
 REPORT = Report("r", "R", "parity", (), COLUMNS, no_capture)

@@ -13,14 +13,14 @@ from tiny_export import kernel, opened
 from nsyswrap.base.units import Unit
 from nsyswrap.formats import csv, markdown, parquet, text
 from nsyswrap.formats import json as json_format
-from nsyswrap.report import Column, Report
-from nsyswrap.together import together
+from nsyswrap.reports.combine import together
+from nsyswrap.reports.table import Column, Report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 REPORT = Report(
     name="kernels",

@@ -49,8 +49,8 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     """Run what has not been run yet, show the table over all; return the exit code."""
-    from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
     from nsyswrap.executors import slurm  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
 
     _check(options)
     chosen_measure([], options["by"])  # a wrong name is said before anything is run

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NAMES, find, module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Column, Report
+    from nsyswrap.reports.table import Column, Report
 
 # What `nsys stats` and `nsys analyze` have beside these, and why it is not here.
 OUTSIDE = {
@@ -92,7 +91,7 @@ def explain(name: str) -> str:
     """Return what a report is, what it takes, and what each of its columns means, with unit and source."""
     report = find(name)
     lines = [f"{report.title}  {name}", ""]
-    about = importlib.import_module(f"nsyswrap.reports.{name}").__doc__ or ""
+    about = module(name).__doc__ or ""
     for paragraph in about.strip().replace("``", "").split("\n\n"):
         lines += [*textwrap.wrap(paragraph, _WIDTH), ""]
     parity = report.layer == "parity"

@@ -16,8 +16,8 @@ from nsyswrap.cli.show import note, step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.collected.gather import Result
-    from nsyswrap.collected.parameters import Parameters
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.parameters import Parameters
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
@@ -94,11 +94,11 @@ def collect(  # noqa: PLR0913 - the same
     Raises CaptureError where there is no capture that can be read.
     """
     from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
-    from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
-    from nsyswrap.collected.gather import gather  # noqa: PLC0415
-    from nsyswrap.collected.results import parameters_of  # noqa: PLC0415
-    from nsyswrap.collected.runs import find  # noqa: PLC0415
-    from nsyswrap.collected.workers import usable_cpus  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import find  # noqa: PLC0415
+    from nsyswrap.reports.runs.gather import gather  # noqa: PLC0415
+    from nsyswrap.reports.runs.tables import parameters_of  # noqa: PLC0415
+    from nsyswrap.reports.runs.workers import usable_cpus  # noqa: PLC0415
 
     wanted = _summaries(reports)
     chosen_measure([], by)  # a wrong name is said before anything is read
@@ -127,7 +127,7 @@ def collect(  # noqa: PLR0913 - the same
 
 def expanded(given: str) -> list[Path]:
     """Return the path itself, or what a pattern stands for; raises CaptureError where that is nothing."""
-    from nsyswrap.collected.runs import CAPTURES  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import CAPTURES  # noqa: PLC0415
 
     path = Path(given)
     if path.exists() or not glob.has_magic(given):
@@ -142,7 +142,7 @@ def expanded(given: str) -> list[Path]:
 
 
 def _default_output(paths: Sequence[Path]) -> Path:
-    from nsyswrap.collected.runs import is_batch  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import is_batch  # noqa: PLC0415
 
     return paths[0] if len(paths) == 1 and is_batch(paths[0]) else _DEFAULT_OUTPUT
 
@@ -163,7 +163,7 @@ def _make(folder: Path) -> None:
 
 def _summaries(names: Sequence[str]) -> set[str]:
     """Return the reports that go into summaries.csv; raises UsageError for one that does not sum up."""
-    from nsyswrap.digest import SUMMARIES  # noqa: PLC0415
+    from nsyswrap.reports.runs.digest import SUMMARIES  # noqa: PLC0415
 
     wanted = {name for part in names for name in part.split(",")}
     for name in wanted - set(SUMMARIES):
@@ -176,7 +176,7 @@ def _written(
 ) -> list[Path]:
     """Write all the files, and return their paths."""
     from nsyswrap.collected.files import PARQUET, write_results, write_rows  # noqa: PLC0415
-    from nsyswrap.collected.results import results_table  # noqa: PLC0415
+    from nsyswrap.reports.runs.tables import results_table  # noqa: PLC0415
 
     with step("writing the tables …"):
         written = write_results(output, results_table(results, parameters))

@@ -12,8 +12,8 @@ from nsyswrap.cli.show import Look, note, progress_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.collected.gather import Result
-    from nsyswrap.collected.parameters import Parameters
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.parameters import Parameters
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that lack something, by name
@@ -36,15 +36,10 @@ def progress(runs: int) -> Callable[[Result], None]:
 
 def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
     """Return the screen: the combinations, and what comparing them comes to."""
-    from nsyswrap.collected.combinations import (  # noqa: PLC0415
-        by_combination,
-        chosen_measure,
-        combinations,
-        ranked,
-    )
     from nsyswrap.collected.files import RESULTS  # noqa: PLC0415
-    from nsyswrap.collected.verdict import verdict  # noqa: PLC0415
     from nsyswrap.formats.text import styled, table_lines  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked  # noqa: PLC0415
+    from nsyswrap.reports.runs.verdict import verdict  # noqa: PLC0415
 
     groups, measure = list(combinations(results).values()), chosen_measure(results, by)
     table = by_combination(groups, parameters, measure, top)

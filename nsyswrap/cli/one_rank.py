@@ -11,7 +11,7 @@ from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
 from nsyswrap.cli.show import Look, asked, make, note, write_csv
 from nsyswrap.launcher import Rank, chosen, detect, facts, session
-from nsyswrap.ranks import split
+from nsyswrap.reports.ranks import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

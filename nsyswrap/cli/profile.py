@@ -150,7 +150,7 @@ def _spec(
 
 def _check_names(reports: tuple[str, ...], one: OneRank | None) -> None:
     """Raise UsageError for a report there is none of; reports over ranks are made later, of all ranks."""
-    from nsyswrap.ranks import split  # noqa: PLC0415
+    from nsyswrap.reports.ranks import split  # noqa: PLC0415
 
     of_one, over_ranks = split(reports)
     if over_ranks and not one:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap import ranks
 from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.show import Made, make, note, step
-from nsyswrap.report import Column
-from nsyswrap.reports import Request
-from nsyswrap.together import CAPTURE, together
+from nsyswrap.reports import Request, ranks
+from nsyswrap.reports.combine import CAPTURE, together
+from nsyswrap.reports.table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 _WIDTH = 100
@@ -132,7 +131,7 @@ def _by_rank(table: Table, members: Sequence[Member]) -> Table:
 def explain(name: str) -> str:
     """Return what a report over ranks is, and what each of its columns means."""
     report = ranks.find(name)
-    about = importlib.import_module(f"nsyswrap.ranks.{name}").__doc__ or ""
+    about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
     lines = [f"{report.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):
         lines += ["", *textwrap.wrap(paragraph, _WIDTH)]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
     from nsyswrap.cli.show import Made
-    from nsyswrap.report import Table
     from nsyswrap.reports import Request
+    from nsyswrap.reports.table import Table
 
 _RANK_ROWS = 20  # of each table over ranks, where nothing else is asked for
 FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
@@ -128,7 +128,7 @@ def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
 def _told(options: Mapping[str, Any]) -> str:
     """Say what a report is, or which there are."""
     from nsyswrap.cli import catalogue, ranks  # noqa: PLC0415
-    from nsyswrap.ranks import NAMES  # noqa: PLC0415
+    from nsyswrap.reports.ranks import NAMES  # noqa: PLC0415
 
     _check_alone(options, "--explain" if options["explain"] else "--list")
     if not options["explain"]:

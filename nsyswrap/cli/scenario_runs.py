@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
     from nsyswrap.scenario import Scenario
     from nsyswrap.spec import RunSpec
 
@@ -80,7 +80,7 @@ def run_variants(
 def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
     """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
     from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.cross_check import CLOCKS, cross_check  # noqa: PLC0415
+    from nsyswrap.reports.cross_check import CLOCKS, cross_check  # noqa: PLC0415
     from nsyswrap.scenario import measured  # noqa: PLC0415
 
     built = _build(scenario, arguments)
@@ -129,7 +129,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
 def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
     """Return the tables over all variants: timings and their audit where any were printed, GPU work else."""
-    from nsyswrap import variants  # noqa: PLC0415
+    from nsyswrap.reports import scenario_tables as variants  # noqa: PLC0415
     from nsyswrap.scenario import measured  # noqa: PLC0415
 
     captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
@@ -203,7 +203,7 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
     """Write scenario_runs.csv, and a page that names every run folder and shows every closing table."""
     from nsyswrap.formats import csv  # noqa: PLC0415
-    from nsyswrap.variants import scenario_runs  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import scenario_runs  # noqa: PLC0415
 
     captures = [_capture(o.folder) if o.folder and o.outcome == DONE else None for o in outcomes]
     runs = [(o.scenario, o.variant, o.outcome, found) for o, found in zip(outcomes, captures, strict=True)]

@@ -11,7 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.show import Look, note, show_tables, write_csv
 
 if TYPE_CHECKING:
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
     from nsyswrap.scenario import Scenario
 
 ALL = "all"
@@ -87,7 +87,7 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     """
     from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
     from nsyswrap.cli import scenario_runs  # noqa: PLC0415
-    from nsyswrap.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
+    from nsyswrap.reports.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
     from nsyswrap.scenario import find  # noqa: PLC0415
 
     if name == ALL:

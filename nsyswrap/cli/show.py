@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Table
     from nsyswrap.reports import Request
+    from nsyswrap.reports.table import Table
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -129,7 +129,7 @@ def step(message: str) -> Iterator[None]:
 def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
     from nsyswrap.formats import screen  # noqa: PLC0415
-    from nsyswrap.summary import summarise  # noqa: PLC0415
+    from nsyswrap.reports.summary import summarise  # noqa: PLC0415
 
     note_silence(capture, run)
     with step(f"reading {capture.source} …"):
@@ -143,7 +143,7 @@ def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
 def note_silence(capture: Capture, run: dict[str, Any]) -> None:
     """Where nothing ran on a GPU, say so on stderr, and why."""
     from nsyswrap.analysis.no_gpu_work import no_gpu_work  # noqa: PLC0415
-    from nsyswrap.summary import has_gpu_work  # noqa: PLC0415
+    from nsyswrap.reports.summary import has_gpu_work  # noqa: PLC0415
 
     if not has_gpu_work(capture.whole):
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
@@ -163,8 +163,8 @@ def asked(names: Sequence[str]) -> list[Request]:
 
 def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
     """Make the reports, each one table over all captures; what cannot be answered is a line on stderr."""
-    from nsyswrap.report import read_ahead  # noqa: PLC0415
-    from nsyswrap.together import together  # noqa: PLC0415
+    from nsyswrap.reports.combine import together  # noqa: PLC0415
+    from nsyswrap.reports.table import read_ahead  # noqa: PLC0415
 
     made = Made([], [])
     for capture in captures.values():

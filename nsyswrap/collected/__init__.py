@@ -1,1 +1,1 @@
-"""Many finished runs as tables: one row a run, every summary, merged kernels, repeats held together."""
+"""Files of what was collected."""

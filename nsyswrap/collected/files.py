@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
-from nsyswrap.collected.combinations import combinations
-from nsyswrap.collected.parameters import LABEL, RUN, combination
 from nsyswrap.collected.rows import Summaries, merged_kernels
-from nsyswrap.digest import read
 from nsyswrap.formats import csv, parquet
-from nsyswrap.merge import Pool
+from nsyswrap.reports.runs.combinations import combinations
+from nsyswrap.reports.runs.digest import read
+from nsyswrap.reports.runs.merge import Pool
+from nsyswrap.reports.runs.parameters import LABEL, RUN, combination
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
     from typing import TextIO
 
-    from nsyswrap.collected.gather import Result
-    from nsyswrap.collected.parameters import Parameters
-    from nsyswrap.report import Table
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.table import Table
 
 RESULTS, PARQUET, SUMMARIES, KERNELS = "results.csv", "results.parquet", "summaries.csv", "kernels.csv"
 _OURS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first that is written

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit
-from nsyswrap.collected.parameters import LABEL, REPEAT, RUN
-from nsyswrap.collected.results import REPORT, RUNS
-from nsyswrap.digest import SUMMARIES
 from nsyswrap.formats.csv import delimited
-from nsyswrap.merge import shares
-from nsyswrap.report import Report, Table, no_capture, table_of
 from nsyswrap.reports import find
-from nsyswrap.reports.cuda_gpu_kern_sum import REPORT as KERNELS
+from nsyswrap.reports.nsys.cuda_gpu_kern_sum import REPORT as KERNELS
+from nsyswrap.reports.runs.digest import SUMMARIES
+from nsyswrap.reports.runs.merge import shares
+from nsyswrap.reports.runs.parameters import LABEL, REPEAT, RUN
+from nsyswrap.reports.runs.tables import REPORT, RUNS
+from nsyswrap.reports.table import Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from nsyswrap.collected.gather import Result
-    from nsyswrap.collected.parameters import Parameters
-    from nsyswrap.digest import Digest
-    from nsyswrap.merge import Pool, Statistics
-    from nsyswrap.report import Column
+    from nsyswrap.reports.runs.digest import Digest
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.merge import Pool, Statistics
+    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.table import Column
 
 
 class Summaries:

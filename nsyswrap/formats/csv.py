@@ -10,7 +10,7 @@ from nsyswrap.base.units import TimeUnit, Unit, csv_cells, csv_label
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 # What makes a spreadsheet take a cell for a formula; some of them skip blanks before it.
 _FORMULA = re.compile(r"[\t\r\n]|\s*[=+\-@＝＋－＠]")  # noqa: RUF001 - full-width signs count too

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
-from nsyswrap.report import Table
-from nsyswrap.together import together
+from nsyswrap.reports.combine import together
+from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from nsyswrap.formats.text import column_cells, heading, left_out, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nsyswrap.report import Column, Table
+    from nsyswrap.reports.table import Column, Table
 
 _PADDED = 40  # wider cells than that do not make the others wider
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&$])")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.report import Column, Table, Values
+    from nsyswrap.reports.table import Column, Table, Values
 
 
 def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] = ()) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.formats.text import Line
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 NOTHING = "Nothing found: no advice. What was looked at: nsyswrap report --explain advice"
 

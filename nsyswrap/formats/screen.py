@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.formats.text import Line
-    from nsyswrap.report import Table
-    from nsyswrap.summary import Summary
+    from nsyswrap.reports.summary import Summary
+    from nsyswrap.reports.table import Table
 
 _AND = "; "  # between the parts of what is selected
 

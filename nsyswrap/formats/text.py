@@ -17,7 +17,7 @@ from nsyswrap.base.units import TimeUnit, Unit, human, moment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nsyswrap.report import Column, Table
+    from nsyswrap.reports.table import Column, Table
 
     Line = Text | str  # rows are plain: there can be many of them
 

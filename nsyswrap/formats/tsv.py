@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nsyswrap.base.units import TimeUnit
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:

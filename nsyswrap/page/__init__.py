@@ -19,7 +19,7 @@ from nsyswrap.page.ranks import ranks, side_by_side
 from nsyswrap.page.subject import Subject
 from nsyswrap.page.timeline import timeline
 from nsyswrap.page.verdicts import verdicts
-from nsyswrap.ranks import make_job
+from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

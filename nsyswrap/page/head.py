@@ -12,7 +12,7 @@ from nsyswrap.page.tables import folded
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
-    from nsyswrap.summary import Summary
+    from nsyswrap.reports.summary import Summary
 
 
 def head(subject: Subject) -> Markup:

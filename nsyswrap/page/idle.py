@@ -13,12 +13,12 @@ from nsyswrap.page import colours
 from nsyswrap.page.bars import Part, stacked
 from nsyswrap.page.section import empty, missing, section, verdicts
 from nsyswrap.page.tables import folded
-from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.page.markup import Markup
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 _GAPS = 50  # shown, the longest ones
 

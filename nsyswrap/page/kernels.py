@@ -15,7 +15,7 @@ from nsyswrap.page.tables import block, folded
 if TYPE_CHECKING:
     from nsyswrap.page.markup import Markup
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 def kernels(subject: Subject) -> Markup:

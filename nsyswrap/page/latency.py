@@ -12,7 +12,7 @@ from nsyswrap.page.colours import BLUE, SOLID, STRIPES, VERMILION, Look, filled,
 from nsyswrap.page.markup import Markup, element
 from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import folded
-from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 _PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels

@@ -18,7 +18,7 @@ from nsyswrap.page.ranks_heat import SHADES, Cell, heat, scale, shade
 from nsyswrap.page.ranks_steps import by_step
 from nsyswrap.page.section import missing, section
 from nsyswrap.page.tables import ROWS, folded
-from nsyswrap.ranks import make
+from nsyswrap.reports.ranks import make
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
     Row = dict[str, Any]
 

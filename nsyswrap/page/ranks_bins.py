@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit
-from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.steps import Steps
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 _CELLS = 6_400  # of all ranks together
 _FEWEST, _MOST = 10, 200  # bins

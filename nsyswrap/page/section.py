@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 def section(name: str, title: str, *children: object) -> Markup:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.report import read_ahead
 from nsyswrap.reports import find
-from nsyswrap.summary import summarise
-from nsyswrap.together import together
+from nsyswrap.reports.combine import together
+from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 # What the sections will ask for, beside the summary's own.
 _REPORTS = (

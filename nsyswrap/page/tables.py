@@ -12,7 +12,7 @@ from nsyswrap.page.markup import Markup, element, joined
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nsyswrap.report import Column, Table
+    from nsyswrap.reports.table import Column, Table
 
 ROWS = 400  # of one table; the page is no place for traces
 _FILTERED = 9  # rows from which on a filter helps

@@ -17,7 +17,7 @@ from nsyswrap.page.section import section
 from nsyswrap.page.streams import streams
 from nsyswrap.page.tables import folded
 from nsyswrap.page.threads import ranges_left_out, threads
-from nsyswrap.report import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.page.lanes import Lane
     from nsyswrap.page.subject import Subject
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 _CAPTURES = 8  # that get a timeline
 _LANES = 60  # of one capture; those of the fewest events are left out, and counted

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.plots.sheet import Sheet
-    from nsyswrap.report import Table
+    from nsyswrap.reports.table import Table
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Many finished runs as tables: one row a run, every summary, merged kernels, repeats held together."""
