@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_folder import Status
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.view import KernelNames
-    from nsyswrap.plots.sheet import Sheet
+    from nsyswrap.render.plots.figure import Sheet
 
 
 class Table(ReportTable):
     """A computed report, as a notebook shows it."""
 
     def _repr_html_(self) -> str:
-        from nsyswrap.notebook import table_html  # noqa: PLC0415 - few are shown in a notebook
+        from nsyswrap.render.notebook import table_html  # noqa: PLC0415 - few are shown in a notebook
 
         return table_html(self)
 
@@ -71,12 +71,12 @@ class Capture(CaptureColumns):
 
         Raises NotInCapture, UsageError.
         """
-        from nsyswrap.plots import find  # noqa: PLC0415 - matplotlib takes long to import
+        from nsyswrap.render.plots import find  # noqa: PLC0415 - matplotlib takes long to import
 
         return find(kind).draw({"": self})
 
     def _repr_html_(self) -> str:
-        from nsyswrap.notebook import summary_html  # noqa: PLC0415 - few are shown in a notebook
+        from nsyswrap.render.notebook import summary_html  # noqa: PLC0415 - few are shown in a notebook
 
         return summary_html(self)
 

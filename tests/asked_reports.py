@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:

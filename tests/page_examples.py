@@ -12,7 +12,7 @@ from recorded import run_folder
 from tiny_export import call, write
 
 from nsyswrap.api import Capture, open_capture
-from nsyswrap.page import render
+from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable

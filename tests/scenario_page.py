@@ -9,7 +9,7 @@ import recorded
 
 from nsyswrap.api import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables
-from nsyswrap.formats import text
+from nsyswrap.render.formats import text
 from nsyswrap.reports.cross_check import CLOCKS, cross_check
 from nsyswrap.scenario import Scenario, measured, scenarios
 

@@ -21,10 +21,10 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from nsyswrap.api import open_capture
-from nsyswrap.formats import screen
-from nsyswrap.page import render
-from nsyswrap.plots import NAMES
-from nsyswrap.plots.sheet import content
+from nsyswrap.render.formats import screen
+from nsyswrap.render.page import render
+from nsyswrap.render.plots import NAMES
+from nsyswrap.render.plots.figure import content
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:

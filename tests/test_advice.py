@@ -11,7 +11,7 @@ from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.advice import advise, looks
 from nsyswrap.api import open_capture
-from nsyswrap.formats import prose
+from nsyswrap.render.formats import prose
 from nsyswrap.reports import NAMES
 
 if TYPE_CHECKING:

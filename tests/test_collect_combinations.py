@@ -238,7 +238,7 @@ def test_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from pyarrow import parquet  # noqa: PLC0415
 
-    from nsyswrap.collected.files import write_results  # noqa: PLC0415
+    from nsyswrap.render.result_files import write_results  # noqa: PLC0415
 
     results = [result({"n": 1, "rate": 1, "mode": "a"}), result({"n": None, "rate": 0.5, "mode": 3})]
     write_results(tmp_path, results_table(results, parameters_of(results)))

@@ -183,7 +183,7 @@ def test_ctrl_c_ends_all_and_leaves_no_half_written_file(tmp_path: Path, environ
 def test_no_pandas_is_loaded_to_read_captures(tmp_path: Path, environment: dict[str, str]) -> None:
     write(tmp_path / "a.sqlite", kernel("k", 0, 10))
     code = (
-        "import sys, nsyswrap.collected.files; from pathlib import Path;"
+        "import sys, nsyswrap.render.result_files; from pathlib import Path;"
         "from nsyswrap.reports.runs.digest import *;"
         "write(digest(Path('a.sqlite')), Path('a.json')); print(*sys.modules)"
     )

@@ -11,7 +11,7 @@ import pytest
 from tiny_export import everything, kernel, memcpy, opened
 
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import csv, tsv
+from nsyswrap.render.formats import csv, tsv
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 

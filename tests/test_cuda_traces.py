@@ -9,7 +9,7 @@ from tiny_export import Row, call, enums, kernel, memcpy, memset, nvtx, opened, 
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit, csv_cell, csv_cells
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from recorded import run_folder
 from tiny_export import API, call, everything, kernel, nvtx, opened, row, write
 from trace_event_rules import read
 
-from nsyswrap import event_files, open_capture
+from nsyswrap import open_capture
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.capture.schema import EVENTS
-from nsyswrap.trace_events import compose
-from nsyswrap.trace_events import write as write_trace
+from nsyswrap.render import events_parquet as event_files
+from nsyswrap.render.perfetto import compose
+from nsyswrap.render.perfetto import write as write_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,7 +209,7 @@ def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:
 
 
 def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nsyswrap.trace_events.rows.BLOCK_ROWS", 3)
+    monkeypatch.setattr("nsyswrap.render.perfetto.rows.BLOCK_ROWS", 3)
     monkeypatch.setattr(event_files, "GROUP_ROWS", 3)
     source = opened(tmp_path, *(kernel(f"k{i}", 10 * i, 10 * i + 5) for i in range(7)))
     write_trace(compose(source), tmp_path / "o.json")

@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import screen, text
-from nsyswrap.formats.text import table_lines
+from nsyswrap.render.formats import screen, text
+from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports import NAMES, parse
 from nsyswrap.reports.summary import summarise
 from nsyswrap.reports.table import Column, Report, no_capture, table_of

@@ -16,7 +16,7 @@ from recorded import ROOT, golden_names, goldens, run_folder
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 from nsyswrap.reports import NAMES, find, parse
 
 if TYPE_CHECKING:

@@ -33,25 +33,17 @@ PLACES: dict[str, str] = {
     "_launch": "record",
     "batch": "record",
     "clocks": "record",
-    "collected": "reports",
-    "collected.*": "render",
     "device": "record",
-    "event_files": "render",
     "executors.*": "record",
     "experiment": "record",
-    "formats.*": "render",
     "instruments": "record",
     "launcher": "record",
     "measurement": "record",
-    "notebook": "render",
     "nvcc": "record",
     "outcome": "record",
-    "page.*": "render",
-    "palette": "render",
     "plan.*": "record",
     "planned": "record",
     "planned_run": "record",
-    "plots.*": "render",
     "profilers": "record",
     "program": "record",
     "rank_processes": "record",
@@ -61,10 +53,9 @@ PLACES: dict[str, str] = {
     "spec": "record",
     "supervise": "record",
     "torch_extension": "record",
-    "trace_events.*": "render",
 }
 LONGEST = 450  # lines of a file
-MOST_AT_ROOT = 39  # modules and packages
+MOST_AT_ROOT = 32  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 

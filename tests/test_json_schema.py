@@ -14,7 +14,7 @@ from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.formats import json as json_format
+from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find, parse
 from nsyswrap.reports.combine import together
 from nsyswrap.reports.table import Table
@@ -22,7 +22,9 @@ from nsyswrap.reports.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA = json.loads(files("nsyswrap.formats").joinpath("reports.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    files("nsyswrap.render.formats").joinpath("reports.schema.json").read_text(encoding="utf-8")
+)
 CHECK = Draft202012Validator(SCHEMA)
 WHY = "x holds no kernels; none happened, or none were collected (--trace=cuda)"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tiny_export import call, kernel, opened
 
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 
 if TYPE_CHECKING:
     from pathlib import Path

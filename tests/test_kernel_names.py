@@ -13,8 +13,8 @@ from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
-from nsyswrap.formats import screen, text
-from nsyswrap.formats.text import readable_tables, told_apart
+from nsyswrap.render.formats import screen, text
+from nsyswrap.render.formats.text import readable_tables, told_apart
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from markdown_it import MarkdownIt
 from tiny_export import everything, kernel, opened
 
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import markdown
-from nsyswrap.formats.text import printable
+from nsyswrap.render.formats import markdown
+from nsyswrap.render.formats.text import printable
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 

@@ -24,7 +24,7 @@ from recorded import capture_names, run_folder
 from tiny_export import call, graph, kernel, memset, opened
 
 from nsyswrap import open_capture
-from nsyswrap.formats import text
+from nsyswrap.render.formats import text
 
 if TYPE_CHECKING:
     from tiny_export import Row

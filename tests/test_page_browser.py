@@ -13,7 +13,7 @@ import pytest
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration
-from nsyswrap.page import SECTIONS
+from nsyswrap.render.page import SECTIONS
 
 if TYPE_CHECKING:
     from browser import Visit

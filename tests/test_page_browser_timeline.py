@@ -9,7 +9,7 @@ import pytest
 from tiny_export import call, kernel, opened
 
 from nsyswrap.base.units import duration
-from nsyswrap.page import render
+from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tiny_export import call, diagnostic, kernel, nvtx, opened, row
 
-from nsyswrap.page import render
-from nsyswrap.page.markup import plain
+from nsyswrap.render.page import render
+from nsyswrap.render.page.html import plain
 
 if TYPE_CHECKING:
     from browser import Visit

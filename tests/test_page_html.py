@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from recorded import run_folder
 
 from nsyswrap.api import open_capture
-from nsyswrap.page import render
-from nsyswrap.page.markup import Markup, data, element, plain
+from nsyswrap.render.page import render
+from nsyswrap.render.page.html import Markup, data, element, plain
 
 if TYPE_CHECKING:
     from pathlib import Path

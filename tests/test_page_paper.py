@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, kernel, opened
 
-from nsyswrap.page import render
+from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from tiny_export import call, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
-from nsyswrap.page import render, render_ranks
+from nsyswrap.render.page import render, render_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path

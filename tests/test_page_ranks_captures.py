@@ -10,7 +10,7 @@ from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.run_folder import EXPORT, STATUS
-from nsyswrap.page import render_ranks
+from nsyswrap.render.page import render_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

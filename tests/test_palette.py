@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap import palette
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.capture.schema import ENUMS
+from nsyswrap.render import colors as palette
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

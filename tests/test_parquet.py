@@ -14,7 +14,7 @@ from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import parquet
+from nsyswrap.render.formats import parquet
 from nsyswrap.reports import NAMES
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from traced import tiny, traced
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.schema import EVENTS
-from nsyswrap.trace_events import compose
+from nsyswrap.render.perfetto import compose
 
 if TYPE_CHECKING:
     from pathlib import Path

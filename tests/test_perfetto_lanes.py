@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu, opened, um_gpu_fault
 from traced import tiny, traced
 
-from nsyswrap.trace_events.sublanes import disjoint, nested
+from nsyswrap.render.perfetto.sublanes import disjoint, nested
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from matplotlib.text import Text
 from recorded import PICTURED, ROOT
 
 from nsyswrap.api import open_capture
-from nsyswrap.plots import NAMES
-from nsyswrap.plots.sheet import content
+from nsyswrap.render.plots import NAMES
+from nsyswrap.render.plots.figure import content
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

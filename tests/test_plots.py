@@ -19,8 +19,8 @@ from nsyswrap.analysis.launch_bound import verdict
 from nsyswrap.analysis.launches import launched
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.plots import NAMES, find
-from nsyswrap.plots.sheet import content
+from nsyswrap.render.plots import NAMES, find
+from nsyswrap.render.plots.figure import content
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.api import Capture
-    from nsyswrap.plots.sheet import Format, Sheet
+    from nsyswrap.render.plots.figure import Format, Sheet
 
 HOSTILE: tuple[str | bytes, ...] = (
     "k<$x^2$, $\\nope$>(int)",

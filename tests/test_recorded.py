@@ -21,7 +21,7 @@ from recorded import (
 from scenario_page import PAGE, page
 
 from nsyswrap import open_capture, scenario
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:

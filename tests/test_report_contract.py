@@ -15,10 +15,11 @@ import pytest
 from pyarrow import parquet
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap import formats, reports
+from nsyswrap import reports
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
 from nsyswrap.capture import schema
+from nsyswrap.render import formats
 from nsyswrap.reports import insight, nsys
 from nsyswrap.reports.table import Option, Table
 
@@ -50,7 +51,7 @@ def modules_of(package: ModuleType) -> set[str]:
 
 
 TABLE_FORMATS = {
-    name: importlib.import_module(f"nsyswrap.formats.{name}")
+    name: importlib.import_module(f"nsyswrap.render.formats.{name}")
     for name in sorted(modules_of(formats) - OTHER_MODULES)
 }
 

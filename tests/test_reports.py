@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import COPY_KINDS, Row, call, kernel, memcpy, memset, opened, row
 
-from nsyswrap.formats import csv
+from nsyswrap.render.formats import csv
 
 if TYPE_CHECKING:
     from pathlib import Path

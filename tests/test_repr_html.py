@@ -10,8 +10,8 @@ from recorded import run_folder
 from tiny_export import diagnostic, everything, kernel, opened
 
 from nsyswrap.api import open_capture
-from nsyswrap.formats.text import column_cells
-from nsyswrap.notebook import table_html
+from nsyswrap.render.formats.text import column_cells
+from nsyswrap.render.notebook import table_html
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.summary import summarise
 

@@ -12,7 +12,7 @@ from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import csv, text
+from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.combine import together
 from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of

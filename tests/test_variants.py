@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tiny_export import Row, call, graph, kernel, memcpy, nvtx, opened
 
-from nsyswrap.formats import text
+from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import (
     gpu_by_variant,
     gpu_totals,

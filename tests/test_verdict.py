@@ -11,8 +11,8 @@ from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
 from nsyswrap.base.units import Unit
-from nsyswrap.formats import csv, markdown, parquet, text
-from nsyswrap.formats import json as json_format
+from nsyswrap.render.formats import csv, markdown, parquet, text
+from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports.combine import together
 from nsyswrap.reports.table import Column, Report
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiny_export import Row, opened
 from trace_event_rules import Read, read
 
-from nsyswrap.trace_events import compose, write
+from nsyswrap.render.perfetto import compose, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -152,7 +152,7 @@ def _make(folder: Path) -> None:
 
     Raises OutputError where that cannot be, or where files of somebody else's are in the way.
     """
-    from nsyswrap.collected.files import check_replaceable  # noqa: PLC0415
+    from nsyswrap.render.result_files import check_replaceable  # noqa: PLC0415
 
     check_replaceable(folder)
     try:
@@ -175,7 +175,7 @@ def _written(
     output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
 ) -> list[Path]:
     """Write all the files, and return their paths."""
-    from nsyswrap.collected.files import PARQUET, write_results, write_rows  # noqa: PLC0415
+    from nsyswrap.render.result_files import PARQUET, write_results, write_rows  # noqa: PLC0415
     from nsyswrap.reports.runs.tables import results_table  # noqa: PLC0415
 
     with step("writing the tables …"):

@@ -36,8 +36,8 @@ def progress(runs: int) -> Callable[[Result], None]:
 
 def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
     """Return the screen: the combinations, and what comparing them comes to."""
-    from nsyswrap.collected.files import RESULTS  # noqa: PLC0415
-    from nsyswrap.formats.text import styled, table_lines  # noqa: PLC0415
+    from nsyswrap.render.formats.text import styled, table_lines  # noqa: PLC0415
+    from nsyswrap.render.result_files import RESULTS  # noqa: PLC0415
     from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked  # noqa: PLC0415
     from nsyswrap.reports.runs.verdict import verdict  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
 
 def list_lacking(results: Sequence[Result]) -> None:
     """Say how many runs ended how, where not all are done, and name those that went wrong, the first few."""
-    from nsyswrap.formats.text import printable  # noqa: PLC0415
+    from nsyswrap.render.formats.text import printable  # noqa: PLC0415
 
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:

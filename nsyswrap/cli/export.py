@@ -80,7 +80,7 @@ def _opened(path: Path, options: dict[str, Any]) -> Capture:
 
 
 def _write_trace(capture: Capture, path: Path) -> None:
-    from nsyswrap import trace_events  # noqa: PLC0415
+    from nsyswrap.render import perfetto as trace_events  # noqa: PLC0415
 
     with capture.noting() as notes, step(f"writing {path} …"):
         trace = trace_events.compose(capture)
@@ -96,8 +96,8 @@ def _write_trace(capture: Capture, path: Path) -> None:
 
 
 def _write_events(capture: Capture, folder: Path) -> None:
-    from nsyswrap import event_files  # noqa: PLC0415
     from nsyswrap.capture.schema import EVENTS  # noqa: PLC0415
+    from nsyswrap.render import events_parquet as event_files  # noqa: PLC0415
 
     with step(f"writing {folder} …"):
         rows = event_files.write(capture, folder)

@@ -255,13 +255,13 @@ def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> Non
 def _named(tables: Sequence[Table], wanted: _Wanted) -> Sequence[Table]:
     if not wanted.look.readable:
         return tables
-    from nsyswrap.formats.text import readable_tables  # noqa: PLC0415
+    from nsyswrap.render.formats.text import readable_tables  # noqa: PLC0415
 
     return readable_tables(tables)
 
 
 def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:
-    from nsyswrap.formats import json  # noqa: PLC0415
+    from nsyswrap.render.formats import json  # noqa: PLC0415
 
     return json.as_one(
         made.tables,
@@ -274,7 +274,7 @@ def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> s
 
 def _write_parquet(captures: Mapping[str, Capture], tables: Sequence[Table], output: Path) -> None:
     """Write one table to a file, several into a folder."""
-    from nsyswrap.formats import parquet  # noqa: PLC0415
+    from nsyswrap.render.formats import parquet  # noqa: PLC0415
 
     files = parquet.render(tables, captures=list(captures.items()))
     for name, content in files.items():

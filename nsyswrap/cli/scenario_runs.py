@@ -202,7 +202,7 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
     """Write scenario_runs.csv, and a page that names every run folder and shows every closing table."""
-    from nsyswrap.formats import csv  # noqa: PLC0415
+    from nsyswrap.render.formats import csv  # noqa: PLC0415
     from nsyswrap.reports.scenario_tables import scenario_runs  # noqa: PLC0415
 
     captures = [_capture(o.folder) if o.folder and o.outcome == DONE else None for o in outcomes]

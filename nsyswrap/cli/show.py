@@ -128,7 +128,7 @@ def step(message: str) -> Iterator[None]:
 
 def summary_text(capture: Capture, look: Look, run: dict[str, Any]) -> str:
     """Return the summary screen; where nothing ran on a GPU, say so and why on stderr."""
-    from nsyswrap.formats import screen  # noqa: PLC0415
+    from nsyswrap.render.formats import screen  # noqa: PLC0415
     from nsyswrap.reports.summary import summarise  # noqa: PLC0415
 
     note_silence(capture, run)
@@ -223,14 +223,14 @@ def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
     shown: list[str] = []
     for table in tables:
         name = "prose" if form == "text" and table.report.name == "advice" else form
-        form_of = importlib.import_module(f"nsyswrap.formats.{name}")  # it may cost more than a report
+        form_of = importlib.import_module(f"nsyswrap.render.formats.{name}")  # it may cost more than a report
         shown += form_of.render([table], **options).values()
     return "\n".join(shown)
 
 
 def write_csv(folder: Path, tables: Sequence[Table], look: Look) -> None:
     """Write one CSV a table into ``folder``, in nsys' form."""
-    from nsyswrap.formats import csv  # noqa: PLC0415
+    from nsyswrap.render.formats import csv  # noqa: PLC0415
 
     for name, content in csv.render(tables, time_unit=look.time_unit, safe=look.csv_safe).items():
         write(folder / name, content)

@@ -71,7 +71,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
 
 
 def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
-    from nsyswrap.page import render, render_ranks  # noqa: PLC0415
+    from nsyswrap.render.page import render, render_ranks  # noqa: PLC0415
 
     for capture in captures.values():
         note_silence(capture, _run(capture))
@@ -80,7 +80,7 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
 
 
 def _note_part(selection: Selection) -> None:
-    from nsyswrap.page.subject import part_shown  # noqa: PLC0415
+    from nsyswrap.render.page.subject import part_shown  # noqa: PLC0415
 
     if part := part_shown(selection):
         note(f"nsyswrap: selected: {part}")
