@@ -12,7 +12,7 @@ from nsyswrap.base.version import __version__
 
 if TYPE_CHECKING:
     from nsyswrap.api import Capture, Run, open_capture, profile
-    from nsyswrap.measurement import measure
+    from nsyswrap.record.in_program.measure import measure
     from nsyswrap.reports import NAMES as REPORTS
 
 __all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
@@ -21,7 +21,7 @@ _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
     "Capture": ("nsyswrap.api", "Capture"),
     "Run": ("nsyswrap.api", "Run"),
-    "measure": ("nsyswrap.measurement", "measure"),
+    "measure": ("nsyswrap.record.in_program.measure", "measure"),
     "open_capture": ("nsyswrap.api", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
 }

@@ -14,13 +14,13 @@ from nsyswrap.base.run_folder import EXPORT, REPORT
 from nsyswrap.capture import redact
 from nsyswrap.capture.capture import Capture as CaptureColumns
 from nsyswrap.capture.open import export_of
-from nsyswrap.planned import read_spec
-from nsyswrap.planned_run import carry_out
-from nsyswrap.program import resolve
+from nsyswrap.record.batch.run_task import carry_out
+from nsyswrap.record.batch.task import read_spec
+from nsyswrap.record.program import resolve
+from nsyswrap.record.run import claim_output, execute
+from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.supervisor import signals_noted
 from nsyswrap.reports.table import Table as ReportTable
-from nsyswrap.run import claim_output, execute
-from nsyswrap.spec import RunSpec
-from nsyswrap.supervise import signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.batch import open_batch
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.batch import RunState
+    from nsyswrap.record.batch.folder import RunState
 
 PROGRAM = """
 import os, sys, time

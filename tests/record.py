@@ -25,7 +25,7 @@ from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.capture import redact, schema
 from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
-from nsyswrap.scenario import Scenario, find, scenarios
+from nsyswrap.record.scenarios import Scenario, find, scenarios
 
 SHIPPED = ("add", "add2")
 # Reports with the options that change what they print; the rest of nsys' reports are taken as they are.

@@ -16,7 +16,7 @@ from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, held, holder_here, is_held, is_lock
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
-from nsyswrap.batch import (
+from nsyswrap.record.batch.folder import (
     Batch,
     Claim,
     count,
@@ -27,7 +27,7 @@ from nsyswrap.batch import (
     make_place,
     open_batch,
 )
-from nsyswrap.planned import Spec, read_spec
+from nsyswrap.record.batch.task import Spec, read_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from local_batches import PROGRAM, RECORDING, outcomes, states, sweep
 
 from nsyswrap.base.run_folder import RunFolder
-from nsyswrap.batch import open_batch
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from local_batches import PROGRAM, outcomes, states, sweep
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
-from nsyswrap.batch import open_batch
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

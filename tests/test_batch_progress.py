@@ -12,11 +12,11 @@ import pytest
 from local_batches import PROGRAM, sweep
 
 from nsyswrap.base.run_folder import Status
-from nsyswrap.batch import RunState
 from nsyswrap.cli.batch_progress import Clock, ending, in_words, progress
+from nsyswrap.record.batch.folder import RunState
 
 if TYPE_CHECKING:
-    from nsyswrap.batch import State
+    from nsyswrap.record.batch.folder import State
 
 
 def test_the_time_left_is_that_of_the_runs_since_it_began() -> None:

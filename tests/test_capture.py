@@ -251,8 +251,9 @@ def test_whether_cuda_was_traced(said: dict[str, str], traced: bool | None, tmp_
     assert opened(tmp_path, *rows, kernel("k", 0, 5)).info.cuda_traced is traced
 
 
-def test_the_launcher_is_no_part_of_the_command(tmp_path: Path) -> None:
-    said = ["/bin/python", "-I", "/site/nsyswrap/_launch.py", "3", "./add", "-n"]
+@pytest.mark.parametrize("launcher", ["record/exec_program.py", "_launch.py"])  # of now, of version 0.1
+def test_the_launcher_is_no_part_of_the_command(launcher: str, tmp_path: Path) -> None:
+    said = ["/bin/python", "-I", f"/site/nsyswrap/{launcher}", "3", "./add", "-n"]
     names = ["COMMAND", *(f"ARGUMENT_{i}" for i in range(5))]
     rows = [
         pair("META_DATA_CAPTURE", f"PROCESS_0:{name}", text) for name, text in zip(names, said, strict=True)

@@ -1,4 +1,4 @@
-"""nsyswrap/clocks.py without a GPU: what each clock does in which order, and how many samples it takes."""
+"""The clocks without a GPU: what each clock does in which order, and how many samples it takes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import torch_on_cpu
 
-from nsyswrap import clocks, experiment
-from nsyswrap.profilers import STAYS_OFF, kernels_us
+from nsyswrap.record.in_program import clocks
+from nsyswrap.record.in_program import script as experiment
+from nsyswrap.record.in_program.profilers import STAYS_OFF, kernels_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.experiment import chosen, counted, main, make_parser, summarise, under_nsys
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, summarise, under_nsys
 
 if TYPE_CHECKING:
     import argparse

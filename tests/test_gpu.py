@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from nsys_says import era_of, made_by_us, said_by
 
-from nsyswrap import device, open_capture
+from nsyswrap import open_capture
 from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.record import gpus as device
+from nsyswrap.record.scenarios import find as find_scenario
+from nsyswrap.record.scenarios import scenarios
 from nsyswrap.reports import NAMES, find
 from nsyswrap.reports.cross_check import AGREES_PERCENT
-from nsyswrap.scenario import find as find_scenario
-from nsyswrap.scenario import scenarios
 
 ROOT = Path(__file__).parent.parent
 PARITY = [name for name in NAMES if find(name).layer == "parity"]

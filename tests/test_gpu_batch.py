@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import device, open_capture
+from nsyswrap import open_capture
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT
-from nsyswrap.batch import open_batch
+from nsyswrap.record import gpus as device
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from conftest import Cli

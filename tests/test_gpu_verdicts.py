@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import device, open_capture
+from nsyswrap import open_capture
 from nsyswrap.analysis.launch_bound import stakes
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
+from nsyswrap.record import gpus as device
 
 if TYPE_CHECKING:
     from pathlib import Path

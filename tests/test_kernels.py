@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from scenario_scripts import load
 
-from nsyswrap import device
-from nsyswrap.experiment import summarise
+from nsyswrap.record import gpus as device
+from nsyswrap.record.in_program.script import summarise
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 NO_GPU = device.query().error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import _launch
+from nsyswrap.record import exec_program as _launch
 
 LAUNCHER = [sys.executable, "-I", "-S", _launch.__file__]
 STDIN, STDOUT, STDERR = range(3)

@@ -12,7 +12,7 @@ import pytest
 from slurm_cluster import running_cluster
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.launcher import Rank, chosen, detect, facts, session
+from nsyswrap.record.launcher_env import Rank, chosen, detect, facts, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

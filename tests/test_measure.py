@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from nsyswrap import instruments, measure, measurement
+from nsyswrap import measure
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program import instruments
+from nsyswrap.record.in_program import measure as measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.measurement import Measurement
+    from nsyswrap.record.in_program.measure import Measurement
 
 
 class Told:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_the_public_name_stays_what_it_is() -> None:
-    import nsyswrap.measurement as module  # noqa: PLC0415
+    import nsyswrap.record.in_program.measure as module  # noqa: PLC0415
 
     assert nsyswrap.measure is module.measure
 
@@ -39,7 +39,7 @@ def test_without_nvtx_it_measures_all_the_same() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_NVTX], capture_output=True, text=True, check=True)
     assert done.stderr.startswith("a: ")
     loaded = set(done.stdout.split())
-    assert "nsyswrap.measurement" in loaded
+    assert "nsyswrap.record.in_program.measure" in loaded
     assert loaded.isdisjoint({"numpy", "pandas", "click", "rich", "nsyswrap.capture.capture"})
 
 

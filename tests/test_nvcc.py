@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import nvcc
 from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable
-from nsyswrap.device import Devices, query
-from nsyswrap.nvcc import compile_cuda
+from nsyswrap.record import nvcc
+from nsyswrap.record.gpus import Devices, query
+from nsyswrap.record.nvcc import compile_cuda
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import scenario
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.batch import make_batch
-from nsyswrap.plan import Plan, read_plan, sweep
-from nsyswrap.plan.template import Template
-from nsyswrap.planned import read_spec
+from nsyswrap.record import scenarios as scenario
+from nsyswrap.record.batch.folder import make_batch
+from nsyswrap.record.batch.plan import Plan, read_plan, sweep
+from nsyswrap.record.batch.plan.template import Template
+from nsyswrap.record.batch.task import read_spec
 
 SHOWN = Path(__file__).parent.parent / "scenarios" / "add2.toml"
 WHOLE = """

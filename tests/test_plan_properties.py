@@ -12,8 +12,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.plan import read_plan, sweep
-from nsyswrap.plan.template import Template
+from nsyswrap.record.batch.plan import read_plan, sweep
+from nsyswrap.record.batch.plan.template import Template
 
 # What can stand in a command line: everything but zero bytes; and names of parameters.
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.errors import PlanError
-from nsyswrap.plan import read_plan
+from nsyswrap.record.batch.plan import read_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,9 +17,9 @@ import pytest
 from nsyswrap.base.folder_lock import held
 from nsyswrap.base.nsys.command import Options, check_export
 from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
-from nsyswrap.batch import look
-from nsyswrap.planned import Spec
-from nsyswrap.planned_run import is_shared, local_folder
+from nsyswrap.record.batch.folder import look
+from nsyswrap.record.batch.run_task import is_shared, local_folder
+from nsyswrap.record.batch.task import Spec
 
 if TYPE_CHECKING:
     from conftest import Cli

@@ -17,7 +17,7 @@ import pytest
 
 from nsyswrap.base.nsys.command import check_export, recorded_s
 from nsyswrap.base.run_folder import EXPORT, LOG, RunFolder
-from nsyswrap.supervise import STOP_PROGRAM_S
+from nsyswrap.record.supervisor import STOP_PROGRAM_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import device
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, STATS, STATUS
+from nsyswrap.record import gpus as device
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import program
 from nsyswrap.base.errors import NotExecutable, NsyswrapError, ProgramNotFound
-from nsyswrap.program import Program, resolve
+from nsyswrap.record import program
+from nsyswrap.record.program import Program, resolve
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,8 @@ from recorded import (
 )
 from scenario_page import PAGE, page
 
-from nsyswrap import open_capture, scenario
+from nsyswrap import open_capture
+from nsyswrap.record import scenarios as scenario
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import NAMES, find
 

@@ -14,15 +14,16 @@ import pytest
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RUNS
-from nsyswrap.batch import Batch, folder_name
-from nsyswrap.executors import queue, reasons
-from nsyswrap.executors.sbatch import Settings, script, seconds
-from nsyswrap.executors.tasks import as_text, indexes
+from nsyswrap.record.batch.executors.slurm import commands as queue
+from nsyswrap.record.batch.executors.slurm import reasons
+from nsyswrap.record.batch.executors.slurm.script import Settings, script, seconds
+from nsyswrap.record.batch.executors.slurm.tasks import as_text, indexes
+from nsyswrap.record.batch.folder import Batch, folder_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.planned import Scalar
+    from nsyswrap.record.batch.task import Scalar
 
 ODD = "a b'c\"d\ne%j*[x]$HOME`id`\\"
 BATCH = Batch(Path("/data/batch"), "sizes", "5ca1ab1e", {})

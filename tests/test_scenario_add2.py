@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
 
-from nsyswrap import instruments, measurement
-from nsyswrap.experiment import main
+from nsyswrap.record.in_program import instruments
+from nsyswrap.record.in_program import measure as measurement
+from nsyswrap.record.in_program.script import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.script import Timing
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
-from nsyswrap import clocks
-from nsyswrap.experiment import make_parser
-from nsyswrap.profilers import STAYS_OFF
+from nsyswrap.record.in_program import clocks
+from nsyswrap.record.in_program.profilers import STAYS_OFF
+from nsyswrap.record.in_program.script import make_parser
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
-from nsyswrap.experiment import make_parser
+from nsyswrap.record.in_program.script import make_parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,9 +15,11 @@ import pytest
 from recorded import run_folder
 from scenario_scripts import SCENARIOS, load
 
-from nsyswrap import experiment, open_capture, scenario
+from nsyswrap import open_capture
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.scenario import measured
+from nsyswrap.record import scenarios as scenario
+from nsyswrap.record.in_program import script as experiment
+from nsyswrap.record.scenarios import measured
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
 import nsyswrap
-from nsyswrap.experiment import make_parser
+from nsyswrap.record.in_program.script import make_parser
 
 if TYPE_CHECKING:
     from pathlib import Path

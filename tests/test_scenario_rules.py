@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from recorded import run_folder
 
-from nsyswrap import device, open_capture
-from nsyswrap.nvcc import compile_cuda
-from nsyswrap.scenario import find, kernels_dir, measured
+from nsyswrap import open_capture
+from nsyswrap.record import gpus as device
+from nsyswrap.record.nvcc import compile_cuda
+from nsyswrap.record.scenarios import find, kernels_dir, measured
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from nsyswrap import scenario
 from nsyswrap.base.errors import OutputError, ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import EXPORT, RunFolder
 from nsyswrap.cli import main
 from nsyswrap.cli.scenario_runs import closing_tables, run_variants
-from nsyswrap.device import Devices
+from nsyswrap.record import scenarios as scenario
+from nsyswrap.record.gpus import Devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

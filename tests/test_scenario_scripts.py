@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
-from nsyswrap import scenario
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.experiment import main
+from nsyswrap.record import scenarios as scenario
+from nsyswrap.record.in_program.script import main
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
-from nsyswrap import profilers
 from nsyswrap.base.errors import UsageError
+from nsyswrap.record.in_program import profilers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

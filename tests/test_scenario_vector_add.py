@@ -1,4 +1,4 @@
-"""scenarios/vector_add.py and nsyswrap.profilers, as far as they go without a GPU."""
+"""scenarios/vector_add.py and nsyswrap.record.in_program.profilers, as far as they go without a GPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
-from nsyswrap import profilers
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program import profilers
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from recorded import SHIPPED
 
-from nsyswrap import second_import
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
+from nsyswrap.record import second_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable

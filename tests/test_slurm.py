@@ -17,7 +17,7 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.batch import SLURM, RunState, open_batch
+from nsyswrap.record.batch.folder import SLURM, RunState, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUNS, RunFolder
-from nsyswrap.batch import SLURM, open_batch
+from nsyswrap.record.batch.folder import SLURM, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

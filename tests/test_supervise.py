@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap import supervise
-from nsyswrap.supervise import Ending, Supervisor, signals_noted
+from nsyswrap.record import supervisor as supervise
+from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

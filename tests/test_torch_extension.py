@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.torch_extension import build_name, load
+from nsyswrap.record.in_program.torch_extension import build_name, load
 
 
 def test_builds_that_differ_get_folders_of_their_own() -> None:

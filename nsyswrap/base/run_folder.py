@@ -27,7 +27,8 @@ BATCH = "batch.json"  # of a batch: its planned runs, whose folders lie in
 RUNS = "runs"
 SPEC = "spec.json"  # of a planned run: what is to be run
 CLAIM = "claim.json"  # of a planned run: who runs it
-LAUNCHER = "_launch.py"  # stands in a recorded command line, before the program's own
+# Stands in a recorded command line, before the program's own; the second name is that of version 0.1.
+LAUNCHERS = ("exec_program.py", "_launch.py")
 DEFAULT_BASE = Path("nsyswrap-runs")
 _LOG_ROOM = 16_384  # bytes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.base.run_folder import LAUNCHER
+from nsyswrap.base.run_folder import LAUNCHERS
 from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _command(export: Export) -> tuple[str, ...]:
     prefix = schema.ARGUMENT_PREFIX
     numbers = sorted(int(end) for name in said if (end := name.removeprefix(prefix)).isdigit())
     argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
-    launcher = next((i for i, argument in enumerate(argv) if Path(argument).name == LAUNCHER), None)
+    launcher = next((i for i, argument in enumerate(argv) if Path(argument).name in LAUNCHERS), None)
     return tuple(argv if launcher is None else argv[launcher + 2 :])
 
 

@@ -81,7 +81,7 @@ def command() -> None:
 def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
     """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
     from nsyswrap.cli.batch_runs import carry_out  # noqa: PLC0415
-    from nsyswrap.plan import read_plan  # noqa: PLC0415
+    from nsyswrap.record.batch.plan import read_plan  # noqa: PLC0415
 
     sys.exit(carry_out(read_plan(plan), options))
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.batch import SLURM
+from nsyswrap.record.batch.folder import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from nsyswrap.batch import Batch, RunState
-    from nsyswrap.executors.sbatch import Settings
-    from nsyswrap.planned import Spec
+    from nsyswrap.record.batch.executors.slurm.script import Settings
+    from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.task import Spec
 
 
 def print_runs(specs: Mapping[int, Spec], states: Mapping[int, RunState], wanted: Collection[int]) -> None:
@@ -28,8 +28,8 @@ def print_runs(specs: Mapping[int, Spec], states: Mapping[int, RunState], wanted
 
 def print_submission(batch: Batch, settings: Settings, wanted: Sequence[int]) -> None:
     """Print the job script, and above it with which tasks it would be submitted."""
-    from nsyswrap.executors.sbatch import script  # noqa: PLC0415
-    from nsyswrap.executors.tasks import array  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm.script import script  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm.tasks import array  # noqa: PLC0415
 
     path = shlex.quote(str(batch.folder / SLURM / "job-0.sh"))
     submitted = f"sbatch --array={array(wanted, settings.max_running)} {path}\n" if wanted else ""

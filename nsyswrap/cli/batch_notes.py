@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.run_folder import RUNS
-from nsyswrap.batch import look
 from nsyswrap.cli.show import note
-from nsyswrap.planned import read_spec
+from nsyswrap.record.batch.folder import look
+from nsyswrap.record.batch.task import read_spec
 
 if TYPE_CHECKING:
-    from nsyswrap.batch import Batch
-    from nsyswrap.plan import Plan
+    from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.plan import Plan
 
 
 def say_of_plan(plan: Plan, executor: str) -> None:

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.folder_lock import held
 from nsyswrap.base.run_folder import DEFAULT_BASE
-from nsyswrap.batch import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
 from nsyswrap.cli.batch_notes import say_of_left_out, say_of_plan
 from nsyswrap.cli.batch_progress import in_words, progress
 from nsyswrap.cli.recording import environment, nsys_options
 from nsyswrap.cli.show import note
+from nsyswrap.record.batch.folder import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from nsyswrap.batch import Batch, RunState
-    from nsyswrap.executors.sbatch import Settings
-    from nsyswrap.plan import Plan
+    from nsyswrap.record.batch.executors.slurm.script import Settings
+    from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.plan import Plan
 
 _FAILED = 1
 
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Return the plan of a sweep."""
-    from nsyswrap.plan import sweep  # noqa: PLC0415
+    from nsyswrap.record.batch.plan import sweep  # noqa: PLC0415
 
     return sweep(
         program,
@@ -49,7 +49,7 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     """Run what has not been run yet, show the table over all; return the exit code."""
-    from nsyswrap.executors import slurm  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
     from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
 
     _check(options)
@@ -94,7 +94,7 @@ def _dry_run(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
 
 def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[dict[int, RunState], list[int]]:
     """Return how the runs stand, and the numbers of those to be run; say both."""
-    from nsyswrap.executors import slurm  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
 
     states = slurm.states(batch)
     wanted = [n for n, state in states.items() if _is_wanted(state, retry=options["retry_failed"])]
@@ -104,7 +104,8 @@ def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[dict[int, RunStat
 
 def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
     """Hand what is to be run to the executor; return the exit code of an interruption, or 0."""
-    from nsyswrap.executors import local, slurm  # noqa: PLC0415
+    from nsyswrap.record.batch.executors import local  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
 
     states, wanted = _to_run(batch, options)
     with progress(states, wanted) as on_progress:
@@ -129,7 +130,7 @@ def _run(batch: Batch, plan: Plan, options: Mapping[str, Any]) -> int:
 
 
 def _settings(plan: Plan, options: Mapping[str, Any]) -> Settings:
-    from nsyswrap.executors.sbatch import Settings  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm.script import Settings  # noqa: PLC0415
 
     return Settings(
         plan.slurm,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
 from nsyswrap.cli.show import Look, asked, make, note, write_csv
-from nsyswrap.launcher import Rank, chosen, detect, facts, session
+from nsyswrap.record.launcher_env import Rank, chosen, detect, facts, session
 from nsyswrap.reports.ranks import split
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Run
-    from nsyswrap.program import Program
+    from nsyswrap.record.program import Program
 
 
 @dataclass(frozen=True)

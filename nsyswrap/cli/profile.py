@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.one_rank import OneRank
-    from nsyswrap.program import Program
-    from nsyswrap.spec import RunSpec
+    from nsyswrap.record.program import Program
+    from nsyswrap.record.spec import RunSpec
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -64,7 +64,7 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
     from nsyswrap.cli import one_rank  # noqa: PLC0415
-    from nsyswrap.program import resolve  # noqa: PLC0415
+    from nsyswrap.record.program import resolve  # noqa: PLC0415
 
     one = one_rank.find(options["ranks"])
     _check_names(options["reports"], one)  # a wrong name is told before the program runs
@@ -82,7 +82,7 @@ def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one
     """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
     from nsyswrap.base.nsys.command import trips_over  # noqa: PLC0415
     from nsyswrap.base.nsys.find import find  # noqa: PLC0415
-    from nsyswrap.run import command_line  # noqa: PLC0415
+    from nsyswrap.record.run import command_line  # noqa: PLC0415
 
     if one and not one.profiled:
         return _shell_line(program.argv, env)
@@ -130,8 +130,8 @@ def _spec(
     program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
 ) -> RunSpec:
     from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
-    from nsyswrap.run import claim_output  # noqa: PLC0415
-    from nsyswrap.spec import RunSpec  # noqa: PLC0415
+    from nsyswrap.record.run import claim_output  # noqa: PLC0415
+    from nsyswrap.record.spec import RunSpec  # noqa: PLC0415
 
     output = one.folder(program, options["output"]) if one else options["output"]
     if output is None and make_folder:

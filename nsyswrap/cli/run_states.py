@@ -6,15 +6,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
-from nsyswrap.batch import look, open_batch
 from nsyswrap.cli.batch_progress import reason
-from nsyswrap.executors import slurm
+from nsyswrap.record.batch.executors.slurm import executor as slurm
+from nsyswrap.record.batch.folder import look, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from nsyswrap.batch import RunState
+    from nsyswrap.record.batch.folder import RunState
 
 
 def how_far() -> Callable[[Path], tuple[str, str]]:

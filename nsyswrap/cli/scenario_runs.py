@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.record.scenarios import Scenario
+    from nsyswrap.record.spec import RunSpec
     from nsyswrap.reports.table import Table
-    from nsyswrap.scenario import Scenario
-    from nsyswrap.spec import RunSpec
 
 INDEX = "index.md"
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # how an outcome begins
@@ -80,8 +80,8 @@ def run_variants(
 def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
     """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
     from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
     from nsyswrap.reports.cross_check import CLOCKS, cross_check  # noqa: PLC0415
-    from nsyswrap.scenario import measured  # noqa: PLC0415
 
     built = _build(scenario, arguments)
     by_clock = {}
@@ -100,7 +100,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     One that fails does not keep the others from running: it is told at the end, as ScenarioFailed.
     """
     from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
-    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
 
     nsys_install.find()  # without one nothing runs
     if folder.exists() and not folder.is_dir():
@@ -129,8 +129,8 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
 def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
     """Return the tables over all variants: timings and their audit where any were printed, GPU work else."""
+    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
     from nsyswrap.reports import scenario_tables as variants  # noqa: PLC0415
-    from nsyswrap.scenario import measured  # noqa: PLC0415
 
     captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
     said = {variant: measured(folder) for variant, folder in folders.items()}
@@ -160,8 +160,9 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
 
 def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
-    from nsyswrap import api, scenario  # noqa: PLC0415
+    from nsyswrap import api  # noqa: PLC0415
     from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
 
     note(f"{name}: {what}{', without nsys' if alone else ''}")
     if alone:
