@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.cli import show
-from nsyswrap.cli.catalogue import OUTSIDE
+from nsyswrap.cli import output as show
+from nsyswrap.cli.explain import OUTSIDE
 from nsyswrap.reports import NAMES, find
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.run_folder import RUNS
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
 from nsyswrap.record.batch.folder import look
 from nsyswrap.record.batch.task import read_spec
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
 from nsyswrap.record.batch.folder import ENDED, count
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base.folder_lock import holder_here, is_held
 from nsyswrap.cli.batch_progress import ending, in_words
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch
 
 if TYPE_CHECKING:

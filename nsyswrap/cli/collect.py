@@ -11,7 +11,7 @@ import click
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.cli.collect_screen import comparison, list_lacking, progress
-from nsyswrap.cli.show import note, step
+from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.cli.show import Look, note, progress_line
+from nsyswrap.cli.output import Look, note, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

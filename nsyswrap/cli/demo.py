@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_tables, summary_text
+from nsyswrap.cli.output import Look, note, show_tables, summary_text
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
 SCENARIOS = {"add": "grid", "add2": "both"}  # and the variant whose screen is shown

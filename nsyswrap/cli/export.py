@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import OutputError, UsageError
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, step
+from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

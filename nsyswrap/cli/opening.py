@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

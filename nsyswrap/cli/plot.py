@@ -11,8 +11,8 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, step
+from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find
 
 if TYPE_CHECKING:

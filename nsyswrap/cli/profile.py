@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli.recording import environment, nsys_options, recording_options
-from nsyswrap.cli.show import (
+from nsyswrap.cli.output import (
     Look,
     asked,
     make,
@@ -23,13 +22,14 @@ from nsyswrap.cli.show import (
     summary_text,
     write_csv,
 )
+from nsyswrap.cli.recording import environment, nsys_options, recording_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.cli.one_rank import OneRank
+    from nsyswrap.cli.profile_rank import OneRank
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
@@ -63,7 +63,7 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
-    from nsyswrap.cli import one_rank  # noqa: PLC0415
+    from nsyswrap.cli import profile_rank as one_rank  # noqa: PLC0415
     from nsyswrap.record.program import resolve  # noqa: PLC0415
 
     one = one_rank.find(options["ranks"])

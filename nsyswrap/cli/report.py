@@ -12,8 +12,8 @@ import click
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import (
+from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.output import (
     Look,
     asked,
     make,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.cli.show import Made
+    from nsyswrap.cli.output import Made
     from nsyswrap.reports import Request
     from nsyswrap.reports.table import Table
 
@@ -116,7 +116,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
 
 def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
     """Show the reports by rank; return the exit code of damaged captures."""
-    from nsyswrap.cli import ranks  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
 
     members, failed = ranks.opened(options["captures"], _opener(options, wanted))
     if members:
@@ -127,7 +127,8 @@ def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
 
 def _told(options: Mapping[str, Any]) -> str:
     """Say what a report is, or which there are."""
-    from nsyswrap.cli import catalogue, ranks  # noqa: PLC0415
+    from nsyswrap.cli import explain as catalogue  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
     from nsyswrap.reports.ranks import NAMES  # noqa: PLC0415
 
     _check_alone(options, "--explain" if options["explain"] else "--list")
@@ -167,7 +168,7 @@ class _Wanted:
 
 
 def _wanted(options: Mapping[str, Any]) -> _Wanted:
-    from nsyswrap.cli.ranks import reports_asked  # noqa: PLC0415
+    from nsyswrap.cli.report_ranks import reports_asked  # noqa: PLC0415
 
     named = [*options["reports"], *(["advice"] if options["advice"] else [])]
     reports, over = reports_asked(named, by_rank=bool(options["by"]))

@@ -9,7 +9,7 @@ import click
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 from nsyswrap.base.files import write
-from nsyswrap.cli.show import Look, note, progress_line, show_tables
+from nsyswrap.cli.output import Look, note, progress_line, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli.show import Look, note, show_tables, write_csv
+from nsyswrap.cli.output import Look, note, show_tables, write_csv
 
 if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario

@@ -12,8 +12,8 @@ import click
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, note_silence, step
+from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +134,7 @@ def _opened(
         if not captures:
             raise NotACapture("none of them can be read", "see above")
         return captures, (), failed
-    from nsyswrap.cli import ranks  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
 
     members, failed = ranks.opened(paths, open_one)
     if not members:

@@ -12,8 +12,8 @@ from nsyswrap.base.folder_lock import held
 from nsyswrap.base.run_folder import DEFAULT_BASE
 from nsyswrap.cli.batch_notes import say_of_left_out, say_of_plan
 from nsyswrap.cli.batch_progress import in_words, progress
+from nsyswrap.cli.output import note
 from nsyswrap.cli.recording import environment, nsys_options
-from nsyswrap.cli.show import note
 from nsyswrap.record.batch.folder import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, proce
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
-from nsyswrap.cli.show import Made, make, note, step
+from nsyswrap.cli.output import Made, make, note, step
 from nsyswrap.reports import Request, ranks
 from nsyswrap.reports.combine import CAPTURE, together
 from nsyswrap.reports.table import Column

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
-from nsyswrap.cli.show import Look, asked, make, note, write_csv
+from nsyswrap.cli.output import Look, asked, make, note, write_csv
 from nsyswrap.record.launcher_env import Rank, chosen, detect, facts, session
 from nsyswrap.reports.ranks import split
 
