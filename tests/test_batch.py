@@ -36,7 +36,7 @@ DONE = Status("done", 0, 0, 0)
 HOLDS = """
 import sys, time
 from pathlib import Path
-from nsyswrap.holding import held
+from nsyswrap.base.folder_lock import held
 with held(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     time.sleep(60)

@@ -38,7 +38,7 @@ ARRAY = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}
 # What each process of a launch says: its rank, and the name of the session.
 SAYS = """
 import json, sys
-from nsyswrap.launcher import detect, session
+from nsyswrap.record.launcher_env import detect, session
 rank = detect()
 said = [rank.rank, rank.world_size, rank.local_rank, rank.launcher, session(rank)] if rank else None
 print(json.dumps(said))

@@ -27,7 +27,7 @@ What to look for in nsyswrap's output: nothing.
 \"""
 import argparse, json
 import nvtx
-from nsyswrap.experiment import under_nsys
+from nsyswrap.record.in_program.script import under_nsys
 
 VARIANTS = ("recorded", "by itself")
 ALONE = ("by itself",)
