@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
-PUBLIC = sorted((Path(__file__).resolve().parents[2] / "shared" / "exports").glob("*.sqlite"))
+PUBLIC = sorted((Path(__file__).resolve().parents[4] / "shared" / "exports").glob("*.sqlite"))
 TO_DEVICE, TO_HOST, BETWEEN = 11, 12, 13
 PREFETCHED, FAULT, SPECULATIVE = 1, 2, 3
 PAGE = 4096

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "exports"
-RECORDED = Path(__file__).resolve().parents[1] / "nsyswrap" / "recorded"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "exports"
+RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
 EXPORTS = sorted(SHARED.glob("*.sqlite"))
 
 # Every planted value holds this, in capitals or not.

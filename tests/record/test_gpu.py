@@ -20,7 +20,7 @@ from nsyswrap.record.scenarios import scenarios
 from nsyswrap.reports import NAMES, find
 from nsyswrap.reports.cross_check import AGREES_PERCENT
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PARITY = [name for name in NAMES if find(name).layer == "parity"]
 NO_GPU = device.query().error
 

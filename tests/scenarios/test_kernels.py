@@ -18,7 +18,7 @@ from scenario_scripts import load
 from nsyswrap.record import gpus as device
 from nsyswrap.record.in_program.script import summarise
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 NO_GPU = device.query().error
 
 # What each program asks of the GPU first, when it is called without arguments.

@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 
 # Runs a script as `python SCRIPT ARGUMENTS` would, where torch cannot be imported.
 WITHOUT_TORCH = """

@@ -11,7 +11,7 @@ import pytest
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.nsys.command import Options
 
-COMPLETE = Path(__file__).parents[1] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
+COMPLETE = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
 ALWAYS = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
 
 

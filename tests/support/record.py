@@ -1,6 +1,6 @@
 """Record what the scenarios do on a GPU, and what nsys says of it. Needs a GPU, nvcc, torch, nvtx and nsys.
 
-python tests/record.py [SCENARIO]... runs the scenarios (all that this machine can run) and
+python tests/support/record.py [SCENARIO]... runs the scenarios (all that this machine can run) and
 writes redacted run folders, and beside them every CSV of `nsys stats` and `nsys analyze`; then the tables of
 docs/scenarios.md. Paths of the recording machine are reduced to names. --page makes the page alone, from what
 was recorded: that needs no GPU.

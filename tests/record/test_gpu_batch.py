@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
 
 DEVICES = device.query()
-ADD = Path(__file__).resolve().parents[1] / "kernels" / "add.cu"
+ADD = Path(__file__).resolve().parents[2] / "kernels" / "add.cu"
 WHICH = """
 import torch
 torch.ones(1 << 20, device="cuda").sum().item()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "nsyswrap" / "recorded"  # what `nsyswrap demo` shows; read as they are
 PICTURED = SHIPPED / "add2" / "both"  # what the pictures in docs/ show
 KEPT = ROOT / "tests" / "data" / "recorded"  # their exports are compressed

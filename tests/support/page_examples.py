@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import ROOT
-from recorded import run_folder
+from recorded import ROOT, run_folder
 from tiny_export import call, write
 
 from nsyswrap.api import Capture, open_capture

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import ROOT
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable
@@ -100,7 +101,7 @@ def test_every_rank_is_timed(command: dict[str, Any], tmp_path: Path) -> None:
 @pytest.fixture
 def stamps(tmp_path: Path, environment: dict[str, str]) -> list[dict[str, list[float]]]:
     """What STAMPS prints, of each of two ranks."""
-    path = os.pathsep.join((environment["PYTHONPATH"], str(Path(__file__).parent)))
+    path = os.pathsep.join((environment["PYTHONPATH"], str(ROOT / "tests" / "support")))
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", STAMPS, json.dumps({**SMALL, "rank": rank}), str(tmp_path / "store")],

@@ -29,7 +29,7 @@ from nsyswrap.render.formats import text
 if TYPE_CHECKING:
     from tiny_export import Row
 
-PUBLIC = sorted((Path(__file__).resolve().parents[2] / "shared" / "exports").glob("*.sqlite"))
+PUBLIC = sorted((Path(__file__).resolve().parents[4] / "shared" / "exports").glob("*.sqlite"))
 
 
 def test_bandwidth_is_all_bytes_over_all_time(tmp_path: Path) -> None:

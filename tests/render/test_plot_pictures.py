@@ -42,7 +42,7 @@ def difference(kind: str, figure: Figure) -> float:
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_figure_is_drawn_as_it_was(kind: str) -> None:
     assert difference(kind, open_capture(PICTURED).plot(kind)) < _TOLERANCE, (
-        f"look at it, and keep it by `python tests/screenshots.py`: {kind}"
+        f"look at it, and keep it by `python tests/support/screenshots.py`: {kind}"
     )
 
 

@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import pytest
+from conftest import ROOT
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.base.errors import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 CACHES = {
@@ -130,8 +133,7 @@ def run(code: str, tmp_path: Path, **variables: str) -> str:
     pytest.importorskip("torch")
     if not importlib.util.find_spec("triton"):
         pytest.skip("could not find Triton")
-    tests = Path(__file__).parent
-    path = os.pathsep.join((str(tests), str(tests.parent)))
+    path = os.pathsep.join((str(ROOT / "tests" / "support"), str(ROOT)))
     environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path), **variables}
     environment.pop("TRITON_CACHE_DIR", None)
     done = subprocess.run(

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
-PUBLIC = Path(__file__).resolve().parents[2] / "shared" / "exports"
-RECORDED = Path(__file__).resolve().parents[1] / "nsyswrap" / "recorded"
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "exports"
+RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
 EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.sqlite"))]
 
 

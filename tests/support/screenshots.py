@@ -1,6 +1,6 @@
 """Make the README's pictures and all plots again, from a recorded capture that ships with nsyswrap.
 
-    python tests/screenshots.py [FOLDER]
+    python tests/support/screenshots.py [FOLDER]
 
 Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
 """

@@ -15,7 +15,7 @@ from nsyswrap.record.batch.plan import Plan, read_plan, sweep
 from nsyswrap.record.batch.plan.template import Template
 from nsyswrap.record.batch.task import read_spec
 
-SHOWN = Path(__file__).parent.parent / "scenarios" / "add2.toml"
+SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"
 WHOLE = """
 name = "sizes"
 repeat = 2
