@@ -9,7 +9,7 @@ import subprocess
 import sys
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ROOT
