@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_folder import Status
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.view import KernelNames
+    from nsyswrap.capture.capture import KernelNames
     from nsyswrap.render.plots.figure import Sheet
 
 

@@ -1,12 +1,12 @@
-"""A capture: one nsys export, opened, in the field's terms."""
+"""One nsys export, opened: its events as columns, in one view of it."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import export_of
-from nsyswrap.capture.selection import EVERYTHING, Window, chosen, clipped, resolve, select
-from nsyswrap.capture.view import View
+from nsyswrap.capture.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +24,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
+    from nsyswrap.base.units import Rounding
     from nsyswrap.capture.info import Diagnostic, Info
-    from nsyswrap.capture.view import KernelNames
+
+
+KernelNames = Literal["full", "base", "mangled"]
 
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 # What a selection looks at.
 _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
+
+
+@dataclass(frozen=True)
+class View:
+    """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
+
+    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
+    rules for the class of a kernel, name and pattern, tried before the built-in ones.
+    """
+
+    names: KernelNames = "full"
+    nvtx_names: bool = False
+    classes: tuple[tuple[str, str], ...] = ()
+    rounding: Rounding = "2025"
+    selection: Selection = EVERYTHING
 
 
 class Capture:

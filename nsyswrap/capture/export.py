@@ -20,7 +20,7 @@ import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import records
+from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, quoted, read_columns
 
@@ -175,7 +175,7 @@ class Export:
         """Leave a table, and the words for what is wrong with it, to SQLite."""
         try:
             yield
-        except (records.NotPlain, sqlite3.DatabaseError, OSError) as error:
+        except (sqlite_pages.NotPlain, sqlite3.DatabaseError, OSError) as error:
             self.by_sqlite[table] = str(error)
 
     def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from tiny_export import kernel, write
 from nsyswrap.base.errors import NotACapture
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.capture import export_cache
+from nsyswrap.capture import open as opening
 
 DAY_S = 86_400
 
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def cached(tmp_path: Path, name: str, used_days_ago: float = 0) -> Path:
     """Export a report of this name, and say when that was used."""
-    path = export_cache.cached_export(write(tmp_path / f"{name}.nsys-rep", kernel(name, 0, 5)))
+    path = opening.cached_export(write(tmp_path / f"{name}.nsys-rep", kernel(name, 0, 5)))
     moment = time.time() - used_days_ago * DAY_S
     os.utime(path, (moment, moment))
     return path
@@ -44,17 +44,17 @@ def test_what_was_not_used_for_long_goes(tmp_path: Path, cache: Path) -> None:
     old, recent = cached(tmp_path, "old", 31), cached(tmp_path, "recent", 29)
     assert not old.exists()
     assert set(cache.iterdir()) == {recent}
-    assert export_cache.cached_export(tmp_path / "recent.nsys-rep") == recent
+    assert opening.cached_export(tmp_path / "recent.nsys-rep") == recent
     assert recent.stat().st_atime > time.time() - DAY_S  # it is used again
 
 
 def test_what_was_used_first_makes_room(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = cached(tmp_path, "first", 2), cached(tmp_path, "second", 3)
-    monkeypatch.setattr(export_cache, "ROOM_BYTES", 2 * first.stat().st_size)
+    monkeypatch.setattr(opening, "ROOM_BYTES", 2 * first.stat().st_size)
     last = cached(tmp_path, "last")
     assert set(cache.iterdir()) == {first, last}
-    monkeypatch.setattr(export_cache, "ROOM_BYTES", 1)
-    assert export_cache.cached_export(tmp_path / "second.nsys-rep") == second
+    monkeypatch.setattr(opening, "ROOM_BYTES", 1)
+    assert opening.cached_export(tmp_path / "second.nsys-rep") == second
     assert set(cache.iterdir()) == {second}  # the one in use stays
 
 
@@ -69,6 +69,6 @@ def test_what_a_killed_process_left_goes(tmp_path: Path, cache: Path) -> None:
 
 def test_what_cannot_be_exported() -> None:
     with pytest.raises(NotACapture, match=r"^absent\.nsys-rep: No such file or directory$"):
-        export_cache.cached_export(Path("absent.nsys-rep"))
+        opening.cached_export(Path("absent.nsys-rep"))
     with pytest.raises(NotACapture, match=r"^/dev/null is no file$"):
-        export_cache.cached_export(Path("/dev/null"))
+        opening.cached_export(Path("/dev/null"))

@@ -16,11 +16,9 @@ from page_files import TABLE, Shape, by_pages, by_sqlite, example, fill, integer
 
 from nsyswrap.base.errors import CaptureError, DamagedCapture
 from nsyswrap.capture import export as reader
-from nsyswrap.capture import records
-from nsyswrap.capture import sqlite_pages as pages
+from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.records import NotPlain
-from nsyswrap.capture.sqlite_pages import find_leaves, read_columns
+from nsyswrap.capture.sqlite_pages import NotPlain, find_leaves, read_columns, read_integers, row_counts, rowid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True, scope="module")
 def _no_table_is_too_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages, "FEW_LEAVES", 0)
+        patch.setattr(sqlite_pages, "FEW_LEAVES", 0)
         yield
 
 
@@ -138,7 +136,7 @@ def test_the_page_that_no_table_uses(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fill(tmp_path / "x", Shape(512, 0, "ii", 3000, 1)).close()
     with opened(tmp_path / "x") as file:
         leaf = int(find_leaves(file, TABLE).numbers[7])
-    monkeypatch.setattr(pages, "_LOCK_BYTE", (leaf - 1) * 512)
+    monkeypatch.setattr(sqlite_pages, "_LOCK_BYTE", (leaf - 1) * 512)
     with pytest.raises(NotPlain, match="damaged"):
         by_pages(tmp_path / "x", ["c0"])
 
@@ -213,8 +211,8 @@ def test_bytes_kept_free_in_every_page_are_left_to_sqlite(tmp_path: Path) -> Non
         by_pages(tmp_path / "x", ["c0"])
 
 
-def off_by_one(block: records.Block, columns: dict[int, records.Ints]) -> None:
-    records.read_integers(block, columns)
+def off_by_one(block: sqlite_pages.Block, columns: dict[int, sqlite_pages.Ints]) -> None:
+    read_integers(block, columns)
     for column in columns.values():
         np.add(column, 1, out=column)
 
@@ -223,8 +221,8 @@ def off_by_one(block: records.Block, columns: dict[int, records.Ints]) -> None:
     ("function", "wrong", "said"),
     [
         ("read_integers", off_by_one, "other values"),
-        ("rowid", lambda page, row: records.rowid(page, row) + 1, "other values"),
-        ("row_counts", lambda block: records.row_counts(block) - 1, "another number of rows"),
+        ("rowid", lambda page, row: rowid(page, row) + 1, "other values"),
+        ("row_counts", lambda block: row_counts(block) - 1, "another number of rows"),
     ],
 )
 def test_what_differs_from_sqlite_is_noticed(
@@ -232,7 +230,7 @@ def test_what_differs_from_sqlite_is_noticed(
 ) -> None:
     shape = Shape(512, 0, "ii", 900, 1)
     fill(tmp_path / "x", shape).close()
-    monkeypatch.setattr(pages, function, wrong)
+    monkeypatch.setattr(sqlite_pages, function, wrong)
     with pytest.raises(NotPlain, match=said):
         by_pages(tmp_path / "x", integers(shape))
     with closing(Export(tmp_path / "x")) as export:

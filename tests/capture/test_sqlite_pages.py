@@ -15,11 +15,9 @@ from page_files import EDGES, SHAPES, TABLE, Shape, by_pages, by_sqlite, example
 from recorded import ROOT, capture_names, run_folder
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.capture import schema
-from nsyswrap.capture import sqlite_pages as pages
+from nsyswrap.capture import schema, sqlite_pages
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.records import NotPlain
-from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_pages import NotPlain, PageFile, find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True, scope="module")
 def _no_table_is_too_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages, "FEW_LEAVES", 0)
+        patch.setattr(sqlite_pages, "FEW_LEAVES", 0)
         yield
 
 
@@ -125,8 +123,8 @@ def test_pages_that_lie_far_from_each_other_are_read_one_by_one(tmp_path: Path, 
 def test_threads_that_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape(512, 0, "itri", 5000, 1)
     fill(tmp_path / "x", shape).close()
-    monkeypatch.setattr(pages, "_FEW_BLOCKS", 0)
-    monkeypatch.setattr(pages, "_BLOCK_BYTES", 2048)
+    monkeypatch.setattr(sqlite_pages, "_FEW_BLOCKS", 0)
+    monkeypatch.setattr(sqlite_pages, "_BLOCK_BYTES", 2048)
     assert by_pages(tmp_path / "x", integers(shape)) == by_sqlite(tmp_path / "x", integers(shape))
     monkeypatch.setattr("threading.Thread.start", no_thread)
     with pytest.raises(NotPlain, match="can't start new thread"):

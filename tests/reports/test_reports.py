@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.view import KernelNames
+    from nsyswrap.capture.capture import KernelNames
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 
