@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, OTHER, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import gaps, union
-from nsyswrap.analysis.calls import CLASSES, LAUNCH, OTHER, call_classes
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, window, work
 from nsyswrap.base.missing import MISSING
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.calls import calls_named
+from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import look_up
 from nsyswrap.base.missing import MISSING

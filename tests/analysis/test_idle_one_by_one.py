@@ -9,7 +9,7 @@ import pytest
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis import gpu_gaps as under_test
-from nsyswrap.analysis.calls import classify
+from nsyswrap.analysis.api_call_kinds import classify
 from nsyswrap.analysis.gpu_gaps import CAUSES, idle
 from nsyswrap.analysis.gpu_operations import window, work
 

@@ -18,7 +18,14 @@ from nsyswrap.base.errors import CaptureError, DamagedCapture
 from nsyswrap.capture import export as reader
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.sqlite_pages import NotPlain, find_leaves, read_columns, read_integers, row_counts, rowid
+from nsyswrap.capture.sqlite_pages import (
+    NotPlain,
+    find_leaves,
+    read_columns,
+    read_integers,
+    row_counts,
+    rowid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,9 @@
-"""What to do about a run: findings with evidence, ranked by time at stake; none where nothing is wrong."""
+"""What to do about a run: findings with evidence, ranked by the time they concern.
+
+There is one module per topic. Each function in its LOOKS takes a Situation and yields Findings. Their figures
+come from the events. A share of time too small to matter is no finding. ``unless`` says when the advice is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     Look = Callable[["Situation"], Iterator["Finding"]]
 
 # In the order of what they say where nothing is at stake.
-_MODULES = ("memory", "gaps", "idle_gpu", "losses", "allocations", "measurement")
+_MODULES = ("memory", "idle_gpu", "measurement")
 WORTH_PERCENT = 5.0  # of the time between the first and the last operation; less is no finding
 
 

@@ -1,4 +1,4 @@
-"""NVTX ranges whose time is not that of the work in them: what was measured there is not what was meant."""
+"""Find what makes the figures doubtful: lost events, and NVTX ranges that do not time their GPU work."""
 
 from __future__ import annotations
 
@@ -20,9 +20,26 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.advice import Situation
     from nsyswrap.analysis.timing_audit import Audit
 
+
 _OFF = 0.1  # of what it should be: nearer is near enough
 _TIMED_NAMES = 20  # nobody times more by hand
 _NAMED = 3
+
+
+def lost_events(seen: Situation) -> Iterator[Finding]:
+    """Diagnostics about dropped events."""
+    losses = [diagnostic.text for diagnostic in seen.capture.diagnostics if diagnostic.loss]
+    if not losses:
+        return
+    yield Finding(
+        "lost_events",
+        "events may be missing from this capture: counts and times may be too small",
+        None,
+        "; ".join(losses),
+        "record less at once (--duration, --capture-range, fewer --trace kinds), and again",
+        "what is missing is not about the GPU",
+        "diagnostics",
+    )
 
 
 def ends_too_early(seen: Situation) -> Iterator[Finding]:
@@ -102,4 +119,8 @@ def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
     return f"by more than {100 * _OFF:.0f} %, after the warm-up: {'; '.join(parts[:_NAMED])}{more}"
 
 
-LOOKS = (ends_too_early, starts_too_early)
+LOOKS = (
+    lost_events,
+    ends_too_early,
+    starts_too_early,
+)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.calls import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.correlation import launches
 from nsyswrap.analysis.diagnostics.check import Check, info, marked, ok, owners, unclipped, unknown, warning
 from nsyswrap.analysis.gpu_operations import KINDS, work

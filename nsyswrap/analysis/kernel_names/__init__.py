@@ -4,8 +4,7 @@
 the name alone, and leave alone what they do not know: the class is ``other``, the name stays.
 """
 
-from nsyswrap.analysis.kernel_names.classes import CLASSES, OTHER, RULES, classify
+from nsyswrap.analysis.kernel_names.classes import CLASSES, OTHER, RULES, classify, read_rules
 from nsyswrap.analysis.kernel_names.readable import readable
-from nsyswrap.analysis.kernel_names.user_rules import read_rules
 
 __all__ = ["CLASSES", "OTHER", "RULES", "classify", "read_rules", "readable"]

@@ -1,23 +1,32 @@
-"""The class of a kernel, by its name: an ordered table of patterns, of which the first that fits decides.
+"""Find the class of a kernel by its name: the first pattern of an ordered table that matches.
 
-Beside what most programs are divided into there are two classes whose kernels would else be taken for
-something they are not: a *convolution* of cuDNN carries "gemm" in its name ("implicit gemm") and is no matrix
-product that the program asked for; a *softmax* is neither a reduction nor a norm, and known too well to be
-called unknown.
+Two classes exist because their kernels would be taken for something else. The name of a *convolution* of
+cuDNN contains "gemm" ("implicit gemm"), but the program did not ask for a matrix product. A *softmax* is
+neither a reduction nor a norm.
+
+Rules of the user come from a TOML file and are tried first:
+
+[[class]]
+name = "stencil"
+pattern = "advec|diffuse"
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     Rules = Sequence[tuple[str, str]]
+
 
 OTHER = "other"
 
@@ -81,6 +90,9 @@ RULES: tuple[tuple[str, str], ...] = (
 )
 CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
 
+_KEYS = ("name", "pattern")
+_FORM = 'write, for each class and in the order they are tried: [[class]] name = "..." pattern = "REGEX"'
+
 
 def classify(name: str | None, rules: Rules = ()) -> str:
     """Return the class of a kernel, ``other`` for a name that nobody knows.
@@ -101,3 +113,47 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
 
 def _built_in(name: str) -> str:
     return next((kind for kind, pattern in _compiled() if pattern.search(name)), OTHER)
+
+
+def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return the classes and patterns of a file, in its order.
+
+    Raises UsageError with what is wrong where, and how to write it.
+    """
+    entries = _document(path).get("class")
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: there is no [[class]] in it", _FORM)
+    return tuple(_rule(entry, f"{path}: [[class]] number {i}") for i, entry in enumerate(entries, 1))
+
+
+def _document(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - most reports need none
+    else:
+        import tomli as tomllib  # noqa: PLC0415 - tomllib as it was before Python 3.11
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML: {error}", _FORM) from None
+    for key in found:
+        if key != "class":
+            raise UsageError(f"{path}: there is no {key!r} in such a file", _FORM)
+    return found
+
+
+def _rule(entry: object, where: str) -> tuple[str, str]:
+    keys = entry if isinstance(entry, dict) else {}
+    wrong = [f"lacks {key!r}" for key in _KEYS if key not in keys]
+    wrong += [f"has an unknown {key!r}" for key in keys if key not in _KEYS]
+    if wrong:
+        raise UsageError(f"{where} {' and '.join(wrong)}", _FORM)
+    name, pattern = keys["name"], keys["pattern"]
+    if not all(isinstance(text, str) and text for text in (name, pattern)):
+        raise UsageError(f"{where}: name and pattern are texts, and not empty", _FORM)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{where}: {pattern!r} is no regular expression: {error}", _FORM) from None
+    return name, pattern

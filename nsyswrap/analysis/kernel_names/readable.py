@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
 from nsyswrap.analysis.kernel_names.demangled import parse
-from nsyswrap.analysis.kernel_names.gemms import gemm
-from nsyswrap.analysis.kernel_names.libraries import short_type, value_types
-from nsyswrap.analysis.kernel_names.pytorch import pytorch
-from nsyswrap.analysis.kernel_names.triton import triton
+from nsyswrap.analysis.kernel_names.libraries import gemm, pytorch, short_type, triton, value_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

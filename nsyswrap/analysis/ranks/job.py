@@ -1,4 +1,8 @@
-"""One job over its ranks: what each did on its GPU, and which of it was waiting."""
+"""One job over its ranks: what each rank did on its GPU, when it waited, and how well their clocks agree.
+
+Every session records its start in ns of UTC. Times of captures from several hosts are as comparable as the
+clocks of these hosts. The ends of a matched collective are one moment, so they show the error.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, work
 from nsyswrap.analysis.ranks.collectives import Matched, communicates, match
+from nsyswrap.analysis.ranks.members import hosts
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +27,53 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
+
+
+def offsets_ns(job: Job) -> NDArray[Any] | None:
+    """Return what to add to each rank's times for one zero of all; None where a start is not said."""
+    epochs: dict[str, int | None] = {}
+    for member in job.members:
+        path = member.capture.path
+        if str(path) not in epochs:
+            said = Export(path).select(schema.SESSION_START, "utcEpochNs")
+            epochs[str(path)] = said[0][0] if said else None
+    found = [epochs[str(member.capture.path)] for member in job.members]
+    known = [epoch for epoch in found if epoch is not None]
+    if len(known) < len(found):
+        return None
+    return np.array([epoch - min(known) for epoch in known])
+
+
+def lateness_ns(job: Job, offsets: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return, for each rank, how much later than the first it came to each of its collectives."""
+    found: list[list[NDArray[Any]]] = [[np.empty(0, np.int64)] for _ in job.members]
+    for group in job.matched.groups:
+        starts = group.start_ns + offsets[list(group.ranks)][:, None]
+        for number, late in zip(group.ranks, starts - starts.min(axis=0), strict=True):
+            found[number].append(late)
+    return [np.concatenate(parts) for parts in found]
+
+
+def note(job: Job, offsets: NDArray[Any] | None) -> str:
+    """Say how far the ends of matched collectives lie apart; empty without any."""
+    if offsets is None:
+        return (
+            "not every capture says when its session began: no arrival times (waiting needs no common clock)"
+        )
+    spreads = [np.empty(0, np.int64)]
+    for group in job.matched.groups:
+        ends = group.end_ns + offsets[list(group.ranks)][:, None]
+        spreads.append(ends.max(axis=0) - ends.min(axis=0))
+    apart = np.concatenate(spreads)
+    if not len(apart):
+        return ""
+    found = hosts(job.members)
+    where = f", on {len(found)} hosts, whose clocks differ" if len(found) > 1 else ""
+    lie = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
+    return (
+        f"aligned on the sessions' epochs{where}: the ends of a collective lie {lie}; arrival times are "
+        "known as well as that, waiting needs no common clock"
+    )
 
 
 @dataclass(frozen=True)

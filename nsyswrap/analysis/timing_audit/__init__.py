@@ -23,10 +23,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes, classify
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
-from nsyswrap.analysis.calls import CLASSES, LOAD, SYNCHRONISE, call_classes, classify
 from nsyswrap.analysis.launches import launched
 from nsyswrap.analysis.nvtx_ranges import ALL, launched_for
 from nsyswrap.analysis.timing_audit.measured import reported

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.calls import CLASSES, call_classes
 from nsyswrap.analysis.gpu_operations import work
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, timed, transfers
-from nsyswrap.analysis.transfers.bandwidth import per_s
+from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.render.colors import MEMSET, copy_color
 from nsyswrap.render.plots.figure import NAMES, WIDTH_IN, log_axis, sheet

@@ -27,12 +27,14 @@ from nsyswrap.analysis.transfers import (
     NO_TIME,
     STAGED,
     TOO_FAST,
+    bandwidths,
+    compute_overlap,
     gpu_memory,
     inside_gpu,
     timed,
     transfers,
+    waiting_calls,
 )
-from nsyswrap.analysis.transfers.bandwidth import bandwidths, compute_overlap, waiting_calls
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import NAMED

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
-from nsyswrap.analysis.calls import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, work
 from nsyswrap.analysis.launches import launched
 from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted

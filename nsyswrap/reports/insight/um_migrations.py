@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.transfers.bandwidth import compute_overlap, per_s
-from nsyswrap.analysis.transfers.pages import PAGE_BYTES, page_counts, pages_by_process
+from nsyswrap.analysis.transfers import PAGE_BYTES, compute_overlap, page_counts, pages_by_process, per_s
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema

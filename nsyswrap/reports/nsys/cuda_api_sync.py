@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.calls import calls_named
+from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.names import look_up
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids

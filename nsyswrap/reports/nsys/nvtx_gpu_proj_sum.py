@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
-from nsyswrap.analysis.nvtx_ranges import STYLES
-from nsyswrap.analysis.projection import OPERATIONS, projections
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values

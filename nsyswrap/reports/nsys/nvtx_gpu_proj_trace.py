@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths
-from nsyswrap.analysis.nvtx_ranges import STYLES
-from nsyswrap.analysis.projection import OPERATIONS, projections
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.ranks import alignment
+from nsyswrap.analysis.ranks import job as alignment
 from nsyswrap.analysis.ranks.waiting import verdict, waiting
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import with_rank_names

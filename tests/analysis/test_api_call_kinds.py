@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, opened
 
-from nsyswrap.analysis.calls import CLASSES, call_classes, classify
+from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes, classify
 
 if TYPE_CHECKING:
     from pathlib import Path
