@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.reports.runs.gather import Result
-    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.runs.tables import Parameters
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
@@ -96,9 +96,11 @@ def collect(  # noqa: PLR0913 - the same
     from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
     from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
     from nsyswrap.reports.runs.find import find  # noqa: PLC0415
-    from nsyswrap.reports.runs.gather import gather  # noqa: PLC0415
+    from nsyswrap.reports.runs.gather import (  # noqa: PLC0415
+        gather,
+        usable_cpus,
+    )
     from nsyswrap.reports.runs.tables import parameters_of  # noqa: PLC0415
-    from nsyswrap.reports.runs.workers import usable_cpus  # noqa: PLC0415
 
     wanted = _summaries(reports)
     chosen_measure([], by)  # a wrong name is said before anything is read

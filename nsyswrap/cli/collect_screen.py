@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nsyswrap.reports.runs.gather import Result
-    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.runs.tables import Parameters
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that lack something, by name
@@ -38,8 +38,13 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
     """Return the screen: the combinations, and what comparing them comes to."""
     from nsyswrap.render.formats.text import styled, table_lines  # noqa: PLC0415
     from nsyswrap.render.result_files import RESULTS  # noqa: PLC0415
-    from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked  # noqa: PLC0415
-    from nsyswrap.reports.runs.verdict import verdict  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import (  # noqa: PLC0415
+        by_combination,
+        chosen_measure,
+        combinations,
+        ranked,
+        verdict,
+    )
 
     groups, measure = list(combinations(results).values()), chosen_measure(results, by)
     table = by_combination(groups, parameters, measure, top)

@@ -81,7 +81,7 @@ def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...]
     """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
     from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
     from nsyswrap.record.scenarios import measured  # noqa: PLC0415
-    from nsyswrap.reports.cross_check import CLOCKS, cross_check  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import CLOCKS, cross_check  # noqa: PLC0415
 
     built = _build(scenario, arguments)
     by_clock = {}

@@ -88,7 +88,7 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
     from nsyswrap.cli import scenario_runs  # noqa: PLC0415
     from nsyswrap.record.scenarios import find  # noqa: PLC0415
-    from nsyswrap.reports.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
 
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:

@@ -12,7 +12,7 @@ from nsyswrap.render.result_rows import Summaries, merged_kernels
 from nsyswrap.reports.runs.combinations import combinations
 from nsyswrap.reports.runs.digest import read
 from nsyswrap.reports.runs.merge import Pool
-from nsyswrap.reports.runs.parameters import LABEL, RUN, combination
+from nsyswrap.reports.runs.tables import LABEL, RUN, combination
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nsyswrap.reports.runs.gather import Result
-    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Table
 
 RESULTS, PARQUET, SUMMARIES, KERNELS = "results.csv", "results.parquet", "summaries.csv", "kernels.csv"

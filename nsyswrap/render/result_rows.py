@@ -10,8 +10,7 @@ from nsyswrap.reports import find
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import REPORT as KERNELS
 from nsyswrap.reports.runs.digest import SUMMARIES
 from nsyswrap.reports.runs.merge import shares
-from nsyswrap.reports.runs.parameters import LABEL, REPEAT, RUN
-from nsyswrap.reports.runs.tables import REPORT, RUNS
+from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS
 from nsyswrap.reports.table import Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.digest import Digest
     from nsyswrap.reports.runs.gather import Result
     from nsyswrap.reports.runs.merge import Pool, Statistics
-    from nsyswrap.reports.runs.parameters import Parameters
+    from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
 
 

@@ -18,7 +18,7 @@ from nsyswrap.record import gpus as device
 from nsyswrap.record.scenarios import find as find_scenario
 from nsyswrap.record.scenarios import scenarios
 from nsyswrap.reports import NAMES, find
-from nsyswrap.reports.cross_check import AGREES_PERCENT
+from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PARITY = [name for name in NAMES if find(name).layer == "parity"]

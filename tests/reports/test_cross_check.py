@@ -8,14 +8,14 @@ import pytest
 from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports import cross_check as module
-from nsyswrap.reports.cross_check import CLOCKS, cross_check
+from nsyswrap.reports import scenario_tables
+from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 KERNEL_NS = 40_000
-COLUMNS = [column.name for column in module.REPORT.columns]
+COLUMNS = [column.name for column in scenario_tables.CROSS_CHECK.columns]
 
 
 def launch(number: int, at: int) -> list[Row]:

@@ -11,7 +11,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables
 from nsyswrap.record.scenarios import Scenario, measured, scenarios
 from nsyswrap.render.formats import text
-from nsyswrap.reports.cross_check import CLOCKS, cross_check
+from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
 
 PAGE = Path("docs", "scenarios.md")
 WIDTH = 110

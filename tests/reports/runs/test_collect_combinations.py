@@ -14,11 +14,10 @@ from tiny_export import graph, kernel, row, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked
+from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked, verdict
 from nsyswrap.reports.runs.find import Run
 from nsyswrap.reports.runs.gather import Result
 from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
-from nsyswrap.reports.runs.verdict import verdict
 
 if TYPE_CHECKING:
     from conftest import Cli

@@ -14,9 +14,9 @@ import pytest
 from conftest import ROOT
 from tiny_export import kernel, write
 
-from nsyswrap.reports.runs import workers
+from nsyswrap.reports.runs import gather
 from nsyswrap.reports.runs.digest import Digest, digest, read
-from nsyswrap.reports.runs.workers import Made, Task, digest_all, usable_cpus
+from nsyswrap.reports.runs.gather import Made, Task, digest_all, usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def surprised() -> None:
 def test_what_dies_at_a_capture_costs_that_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, how: Callable[[], object], said: str
 ) -> None:
-    monkeypatch.setattr(workers, "digest", failing_at(2, how))
+    monkeypatch.setattr(gather, "digest", failing_at(2, how))
     made = {task.number: answer for task, answer in digest_all(tasks(tmp_path, 6), jobs)}
     assert sorted(made) == list(range(6))
     assert made[2] == Made(None, error=made[2].error)
@@ -116,7 +116,7 @@ def test_a_signal_that_came_while_an_object_was_finalized_ends_them_too(
         Finalized()
         after.touch()
 
-    monkeypatch.setattr(workers, "digest", failing_at(1, drop))
+    monkeypatch.setattr(gather, "digest", failing_at(1, drop))
     made = digest_all(tasks(tmp_path, 2), 2)
     next(made)
     while not begun.exists():
@@ -132,8 +132,8 @@ def test_a_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pyte
         (tmp_path / "waits").touch()
         time.sleep(60)
 
-    monkeypatch.setattr(workers, "_PATIENCE_S", 0.1)
-    monkeypatch.setattr(workers, "digest", failing_at(1, deaf))
+    monkeypatch.setattr(gather, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(gather, "digest", failing_at(1, deaf))
     made = digest_all(tasks(tmp_path, 2), 2)
     next(made)
     while not (tmp_path / "waits").exists():
