@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.plots.plot import Plot
+    from nsyswrap.render.plots import Plot
 
 FORMATS = ("png", "svg", "pdf")
 

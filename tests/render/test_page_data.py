@@ -15,13 +15,11 @@ from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
-from nsyswrap.render.page.chosen import chosen
-from nsyswrap.render.page.density import density, level
+from nsyswrap.render.page.density import chosen, density, level
+from nsyswrap.render.page.lanes import ranges_left_out, streams, threads
 from nsyswrap.render.page.sections.gpu_gaps import by_cause
 from nsyswrap.render.page.sections.latency import latencies
-from nsyswrap.render.page.streams import streams
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.threads import ranges_left_out, threads
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,7 @@ from nsyswrap.analysis.ranks.steps import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
 from nsyswrap.render.page import render_ranks
-from nsyswrap.render.page.ranks_bins import binned, most_telling, numbers
-from nsyswrap.render.page.ranks_heat import SHADES, shade
-from nsyswrap.render.page.sections.ranks import side_by_side
+from nsyswrap.render.page.sections.ranks import SHADES, binned, most_telling, numbers, shade, side_by_side
 from nsyswrap.reports.ranks import make, make_job
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 ``compose`` says what is in the trace, ``write`` and ``stream`` write it, block by block.
 """
 
-from nsyswrap.render.perfetto.trace import Trace, compose
-from nsyswrap.render.perfetto.writer import stream, write
+from nsyswrap.render.perfetto.trace import Trace, compose, stream, write
 
 __all__ = ["Trace", "compose", "stream", "write"]

@@ -1,4 +1,9 @@
-"""Counters of a trace: bandwidth of the copies in flight by direction, and kernels that run at once."""
+"""Counters, page faults and arrows of a trace.
+
+Counters are the bandwidth of the copies in flight by direction and the number of concurrent kernels. CPU page
+faults of unified memory are instants of their process. An arrow leads from a call to each GPU operation
+that it launched.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import EVENTS
 from nsyswrap.render.perfetto.gpu import DRAWN
-from nsyswrap.render.perfetto.rows import Section, encoded, lines, micros
+from nsyswrap.render.perfetto.rows import Section, Texts, Wide, encoded, lines, micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +25,17 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.perfetto.gpu import OnGpu
+    from nsyswrap.render.perfetto.lanes import Lanes
+    from nsyswrap.render.perfetto.rows import Column
 
     Steps = tuple[NDArray[Any], NDArray[Any]]
+    Ints = NDArray[Any]
+
+
+KIND = "um_cpu_fault"
+
+ARROWS = "arrows from call to GPU work"
+_HEAD = '"id":%s,"name":"launch","cat":"launch",%s,"ts":%s.%03d'
 
 
 def counters(capture: Capture, bars: OnGpu, gpu: NDArray[Any]) -> list[Section]:
@@ -75,3 +92,44 @@ def _counter(process: int, name: str, unit: str, times: NDArray[Any], value: NDA
     head = f'{{"ph":"C","pid":{process},"tid":{process},"name":{text},'.replace("%", "%%")
     template = f'{head}"ts":%s.%03d,"args":{{"{unit}":%s}}}}'
     return Section("counters", 1, lines(template, [*micros(times), value]))
+
+
+def on_cpu(capture: Capture, lanes: Lanes) -> Section:
+    """Return the faults inside the selected times, named after the instruction that met them."""
+    found = capture.columns(KIND, "start_ns", "global_pid", "address")
+    window = capture.window
+    start = found["start_ns"]
+    row = np.flatnonzero((start != MISSING) & (start >= window.start_ns) & (start < window.end_ns))
+    codes, names = name_codes(capture, KIND)
+    known, process = distinct(found["global_pid"][row])
+    heads = [f'"pid":{number},"tid":{number}' for number in map(lanes.process, known.tolist())]
+    template = f'{{"ph":"i","s":"p","cat":"{KIND}","name":%s,%s,"ts":%s.%03d,"args":{{"address":%s}}}}'
+    address = Wide(found["address"][row], "0x%x")
+    columns: list[Column] = [
+        Texts(codes[row], encoded(names)),
+        Texts(process, heads),
+        *micros(start[row]),
+        address,
+    ]
+    return Section(EVENTS[KIND].title, len(row), lines(template, columns), KIND)
+
+
+def flows(work: tuple[OnGpu, Ints], calls: tuple[Ints, Ints, Ints], lanes: Lanes) -> Section:
+    """Return a flow per operation whose call is drawn: ``s`` as the call starts, ``f`` as the operation does.
+
+    ``work`` are operations and their lanes; ``calls`` the positions of calls in the whole capture, their
+    starts in ns and their lanes. Both ends bind to the innermost bar around them: operations overlap none of
+    their lane, and of a runtime call and the driver call below it the former starts first.
+    """
+    (operations, lane), (row, start, call_lane) = work, calls
+    drawn = np.full(max(row.max(initial=-1), operations.call.max(initial=-1)) + 2, -1)  # the last: of no call
+    drawn[row] = np.arange(len(row))
+    call = drawn[operations.call]
+    met = np.flatnonzero(call >= 0)
+    number, call = np.arange(1, len(met) + 1), call[met]
+    columns: list[Column] = [
+        *(number, Texts(call_lane[call], lanes.heads), *micros(start[call])),
+        *(number, Texts(lane[met], lanes.heads), *micros(operations.start_ns[met])),
+    ]
+    template = f'{{"ph":"s",{_HEAD}}},\n{{"ph":"f","bp":"e",{_HEAD}}}'
+    return Section(ARROWS, len(met), lines(template, columns))

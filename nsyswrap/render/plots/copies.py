@@ -15,10 +15,17 @@ import numpy as np
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.render.colors import MEMSET, copy_color
-from nsyswrap.render.plots.figure import NAMES, WIDTH_IN, log_axis, sheet
-from nsyswrap.render.plots.lettering import columns_in, fitted, for_title
-from nsyswrap.render.plots.plot import Plot, notes_of, table_for
-from nsyswrap.render.plots.points import points
+from nsyswrap.render.plots import Plot, notes_of, table_for
+from nsyswrap.render.plots.figure import (
+    NAMES,
+    WIDTH_IN,
+    columns_in,
+    fitted,
+    for_title,
+    log_axis,
+    points,
+    sheet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

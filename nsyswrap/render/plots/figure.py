@@ -1,29 +1,50 @@
-"""The sheet that figures are drawn on: one look whatever the user's settings, and the same bytes each time.
+"""The figure that plots draw on: the same look and the same bytes every time, whatever the user's settings.
 
-Without pyplot: nothing is kept, no window opens, and the user's own figures stay as they are.
+It does not use pyplot: nothing is kept, no window opens, and the user's own figures stay as they are. Text is
+literal, in characters that the font has, and cut to the room there is. Points on logarithmic axes that fall
+on one spot become one point, darker the more there are.
 """
 
 from __future__ import annotations
 
 import io
+import re
+import textwrap
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import bidirectional
 
+import numpy as np
 from matplotlib import style
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont
+from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from nsyswrap.base.text import clip
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.base.text import clip, shorten_all
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.plots.lettering import MONO, SANS, SMALL, drawable, note_lines, tick, title_lines
+from nsyswrap.render.formats.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from numpy.typing import NDArray
+
+
+SANS, MONO = "DejaVu Sans", "DejaVu Sans Mono"  # both come with matplotlib
+SMALL = 8.0  # points
+_ADVANCE = 0.603  # width of a character of MONO in its size
+_POINTS_PER_IN = 72
+_SUBPIXELS = 64  # in which FreeType measures
+_NOTE_COLUMNS = 150
+_FROM_THE_RIGHT = ("R", "AL", "AN")
+_TITLE_NAME = 44
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH_IN = 8.0
@@ -57,6 +78,64 @@ _UNDATED: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
+
+_SPOTS_PER_DECADE = 80  # about a pixel each on a screen
+_MANY = 2000  # spots that a vector file holds as a picture
+_AREA, _FAINTEST, _SINGLE = 9.0, 0.2, 0.6  # of a spot: square points, and how opaque it is
+
+
+def columns_in(width_in: float, size: float = SMALL) -> int:
+    """Return how many characters of MONO fit into so many inches."""
+    return int(width_in * _POINTS_PER_IN / (size * _ADVANCE))
+
+
+def fitted(names: Sequence[str | None], columns: int) -> list[str]:
+    """Shorten names to so many characters; different ones stay different."""
+    return shorten_all([drawable(name or "(no name)") for name in names], columns)
+
+
+def for_title(name: str | None) -> str:
+    """Return a name short enough for a sentence."""
+    return fitted([name], _TITLE_NAME)[0]
+
+
+def drawable(text: str) -> str:
+    """Write what the fonts have no glyph for, and what moves the pen or turns its direction, as escapes."""
+    return "".join(
+        letter if ord(letter) in _glyphs() else letter.encode("unicode_escape").decode()
+        for letter in printable(text)
+    )
+
+
+def title_lines(text: str, width_in: float, size: float) -> str:
+    """Break a title where the sheet ends; a single word is never that long."""
+    font = FT2Font(findfont(FontProperties(family=SANS, weight="bold")))
+    font.set_size(size, _POINTS_PER_IN)
+    lines = [""]
+    for word in drawable(text).split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        font.set_text(longer)
+        if font.get_width_height()[0] / _SUBPIXELS <= width_in * _POINTS_PER_IN:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def note_lines(notes: Iterable[str]) -> str:
+    """Return notes as small print, each on lines of its own."""
+    return "\n".join(textwrap.fill(drawable(note), _NOTE_COLUMNS) for note in notes)
+
+
+def tick(text: str) -> str:
+    """Take the zeros off a round figure: ``1.00 µs`` is 1 µs."""
+    return re.sub(r"\.0+(?= )", "", text)
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    sans, mono = (frozenset(FT2Font(findfont(family)).get_charmap()) for family in (SANS, MONO))
+    return frozenset(code for code in sans & mono if bidirectional(chr(code)) not in _FROM_THE_RIGHT)
 
 
 class Sheet(Figure):
@@ -138,3 +217,23 @@ def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str) -> None
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick(human(value, unit))))
     axis.set_minor_formatter(NullFormatter())
     axis.set_label_text(what)
+
+
+def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the x and y of each spot, and how many of the points it stands for; below 1 is drawn at 1."""
+    cells = [np.round(np.log10(np.maximum(part, 1)) * _SPOTS_PER_DECADE).astype(np.int64) for part in (x, y)]
+    codes, places = group_keys(*cells)
+    at_x, at_y = (10.0 ** (place / _SPOTS_PER_DECADE) for place in places)
+    return at_x, at_y, np.bincount(codes, minlength=len(at_x))
+
+
+def points(axes: Axes, x: NDArray[Any], y: NDArray[Any], color: str, label: str) -> None:
+    """Draw a spot for all points that look alike."""
+    at_x, at_y, count = spots(x, y)
+    most = count.max(initial=1)
+    part = np.log(count) / np.log(most) if most > 1 else _SINGLE
+    opaque = np.minimum(_FAINTEST + (1 - _FAINTEST) * part, 1)
+    rasterized = len(count) > _MANY
+    axes.scatter(
+        at_x, at_y, _AREA, color=color, label=label, alpha=opaque, linewidths=0, rasterized=rasterized
+    )

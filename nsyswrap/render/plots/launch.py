@@ -17,10 +17,8 @@ from nsyswrap.analysis.launch_bound import Stakes, headline, stakes
 from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import FIRST, REPEAT
-from nsyswrap.render.plots.figure import GREY, NAMES, WIDTH_IN, log_axis, sheet
-from nsyswrap.render.plots.lettering import columns_in, fitted
-from nsyswrap.render.plots.plot import Plot, notes_of, table_for
-from nsyswrap.render.plots.points import points
+from nsyswrap.render.plots import Plot, notes_of, table_for
+from nsyswrap.render.plots.figure import GREY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,9 +18,17 @@ from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
-from nsyswrap.render.plots.figure import GREY, NAMES, WIDTH_IN, sheet, time_axis
-from nsyswrap.render.plots.lettering import columns_in, fitted, for_title
-from nsyswrap.render.plots.plot import Plot, notes_of, table_for
+from nsyswrap.render.plots import Plot, notes_of, table_for
+from nsyswrap.render.plots.figure import (
+    GREY,
+    NAMES,
+    WIDTH_IN,
+    columns_in,
+    fitted,
+    for_title,
+    sheet,
+    time_axis,
+)
 from nsyswrap.reports import find
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.bars import single
-from nsyswrap.render.page.html import Markup, element
-from nsyswrap.render.page.section import empty, missing, section, verdicts
+from nsyswrap.render.page.html import Markup, element, empty, missing, section, verdicts
 from nsyswrap.render.page.tables import folded
 
 if TYPE_CHECKING:

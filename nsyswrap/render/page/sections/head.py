@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.render.page.html import Markup, element
-from nsyswrap.render.page.section import section
+from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.subject import part_shown
 from nsyswrap.render.page.tables import folded
 

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.bars import Part, stacked
-from nsyswrap.render.page.section import empty, missing, section
+from nsyswrap.render.page.html import empty, missing, section
 from nsyswrap.render.page.tables import block, folded
 
 if TYPE_CHECKING:

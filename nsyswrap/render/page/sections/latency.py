@@ -9,8 +9,7 @@ import numpy as np
 from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
-from nsyswrap.render.page.html import Markup, element
-from nsyswrap.render.page.section import missing, section
+from nsyswrap.render.page.html import Markup, element, missing, section
 from nsyswrap.render.page.tables import folded
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 

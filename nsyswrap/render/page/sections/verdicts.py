@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page.html import Markup, element
+from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.lanes import said
-from nsyswrap.render.page.section import section
 from nsyswrap.render.page.tables import folded
 
 if TYPE_CHECKING:
