@@ -1,30 +1,86 @@
-"""Running a batch: plan its folders, hand them to an executor, put the results in one table."""
+"""Run a batch: plan its folders, tell what to know first, submit the runs, make one table of the results.
+
+``--dry-run`` prints every run of a plan, which are done, and how the others would be submitted.
+"""
 
 from __future__ import annotations
 
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.errors import CaptureError, UsageError
+import click
+
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import held
-from nsyswrap.base.run_folder import DEFAULT_BASE
-from nsyswrap.cli.batch_notes import say_of_left_out, say_of_plan
+from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
 from nsyswrap.cli.batch_progress import in_words, progress
 from nsyswrap.cli.output import note
 from nsyswrap.cli.recording import environment, nsys_options
-from nsyswrap.record.batch.folder import ENDED, UNFINISHED, foresee_batch, make_batch, make_place
+from nsyswrap.record.batch.folder import ENDED, SLURM, UNFINISHED, foresee_batch, look, make_batch, make_place
+from nsyswrap.record.batch.task import read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Collection, Mapping, Sequence
 
     from nsyswrap.record.batch.executors.slurm.script import Settings
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan import Plan
+    from nsyswrap.record.batch.task import Spec
+
 
 _FAILED = 1
+
+
+def print_runs(specs: Mapping[int, Spec], states: Mapping[int, RunState], wanted: Collection[int]) -> None:
+    """Print a line for each run, as it would be typed; one that would not be run says in a comment why."""
+    for number, spec in specs.items():
+        env = [f"{name}={shlex.quote(value)}" for name, value in spec.env.items()]
+        typed = " ".join([*env, shlex.join(spec.words)])
+        state = states[number]
+        click.echo(f"{state.folder.name}: {typed}" + ("" if number in wanted else f"  # {state.state}"))
+
+
+def print_submission(batch: Batch, settings: Settings, wanted: Sequence[int]) -> None:
+    """Print the job script, and above it with which tasks it would be submitted."""
+    from nsyswrap.record.batch.executors.slurm.commands import array  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm.script import script  # noqa: PLC0415
+
+    path = shlex.quote(str(batch.folder / SLURM / "job-0.sh"))
+    submitted = f"sbatch --array={array(wanted, settings.max_running)} {path}\n" if wanted else ""
+    click.echo(f"\n{submitted}\n{script(batch, settings)}", nl=False)
+
+
+def say_of_plan(plan: Plan, executor: str) -> None:
+    """Say what was noticed when the plan was read, and what of it counts elsewhere alone."""
+    for text in plan.notes:
+        note(f"nsyswrap: {text}")
+    for_nodes = [key for key in ("setup", "wrapper", "python") if getattr(plan, key)]
+    if for_nodes and executor != "slurm":
+        note(f"nsyswrap: [node] {', '.join(for_nodes)}: only with --executor slurm; runs here go without it")
+
+
+def say_of_left_out(batch: Batch) -> None:
+    """Say what an earlier plan did that this one does anew: the same plan started elsewhere is another."""
+    folders = [batch.folder / RUNS / name for name in batch.left_out.values()]
+    done = [folder for folder in folders if look(folder).state == "done"]
+    if not done:
+        return
+    here = str(Path.cwd())
+    elsewhere = sorted({cwd for folder in done if (cwd := _planned_from(folder)) not in ("", here)})
+    said = f"nsyswrap: {batch.folder}: finished runs that are no part of this plan: {len(done):,}"
+    if elsewhere:
+        said += f"; planned in {', '.join(elsewhere)}: started in another folder, it is another plan"
+    note(said)
+
+
+def _planned_from(folder: Path) -> str:
+    try:
+        return read_spec(folder).cwd
+    except OutputError:  # damaged
+        return ""
 
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
@@ -82,7 +138,6 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _dry_run(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
-    from nsyswrap.cli.batch_dry_run import print_runs, print_submission  # noqa: PLC0415
 
     batch, specs = foresee_batch(folder, plan.name, plan.specs)
     say_of_left_out(batch)

@@ -53,11 +53,11 @@ def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
 
 def _screen(batch: Batch, states: Mapping[int, RunState], queued: Mapping[int, Job], top: int) -> str:
     """Return the counts, what jobs wait for, and a line for each run that is not simply done or waiting."""
-    from nsyswrap.record.batch.executors.slurm import reasons  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import commands  # noqa: PLC0415
 
     at_work = " (a batch is at work)" if is_held(batch.folder) else ""
     lines = [f"{batch.name}: {len(states)} runs: {in_words(states)}{at_work}"]
-    waiting = reasons.in_words(set(queued.values()))
+    waiting = commands.in_words(set(queued.values()))
     lines += [f"  in Slurm's queue: {waiting}"] if waiting else []
     told = [state for state in states.values() if state.state not in ("done", "planned")]
     told.sort(key=lambda state: state.state in ENDED)

@@ -1,4 +1,4 @@
-"""The options that choose a part of a capture."""
+"""The options that choose a part of a capture, and opening the captures that a command shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.cli.output import note
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
 
 _OPTIONS = (
     click.option(
@@ -43,6 +49,44 @@ _OPTIONS = (
         "Default: whole in nsys' reports, cut in nsyswrap's own.",
     ),
 )
+
+
+def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
+    """Return what opens a capture in the view that is asked for; raises CaptureError, or UsageError."""
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+
+    def open_one(path: Path) -> Capture:
+        capture = open_capture(path).viewed(**view, selection=selection)
+        _ = capture.window  # finds the NVTX range that was chosen, or raises
+        return capture
+
+    return open_one
+
+
+def open_all(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[dict[str, Capture], int]:
+    """Return the captures by label, without any the newest run, and the exit code of those that are bad.
+
+    Of several a bad one is said, and the others are shown; of one alone it is raised.
+    """
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
+    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
+
+    found: dict[str, Capture] = {}
+    failed = 0
+    chosen = paths or (newest_run(),)
+    for label, path in zip(shortest_labels(chosen), chosen, strict=True):
+        try:
+            capture = open_one(path)
+        except CaptureError as error:  # the others still have something to say
+            if len(chosen) == 1:
+                raise
+            note(f"nsyswrap: {error}")
+            failed = error.exit_code
+            continue
+        for remark in capture.remarks:
+            note(f"nsyswrap: {path}: {remark}")
+        found[label] = capture
+    return found, failed
 
 
 def selection_options(function: Decorated) -> Decorated:

@@ -10,8 +10,7 @@ import click
 
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
-from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
 from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find
 

@@ -11,8 +11,7 @@ import click
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
-from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
 from nsyswrap.cli.output import (
     Look,
     asked,

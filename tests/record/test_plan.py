@@ -12,7 +12,7 @@ from nsyswrap.base.nsys.command import Options
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Plan, read_plan, sweep
-from nsyswrap.record.batch.plan.template import Template
+from nsyswrap.record.batch.plan.parameters import Template
 from nsyswrap.record.batch.task import read_spec
 
 SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"

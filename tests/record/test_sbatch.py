@@ -15,9 +15,9 @@ import pytest
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RUNS
 from nsyswrap.record.batch.executors.slurm import commands as queue
-from nsyswrap.record.batch.executors.slurm import reasons
+from nsyswrap.record.batch.executors.slurm import commands as reasons
+from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
 from nsyswrap.record.batch.executors.slurm.script import Settings, script, seconds
-from nsyswrap.record.batch.executors.slurm.tasks import as_text, indexes
 from nsyswrap.record.batch.folder import Batch, folder_name
 
 if TYPE_CHECKING:

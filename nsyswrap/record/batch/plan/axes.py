@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.record.batch.plan.block import REPEAT, VARIANT
+from nsyswrap.record.batch.plan.expand import REPEAT, VARIANT
+from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_toml
 from nsyswrap.record.batch.plan.toml_table import LIST, TABLES, Table, shown
-from nsyswrap.record.batch.plan.value import PARAMETER, Unusable, Value, of_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

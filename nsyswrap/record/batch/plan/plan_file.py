@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.batch.plan import axes, slurm
-from nsyswrap.record.batch.plan.block import Block
-from nsyswrap.record.batch.plan.expand import Plan, expand
+from nsyswrap.record.batch.plan.expand import Block, Plan, expand
+from nsyswrap.record.batch.plan.parameters import Unusable, of_toml
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     DELAY,
@@ -23,7 +23,6 @@ from nsyswrap.record.batch.plan.toml_table import (
     one_of,
     shown,
 )
-from nsyswrap.record.batch.plan.value import Unusable, of_toml
 
 if TYPE_CHECKING:
     from pathlib import Path

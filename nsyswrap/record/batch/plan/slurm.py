@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.record.batch.plan.parameters import Unusable, of_toml
 from nsyswrap.record.batch.plan.toml_table import KEYS, Table, shown
-from nsyswrap.record.batch.plan.value import Unusable, of_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

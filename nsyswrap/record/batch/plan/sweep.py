@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.record.batch.plan import axes, slurm
-from nsyswrap.record.batch.plan.block import Block
-from nsyswrap.record.batch.plan.expand import Plan, expand
+from nsyswrap.record.batch.plan.expand import Block, Plan, expand
+from nsyswrap.record.batch.plan.parameters import Unusable, Value, of_list
 from nsyswrap.record.batch.plan.toml_table import Table
-from nsyswrap.record.batch.plan.value import Unusable, Value, of_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from nsyswrap.base.errors import PlanError
-from nsyswrap.record.batch.plan.value import Written
+from nsyswrap.record.batch.plan.parameters import Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

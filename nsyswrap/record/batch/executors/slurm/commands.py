@@ -1,4 +1,8 @@
-"""The one place that knows Slurm's commands (sbatch, squeue, scontrol, scancel, sacct) and their words."""
+"""Everything that knows Slurm's commands and words: sbatch, squeue, scontrol, scancel, sacct.
+
+That includes the tasks of a job array as Slurm writes them, and squeue's reasons for a job that waits: some
+pass, some never do.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.batch.executors.slurm.script import MARGIN_VARIABLE
-from nsyswrap.record.batch.executors.slurm.tasks import indexes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
 
 _PATIENCE_S = 60
 _SUBMIT_PATIENCE_S = 30  # sbatch itself waits for minutes where slurmctld's job table is full
@@ -33,6 +37,41 @@ _WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # of the tasks of an array, else cut s
 _FULL = "temporarily unable to accept job"
 _NOT_THERE = "run this where Slurm's commands are, on a login node; or take --executor local"
 _SILENT = "is Slurm up (`scontrol ping`)? What is in its queue goes on; the same command attaches to it"
+
+# What squeue calls it, what that means, and what to do. Down or reserved nodes read otherwise, and come back.
+_FINAL = (
+    (
+        r"PartitionConfig",
+        "no node of the partition has what is asked for",
+        "ask for less, or name a partition",
+    ),
+    (r"PartitionNodeLimit", "the partition gives a job fewer, or more, nodes than that", "set nodes"),
+    (r"PartitionTimeLimit", "the partition's longest time is shorter", "set time"),
+    (r"BadConstraints", "no node can be what is asked for", "see constraint, gres and nodes"),
+    (r"InvalidAccount|AccountNotAllowed", "this account cannot be used here", "set account"),
+    (r"InvalidQOS|QOSNotAllowed", "this QOS cannot be used here", "set qos"),
+    (r"(Assoc|QOS)\w*(PerJob|PerNode)\w*", "one job may not have that much", "ask for less, or set qos"),
+    (r"QOSMin\w+|QOSTimeLimit|MaxMemPerLimit", "one job may not have that", "see qos"),
+    (r"DependencyNeverSatisfied", "what it depends on failed", "see dependency"),
+    (r"DeadLine", "it cannot end before its deadline", "see deadline and time"),
+    (
+        r"JobHoldMaxRequeue|launch failed requeued held",
+        "it could not be launched on its node",
+        "tell the admin",
+    ),
+)
+_WORDS = {
+    "Resources": "for nodes to be free",
+    "Priority": "behind other jobs",
+    "BeginTime": "for their time to begin",
+    "None": "to be scheduled",
+    "PartitionDown": "for the partition to be up (PartitionDown)",
+    "JobHeldUser": "on hold (`scontrol release` lets them start)",
+    "JobHeldAdmin": "held by an administrator (JobHeldAdmin)",
+    "JobArrayTaskLimit": "for others of the batch to end",
+}
+
+_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 class QueueFull(Unavailable):
@@ -205,3 +244,47 @@ def _last_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith('Try "')]  # Try "sbatch --help" for more ...
     return told[-1].removeprefix("sbatch: ").removeprefix("error: ") if told else "nothing"
+
+
+def why_never(reason: str) -> tuple[str, str] | None:
+    """Return why a job with this reason will never start, and what to do; None where it may."""
+    for pattern, meaning, cure in _FINAL:
+        if re.fullmatch(pattern, reason):
+            return f"{meaning} ({reason})", f"{cure}, in [slurm] of the plan, or with --slurm"
+    return None
+
+
+def in_words(jobs: Iterable[Job]) -> str:
+    """Return what the waiting jobs wait for, for a progress line; empty where none waits."""
+    counts: dict[str, int] = {}
+    for job in jobs:
+        if job.state == "PENDING":
+            counts[job.reason] = counts.get(job.reason, 0) + len(job.tasks)
+    return ", ".join(f"{n} waiting {_WORDS.get(reason, f'({reason})')}" for reason, n in counts.items())
+
+
+def indexes(text: str) -> tuple[int, ...]:
+    """Return the tasks that Slurm writes as ``7`` or ``1,3-5,10-20:5%2``."""
+    found: list[int] = []
+    for part in text.partition("%")[0].strip("[]").split(","):
+        bounds = _SPAN.fullmatch(part)
+        if bounds:
+            first, last, step = (int(one) if one else 0 for one in bounds.groups())
+            found += range(first, (last or first) + 1, step or 1)
+    return tuple(found)
+
+
+def as_text(tasks: Iterable[int]) -> str:
+    """Return tasks as sbatch takes them: ``1-4,7``."""
+    spans: list[list[int]] = []
+    for task in sorted(tasks):
+        if spans and task == spans[-1][1] + 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def array(tasks: Iterable[int], max_running: int | None) -> str:
+    """Return what ``--array`` takes: tasks, and how many of them run at a time: ``1-4,7%2``."""
+    return as_text(tasks) + (f"%{max_running}" if max_running else "")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import RunFolder
-from nsyswrap.record.batch.executors.slurm import commands as queue
+from nsyswrap.record.batch.executors.slurm import commands
+from nsyswrap.record.batch.executors.slurm.commands import array, as_text, in_words, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
     Array,
     beside,
@@ -29,9 +30,7 @@ from nsyswrap.record.batch.executors.slurm.jobs import (
     submitted,
     with_job,
 )
-from nsyswrap.record.batch.executors.slurm.reasons import in_words, why_never
 from nsyswrap.record.batch.executors.slurm.script import Settings, script
-from nsyswrap.record.batch.executors.slurm.tasks import array, as_text
 from nsyswrap.record.batch.folder import ENDED, SLURM, RunState
 
 if TYPE_CHECKING:
@@ -62,11 +61,11 @@ class _Slurm:
 
     batch: Batch
     settings: Settings
-    limits: queue.Limits
+    limits: commands.Limits
     wanted: frozenset[int]
     left: list[int]
     states: Mapping[int, RunState]
-    queued: dict[int, queue.Job]
+    queued: dict[int, commands.Job]
     began: set[int] = field(default_factory=set)
     never: dict[tuple[str, str], int] = field(default_factory=dict)
     refusal: Unavailable | None = None
@@ -83,7 +82,7 @@ def execute_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_pro
         return
     _prepare(batch)
     with _sigterm_noted(batch):
-        limits = queue.limits()
+        limits = commands.limits()
         queued = in_queue(batch)
         found = beside(batch, queued)
         wanted = frozenset(numbers)
@@ -159,7 +158,7 @@ def _submit(slurm: _Slurm) -> None:
         try:
             _submit_array(slurm, offset, wave)
         except Unavailable as error:
-            if not isinstance(error, queue.QueueFull) and not _at_work(slurm):
+            if not isinstance(error, commands.QueueFull) and not _at_work(slurm):
                 raise
             slurm.note = str(error)  # there may be room when others have ended
             return
@@ -186,11 +185,11 @@ def _submit_array(slurm: _Slurm, offset: int, numbers: Sequence[int]) -> None:
     name = f"job-{offset}.sh"
     folder.write(name, script(batch, settings, offset))
     tasks = [number - offset for number in numbers]
-    job = queue.submit(folder.path / name, comment(batch, offset), array(tasks, settings.max_running))
+    job = commands.submit(folder.path / name, comment(batch, offset), array(tasks, settings.max_running))
     remember(batch, Array(job, offset, as_text(tasks)))
     slurm.left = [number for number in slurm.left if number not in set(numbers)]
     slurm.began |= set(numbers)
-    waiting = queue.Job(job, tuple(tasks), "PENDING", "None", "")
+    waiting = commands.Job(job, tuple(tasks), "PENDING", "None", "")
     slurm.queued |= dict.fromkeys(numbers, waiting)
     slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in numbers}}
 
@@ -234,7 +233,7 @@ def _give_up_on_final(slurm: _Slurm) -> None:
     slurm.never = {key: slurm.never.get(key, 0) + 1 for key in final}
     for key, (job, (meaning, cure)) in final.items():
         if slurm.never[key] >= _SEEN:
-            queue.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
+            commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
             slurm.refusal = Unavailable(f"job {job.id} would never start: {meaning}", cure)
             slurm.left = []
 

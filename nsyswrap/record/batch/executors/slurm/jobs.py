@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RunFolder, Status
-from nsyswrap.record.batch.executors.slurm import commands as queue
-from nsyswrap.record.batch.executors.slurm.tasks import indexes
+from nsyswrap.record.batch.executors.slurm import commands
+from nsyswrap.record.batch.executors.slurm.commands import indexes
 from nsyswrap.record.batch.folder import ENDED, SLURM, Batch, RunState, look
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def remember(batch: Batch, array: Array) -> None:
     RunFolder(batch.folder / SLURM).write(_JOBS, {"jobs": [*rows, row]})
 
 
-def in_queue(batch: Batch) -> dict[int, queue.Job]:
+def in_queue(batch: Batch) -> dict[int, commands.Job]:
     """Return the job in Slurm's queue that is, or will be, at a run: run number -> job.
 
     Those that wait together share one Job. Raises Unavailable where Slurm does not answer.
     """
     offsets = {array.job: array.offset for array in submitted(batch)}
-    found: dict[int, queue.Job] = {}
-    for job in queue.jobs():
+    found: dict[int, commands.Job] = {}
+    for job in commands.jobs():
         mark, _, offset = job.comment.rpartition(":")
         if f"{mark}:" == comment(batch, 0)[:-1] and offset.isdecimal():
             offsets[job.id] = int(offset)
@@ -86,7 +86,7 @@ def states(batch: Batch, known: Mapping[int, RunState] | None = None) -> dict[in
 
 def states_and_queue(
     batch: Batch, known: Mapping[int, RunState] | None = None
-) -> tuple[dict[int, RunState], dict[int, queue.Job]]:
+) -> tuple[dict[int, RunState], dict[int, commands.Job]]:
     """Return the state of every run, and what ``in_queue`` does: no job where Slurm does not tell."""
     found = batch.survey(known)
     is_over = all(state.state == "done" for state in found.values())
@@ -100,7 +100,7 @@ def states_and_queue(
 
 
 def beside(
-    batch: Batch, queued: Mapping[int, queue.Job], known: Mapping[int, RunState] | None = None
+    batch: Batch, queued: Mapping[int, commands.Job], known: Mapping[int, RunState] | None = None
 ) -> dict[int, RunState]:
     """Return the state of every run, by its folder and by whether a job is ``queued`` for it."""
     known = known or {}
@@ -116,12 +116,12 @@ def beside(
     return found | _explained(batch, lost, known)
 
 
-def _stands(state: RunState, job: queue.Job | None) -> bool:
+def _stands(state: RunState, job: commands.Job | None) -> bool:
     """Whether a run that was in this state still is, without a look at its folder: there can be thousands."""
     return state.state in ENDED if job is None else state.state == "planned" and job.state == "PENDING"
 
 
-def with_job(state: RunState, job: queue.Job) -> RunState:
+def with_job(state: RunState, job: commands.Job) -> RunState:
     """Return the state of a run for which a job is in the queue."""
     ours = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
     if state.state == "done" or (state.state in ENDED and ours and job.state != "PENDING"):
@@ -139,7 +139,7 @@ def _explained(
     begun = {n: job for n, job in ended.items() if job and (runs[n].claim or _log(batch, job).exists())}
     told = {n: known[n] for n in begun if n in known and known[n].state == "lost" and known[n].status}
     new = {n: job for n, job in begun.items() if n not in told}
-    why = queue.why_ended(list(new.values())[:_MOST_ASKED])
+    why = commands.why_ended(list(new.values())[:_MOST_ASKED])
     return told | {n: _told(batch, runs[n], job, why.get(job, "")) for n, job in new.items()}
 
 
@@ -174,7 +174,7 @@ def cancel(batch: Batch) -> int:
         return 0
     (batch.folder / SLURM / _CANCELLED).touch()
     queued = in_queue(batch)
-    queue.cancel(sorted({job.id for job in queued.values()}))
+    commands.cancel(sorted({job.id for job in queued.values()}))
     return len(queued)
 
 

@@ -1,20 +1,26 @@
-"""Values of parameters: what a table of results holds, and what stands in the command line."""
+"""Values of parameters, as a table of results holds them, and words with ``{name}`` that take them."""
 
 from __future__ import annotations
 
 import csv
 import math
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.record.batch.task import Scalar
+
 
 PARAMETER = r"[^\W\d][\w-]*"  # the name of one
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _INT64 = range(-(2**63), 2**63)  # what Parquet holds
+
+# {{name}} is an escaped {name}; ${name} is the shell's. Other braces (JSON, regular expressions) are text.
+_FIELD = re.compile(rf"\{{(\{{{PARAMETER}\}})\}}|(?<!\$)\{{({PARAMETER})\}}")
 
 
 class Written(float):
@@ -78,3 +84,29 @@ def of_list(text: str) -> list[Value]:
     if not rows or not rows[0]:
         raise Unusable('no value: write n=1,2, or n="" for an empty one')
     return [of_text(one) for one in rows[0]]
+
+
+@dataclass(frozen=True)
+class Template:
+    """One word of a command line. It stays one word, whatever is put in."""
+
+    word: str
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, str]]:
+        """Pairs of (text, name of the parameter after it, empty for none)."""
+        parts, end = [], 0
+        for found in _FIELD.finditer(self.word):
+            escaped, name = found.groups(default="")
+            parts.append((self.word[end : found.start()] + escaped, name))
+            end = found.end()
+        return [*parts, (self.word[end:], "")]
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters it uses, in order."""
+        return [name for _, name in self._parts if name]
+
+    def fill(self, texts: Mapping[str, str]) -> str:
+        """Return the word with the texts of the parameters put in; they are not looked into again."""
+        return "".join(text + (texts[name] if name else "") for text, name in self._parts)
