@@ -28,8 +28,6 @@ MAY_IMPORT = {
     "": {"base", "record", "reports", "api"},  # the public names, on their first use
     "__main__": {"cli"},
 }
-# Modules on their way into these packages.
-PLACES: dict[str, str] = {}
 LONGEST = 450  # lines of a file
 MOST_AT_ROOT = 10  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
@@ -37,9 +35,7 @@ HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 def layer(module: str) -> str:
     """``nsyswrap.reports.table`` belongs to ``reports``; the package itself is ``""``."""
-    name = module.removeprefix("nsyswrap").removeprefix(".")
-    part = name.partition(".")[0]
-    return PLACES.get(name) or PLACES.get(f"{part}.*") or part
+    return module.removeprefix("nsyswrap").removeprefix(".").partition(".")[0]
 
 
 def imports(path: Path) -> set[str]:
