@@ -14,12 +14,6 @@ from nsyswrap.base.run_folder import EXPORT, REPORT
 from nsyswrap.capture import redact
 from nsyswrap.capture.capture import Capture as CaptureColumns
 from nsyswrap.capture.open import export_of
-from nsyswrap.record.batch.run_task import carry_out
-from nsyswrap.record.batch.task import read_spec
-from nsyswrap.record.program import resolve
-from nsyswrap.record.run import claim_output, execute
-from nsyswrap.record.spec import RunSpec
-from nsyswrap.record.supervisor import signals_noted
 from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
@@ -31,6 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_folder import Status
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import KernelNames
+    from nsyswrap.record.spec import RunSpec
     from nsyswrap.render.plots.figure import Sheet
 
 
@@ -129,6 +124,10 @@ def profile(  # noqa: PLR0913 - the options of one run
     failing nsys are told by ``Run.status``; what keeps the run from starting (no program, no nsys,
     ``output`` taken) is raised as NsyswrapError.
     """
+    from nsyswrap.record.program import resolve  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.run import claim_output  # noqa: PLC0415
+    from nsyswrap.record.spec import RunSpec  # noqa: PLC0415
+
     options = nsys.Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
     program = resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
     folder = Path(output) if output else claim_output(program, nsys_path)
@@ -146,6 +145,9 @@ def run(  # noqa: PLR0913 - what it tells of
     on_signal: Callable[[], None] = lambda: None,
 ) -> Run:
     """Execute a RunSpec, then take the environment out of the export it left (not out of the .nsys-rep)."""
+    from nsyswrap.record.run import execute  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.supervisor import signals_noted  # noqa: PLC0415
+
     status = execute(spec, on_progress, on_broken, on_signal)
     export = spec.output / EXPORT
     if not keep_environment and not nsys.check_export(export):
@@ -163,6 +165,8 @@ def run_planned(
 
     Raises OutputError where the folder holds no planned run, or another process is at it.
     """
+    from nsyswrap.record.batch.run_task import carry_out  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.batch.task import read_spec  # noqa: PLC0415
     from nsyswrap.reports.runs.digest import write_digest  # noqa: PLC0415 - it imports every report
 
     spec = read_spec(folder)

@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "": {"base", "record", "reports", "api"},  # the public names, on their first use
     "__main__": {"cli"},
 }
+# Modules on their way into these packages.
+PLACES: dict[str, str] = {}
 LONGEST = 450  # lines of a file
 MOST_AT_ROOT = 10  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
@@ -35,7 +37,9 @@ HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 def layer(module: str) -> str:
     """``nsyswrap.reports.table`` belongs to ``reports``; the package itself is ``""``."""
-    return module.removeprefix("nsyswrap").removeprefix(".").partition(".")[0]
+    name = module.removeprefix("nsyswrap").removeprefix(".")
+    part = name.partition(".")[0]
+    return PLACES.get(name) or PLACES.get(f"{part}.*") or part
 
 
 def imports(path: Path) -> set[str]:
