@@ -1,5 +1,5 @@
 // What the CUDA scenarios share: command line, error checks, memory that frees itself, NVTX ranges,
-// samples, and the line of JSON at the end, with the keys that nsyswrap/experiment.py writes.
+// samples, and the line of JSON at the end, with the keys that nsyswrap/record/in_program/script.py writes.
 #pragma once
 
 #include <cuda_runtime.h>

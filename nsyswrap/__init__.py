@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.version import __version__
+
 if TYPE_CHECKING:
-    from nsyswrap.api import Run, profile
-    from nsyswrap.capture import Capture, open_capture
-    from nsyswrap.measurement import measure
+    from nsyswrap.api import Capture, Run, open_capture, profile
+    from nsyswrap.record.in_program.measure import measure
     from nsyswrap.reports import NAMES as REPORTS
 
-__version__ = "0.1.0"
 __all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
 
 _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
-    "Capture": ("nsyswrap.capture", "Capture"),
+    "Capture": ("nsyswrap.api", "Capture"),
     "Run": ("nsyswrap.api", "Run"),
-    "measure": ("nsyswrap.measurement", "measure"),
-    "open_capture": ("nsyswrap.capture", "open_capture"),
+    "measure": ("nsyswrap.record.in_program.measure", "measure"),
+    "open_capture": ("nsyswrap.api", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
 }
 

@@ -1,27 +1,87 @@
-"""Running and reading together: where collect and analyse meet, for Python and for the command line."""
+"""What Python users hold: runs, captures and tables. Here recording and reading meet."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import redact
-from nsyswrap.capture import Capture, open_capture
-from nsyswrap.errors import CaptureError, OutputError
-from nsyswrap.folder import EXPORT, check_share
-from nsyswrap.nsys import Options
-from nsyswrap.planned_run import carry_out
-from nsyswrap.program import resolve
-from nsyswrap.run import Callbacks, RunSpec, claim_output, execute
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import EXPORT, check_share
+from nsyswrap.capture import redact
+from nsyswrap.capture.capture import Capture as CaptureColumns
+from nsyswrap.capture.open import export_of
+from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.folder import Share, Status
-    from nsyswrap.nsys_install import Nsys
+    import pandas as pd
+
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_folder import Share, Status
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.capture import KernelNames
+    from nsyswrap.record.spec import Callbacks, RunSpec
+    from nsyswrap.render.plots.figure import Sheet
+
+
+class Table(ReportTable):
+    """A computed report, as a notebook shows it."""
+
+    def _repr_html_(self) -> str:
+        from nsyswrap.render.notebook import table_html  # noqa: PLC0415 - few are shown in a notebook
+
+        return table_html(self)
+
+
+class Capture(CaptureColumns):
+    """One export, read-only: its events as DataFrames, its reports and its plots."""
+
+    def events(self, kind: str) -> pd.DataFrame:
+        """Return all events of one kind as a DataFrame in the field's terms, in row order.
+
+        Times are ns since the start of the capture, ids are integers, names are text.
+        ``process_id`` and ``thread_id`` are taken out of nsys' global ids.
+        """
+        from nsyswrap.capture.frames import events_frame  # noqa: PLC0415 - pandas costs more than a small report
+
+        return events_frame(self, kind)
+
+    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
+        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
+
+        ``options`` are the report's own, as ``gap`` of gpu_gaps. Raises NotInCapture, UsageError.
+        """
+        from nsyswrap.reports import find  # noqa: PLC0415
+
+        made = find(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
+        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def plot(self, kind: str) -> Sheet:
+        """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies``, as a matplotlib Figure.
+
+        Raises NotInCapture, UsageError.
+        """
+        from nsyswrap.render.plots import find  # noqa: PLC0415 - matplotlib takes long to import
+
+        return find(kind).draw({"": self})
+
+    def _repr_html_(self) -> str:
+        from nsyswrap.render.notebook import summary_html  # noqa: PLC0415 - few are shown in a notebook
+
+        return summary_html(self)
+
+
+def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
+    """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
+
+    ``names`` picks how kernels are called: their full demangled, base or mangled name.
+    """
+    return Capture(export_of(Path(path)), names, Path(path))
 
 
 @dataclass(frozen=True)
@@ -65,6 +125,10 @@ def profile(  # noqa: PLR0913 - the options of one run
     failing nsys are told by ``Run.status``; what keeps the run from starting (no program, no nsys,
     ``output`` taken) is raised as NsyswrapError.
     """
+    from nsyswrap.record.program import resolve  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.run import claim_output  # noqa: PLC0415
+    from nsyswrap.record.spec import RunSpec  # noqa: PLC0415
+
     check_share(share, keep_environment=keep_environment)
     options = Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
     program = resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
@@ -86,6 +150,9 @@ def profile(  # noqa: PLR0913 - the options of one run
 
 def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
     """Execute a RunSpec, and take the environment out of the export it left (not out of the .nsys-rep)."""
+    from nsyswrap.record.run import execute  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
+
     callbacks = callbacks or Callbacks()
 
     def finish(folder: Path) -> None:
@@ -103,7 +170,9 @@ def run_planned(
 
     Raises OutputError where the folder holds no planned run, or another process is at it.
     """
-    from nsyswrap.digest import write_digest  # noqa: PLC0415 - it imports every report
+    from nsyswrap.record.batch.run_task import carry_out  # noqa: PLC0415 - reading a capture needs none of it
+    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
+    from nsyswrap.reports.runs.digest import write_digest  # noqa: PLC0415 - it imports every report
 
     def finish(work: Path) -> None:
         with suppress(CaptureError, OutputError):  # whoever collects it says what is wrong

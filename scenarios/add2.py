@@ -75,10 +75,10 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from nsyswrap import measure as stopwatch
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
-from nsyswrap.scenario import kernels_dir
-from nsyswrap.torch_extension import build as build_extension
-from nsyswrap.torch_extension import import_torch, load
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.torch_extension import build as build_extension
+from nsyswrap.record.in_program.torch_extension import import_torch, load
+from nsyswrap.record.scenarios import kernels_dir
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.script import Timing
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("both", "first", "second", "none")

@@ -47,9 +47,9 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import time_operation
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.torch_extension import import_torch
+from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
     import argparse

@@ -56,10 +56,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import Unavailable
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
-from nsyswrap.rank_processes import await_ranks, leave_result
-from nsyswrap.torch_extension import import_torch
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program.rank_processes import await_ranks, leave_result
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
     import argparse
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.script import Timing
 
 # Read as literals, without importing this file.
 VARIANTS = ("even", "straggler")

@@ -52,15 +52,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import time_operation, usable
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.torch_extension import import_torch
+from nsyswrap.record.in_program.clocks import time_operation, usable
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
 
-    from nsyswrap.clocks import Operation
+    from nsyswrap.record.in_program.clocks import Operation
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("sync", "nosync", "event", "profiler")

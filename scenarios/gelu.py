@@ -52,13 +52,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import time_operation
-from nsyswrap.errors import Unavailable
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.folder import cache_dir
-from nsyswrap.scenario import kernels_dir
-from nsyswrap.torch_extension import build as build_extension
-from nsyswrap.torch_extension import import_torch, load
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import build as build_extension
+from nsyswrap.record.in_program.torch_extension import import_torch, load
+from nsyswrap.record.scenarios import kernels_dir
 
 if TYPE_CHECKING:
     import argparse

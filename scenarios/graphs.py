@@ -46,9 +46,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import time_operation
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.torch_extension import import_torch
+from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from nsyswrap.clocks import Operation
+    from nsyswrap.record.in_program.clocks import Operation
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("eager", "graph", "nodes")

@@ -55,9 +55,9 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.experiment import become, chosen, counted, main, make_parser
-from nsyswrap.nvcc import compile_cuda
-from nsyswrap.scenario import kernels_dir
+from nsyswrap.record.in_program.script import become, chosen, counted, main, make_parser
+from nsyswrap.record.nvcc import compile_cuda
+from nsyswrap.record.scenarios import kernels_dir
 
 if TYPE_CHECKING:
     import argparse

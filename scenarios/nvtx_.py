@@ -56,16 +56,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.errors import Unavailable
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform, summarise
-from nsyswrap.torch_extension import import_torch
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.script import Timing
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("host", "kernels")

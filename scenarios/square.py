@@ -51,10 +51,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.errors import UsageError
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.torch_extension import build_inline, import_torch, load
+from nsyswrap.base.errors import UsageError
+from nsyswrap.record.in_program.clocks import add_clock_option, time_operation, time_profiled, usable
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import build_inline, import_torch, load
 
 if TYPE_CHECKING:
     import argparse
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from nsyswrap.clocks import Operation
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.clocks import Operation
+    from nsyswrap.record.in_program.script import Timing
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow")

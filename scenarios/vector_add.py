@@ -52,20 +52,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.errors import Unavailable
-from nsyswrap.experiment import chosen, counted, main, make_parser, platform
-from nsyswrap.profilers import torch_profiler
-from nsyswrap.scenario import kernels_dir
-from nsyswrap.torch_extension import build as build_extension
-from nsyswrap.torch_extension import import_torch, load
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program.clocks import add_clock_option, time_operation, time_profiled, usable
+from nsyswrap.record.in_program.profilers import torch_profiler
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import build as build_extension
+from nsyswrap.record.in_program.torch_extension import import_torch, load
+from nsyswrap.record.scenarios import kernels_dir
 
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
 
-    from nsyswrap.clocks import Operation
-    from nsyswrap.experiment import Timing
+    from nsyswrap.record.in_program.clocks import Operation
+    from nsyswrap.record.in_program.script import Timing
 
 # Read by the runner as literals, without importing this file.
 VARIANTS = ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")

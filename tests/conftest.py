@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from nsyswrap import nsys_install
-from nsyswrap.errors import Unavailable
-from nsyswrap.folder import LOG, STATUS
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.run_folder import LOG, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Generator

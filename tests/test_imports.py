@@ -1,4 +1,4 @@
-"""Which module may import which: analyse and collect meet at the run folder and in the command line alone."""
+"""Which package may import which, and that no files import each other in a circle."""
 
 from __future__ import annotations
 
@@ -15,107 +15,115 @@ MODULES = {
     for path in PACKAGE.rglob("*.py")
 }
 
-# Three stacks, lowest first: a module imports what stands below it or beside it, and of the bottom anything.
-BOTTOM = (
-    {"errors", "units", "instruments", "measurement", "palette", "output", "guard"},
-    {"holding"},
-    {"folder"},
-    {"nsys_install"},
-    {"nsys"},
-)
-COLLECT = (
-    {"_launch", "device", "private"},
-    {"nvcc", "second_import", "supervise", "torch_extension", "experiment", "profilers", "rank_processes"},
-    {"program", "clocks", "launcher", "outcome"},
-    {"run"},
-    {"scenario"},
-    {"planned"},
-    {"plan", "batch"},
-    {"planned_run", "executors"},
-)
-ANALYSE = (
-    {"schema", "records"},
-    {"pages"},
-    {"reader"},
-    {"redact"},
-    {"export_cache"},
-    {"frames", "info", "locate", "selection"},
-    {"view"},
-    {"capture"},
-    {"report"},
-    {"columns"},
-    {"stats", "join", "operations", "nesting", "nvtx", "projection"},
-    {"intervals", "device_work", "rules", "kernel_names"},
-    {"work", "calls", "kernel_classes"},
-    {"launched", "idle", "transfers"},
-    {"launch_bound", "trust", "audit"},
-    {"reports", "silence", "advice", "findings"},
-    {"summary", "variants", "cross_check", "formats", "together", "trace_events", "event_files", "notebook"},
-    {"digest", "ranks", "plots"},
-    {"merge"},
-    {"collected", "page"},
-)
-TOP = {"api", "cli", "__main__"}  # where both sides meet
+# What each package may import besides itself. `record` never meets the packages that read captures.
+MAY_IMPORT = {
+    "base": set[str](),
+    "record": {"base"},
+    "capture": {"base"},
+    "analysis": {"base", "capture"},
+    "reports": {"base", "capture", "analysis"},
+    "render": {"base", "capture", "analysis", "reports"},
+    "api": {"base", "record", "capture", "analysis", "reports", "render"},
+    "cli": {"base", "record", "capture", "analysis", "reports", "render", "api"},
+    "": {"base", "record", "reports", "api"},  # the public names, on their first use
+    "__main__": {"cli"},
+}
+# Modules on their way into these packages.
+PLACES: dict[str, str] = {}
+LONGEST = 450  # lines of a file
+MOST_AT_ROOT = 10  # modules and packages
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 
-def part(module: str) -> str:
-    """``nsyswrap.reports.cuda_api_sum`` belongs to ``reports``; the package itself is ``""``."""
-    return module.removeprefix("nsyswrap").removeprefix(".").partition(".")[0]
+def layer(module: str) -> str:
+    """``nsyswrap.reports.table`` belongs to ``reports``; the package itself is ``""``."""
+    name = module.removeprefix("nsyswrap").removeprefix(".")
+    part = name.partition(".")[0]
+    return PLACES.get(name) or PLACES.get(f"{part}.*") or part
 
 
 def imports(path: Path) -> set[str]:
-    """Every module of the package that a file imports, inside functions too, but not for types alone."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
-    skipped = {inner for node in for_types for inner in ast.walk(node)}
+    """Return every module of the package that a file names.
+
+    Imports for types alone and inside functions count, and so do names in strings, as for import_module.
+    """
     found: set[str] = set()
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.removesuffix(".")  # the beginning of f"nsyswrap.reports.{name}" too
+            found |= {name} if "." in name else set()
     return {name for name in found if name in MODULES}
 
 
-def allowed(name: str) -> set[str]:
-    """What a part of the package may import."""
-    everything = set[str]().union(*BOTTOM, *COLLECT, *ANALYSE, TOP)
-    if name == "":
-        return {"api", "capture", "reports"}  # the public names, on their first use
-    if name in TOP:
-        return everything
-    [stack] = [stack for stack in (BOTTOM, COLLECT, ANALYSE) if any(name in group for group in stack)]
-    level = next(i for i, group in enumerate(stack) if name in group)
-    return set[str]().union(*stack[: level + 1], *(() if stack is BOTTOM else BOTTOM))
+def breaks_rules(module: str) -> set[tuple[str, str]]:
+    own = layer(module)
+    return {
+        (module, name)
+        for name in imports(MODULES[module])
+        if layer(name) != own and layer(name) not in MAY_IMPORT[own]
+    }
 
 
 def test_every_module_has_its_place() -> None:
-    known = set[str]().union(*BOTTOM, *COLLECT, *ANALYSE, TOP, {""})
-    assert {part(module) for module in MODULES} == known
+    assert {layer(module) for module in MODULES} == MAY_IMPORT.keys()
+    assert len(list(PACKAGE.glob("*.py"))) + len(list(PACKAGE.glob("*/__init__.py"))) <= MOST_AT_ROOT
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_imports_go_one_way(module: str) -> None:
-    others = {part(name) for name in imports(MODULES[module])} - {""}
-    assert others <= allowed(part(module)) | {part(module)}
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_go_one_way(package: str) -> None:
+    modules = [module for module in MODULES if layer(module) == package]
+    assert [edge for module in modules for edge in breaks_rules(module)] == []
+
+
+def test_what_the_program_imports_is_apart() -> None:
+    inside = [module for module in MODULES if module.startswith("nsyswrap.record.in_program")]
+    named = {name for module in inside for name in imports(MODULES[module])} - set(inside)
+    assert {layer(name) for name in named} <= {"base"}
+
+
+def test_no_report_and_no_section_imports_its_sibling() -> None:
+    for folder in ("reports.nsys", "reports.insight", "render.page.sections"):
+        prefix = f"nsyswrap.{folder}."
+        siblings = {name: path for name, path in MODULES.items() if name.startswith(prefix)}
+        edges = {
+            (name, other) for name, path in siblings.items() for other in imports(path) & siblings.keys()
+        }
+        assert {(name, other) for name, other in edges if name != other} == set()
+
+
+def test_no_imports_in_a_circle() -> None:
+    """Take away what imports nothing that is left, again and again: nothing is left then."""
+    left = {module: imports(path) - {module} for module, path in MODULES.items()}
+    while free := {module for module, named in left.items() if not named & left.keys()}:
+        left = {module: named for module, named in left.items() if module not in free}
+    assert sorted(left) == []
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
+    assert {module: lines for module, lines in lengths.items() if lines > LONGEST} == {}
 
 
 def test_the_imports_are_found() -> None:
-    assert {part(name) for name in imports(PACKAGE / "api.py")} >= {"redact", "capture", "run", "nsys"}
-    assert "nsyswrap.run" in imports(PACKAGE / "cli" / "profile.py")  # inside a function
+    assert imports(PACKAGE / "api.py") >= {
+        "nsyswrap.capture.redact",
+        "nsyswrap.capture.capture",
+        "nsyswrap.record.run",
+        "nsyswrap.base.nsys.command",
+    }
+    assert "nsyswrap.base.nsys.find" in imports(PACKAGE / "api.py")  # for types alone
+    assert "nsyswrap.record.run" in imports(PACKAGE / "cli" / "profile.py")  # inside a function
+    assert "nsyswrap.reports" in imports(PACKAGE / "reports" / "__init__.py")  # as a string
 
 
 def test_the_launcher_and_the_device_query_import_nothing_of_ours() -> None:
-    assert imports(PACKAGE / "_launch.py") == set()
-    assert imports(PACKAGE / "device.py") == set()
+    assert imports(PACKAGE / "record" / "exec_program.py") == set()
+    assert imports(PACKAGE / "record" / "gpus.py") == set()
 
 
 def loaded_by(code: str) -> set[str]:
@@ -134,7 +142,7 @@ def loaded_by(code: str) -> set[str]:
         "import nsyswrap; dir(nsyswrap)",
         "import nsyswrap.cli; nsyswrap.cli.main(['--help'])",
         "import nsyswrap.cli; nsyswrap.cli.main(['profile', '--help'])",
-        "import nsyswrap.run, nsyswrap.program",  # before a program runs
+        "import nsyswrap.record.run, nsyswrap.record.program",  # before a program runs
     ],
 )
 def test_nothing_heavy_is_loaded(code: str) -> None:

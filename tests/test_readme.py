@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import device
+from nsyswrap.record import gpus as device
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap import __version__
-from nsyswrap.errors import NsyswrapError, OutputError
+from nsyswrap.base.errors import NsyswrapError, OutputError
+from nsyswrap.base.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

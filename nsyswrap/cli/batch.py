@@ -80,8 +80,8 @@ def command() -> None:
 @_running_options
 def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
     """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
-    from nsyswrap.cli.batch_runs import carry_out  # noqa: PLC0415
-    from nsyswrap.plan import read_plan  # noqa: PLC0415
+    from nsyswrap.cli.batch_run import carry_out  # noqa: PLC0415
+    from nsyswrap.record.batch.plan import read_plan  # noqa: PLC0415
 
     sys.exit(carry_out(read_plan(plan), options))
 
@@ -112,7 +112,7 @@ def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - o
 
     nsyswrap batch sweep -p n=1024,1048576 -p sync=both,none -- scenarios/add2.py --n {n} --sync {sync}
     """
-    from nsyswrap.cli.batch_runs import carry_out, plan_of  # noqa: PLC0415
+    from nsyswrap.cli.batch_run import carry_out, plan_of  # noqa: PLC0415
 
     sys.exit(carry_out(plan_of(program, options), options))
 

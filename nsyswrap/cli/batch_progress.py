@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nsyswrap.batch import ENDED, count
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
+from nsyswrap.record.batch.folder import ENDED, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from nsyswrap.batch import RunState
+    from nsyswrap.record.batch.folder import RunState
 
     OnProgress = Callable[[Mapping[int, RunState], str], None]
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.batch import ENDED, Batch, RunState, open_batch
+from nsyswrap.base.folder_lock import holder_here, is_held
 from nsyswrap.cli.batch_progress import ending, in_words
-from nsyswrap.cli.show import note
-from nsyswrap.holding import holder_here, is_held
+from nsyswrap.cli.output import note
+from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from nsyswrap.executors.queue import Job
+    from nsyswrap.record.batch.executors.slurm.commands import Job
 
 _WATCH_S = 2.0
 
 
 def show_status(folder: Path, *, watch: bool, top: int) -> None:
     """Print how the runs stand; with ``watch`` again and again, until all have ended."""
-    from nsyswrap.executors import slurm  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
 
     batch = open_batch(folder)
     states, queued = slurm.states_and_queue(batch)
@@ -53,11 +53,11 @@ def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
 
 def _screen(batch: Batch, states: Mapping[int, RunState], queued: Mapping[int, Job], top: int) -> str:
     """Return the counts, what jobs wait for, and a line for each run that is not simply done or waiting."""
-    from nsyswrap.executors import reasons  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import commands  # noqa: PLC0415
 
     at_work = " (a batch is at work)" if is_held(batch.folder) else ""
     lines = [f"{batch.name}: {len(states)} runs: {in_words(states)}{at_work}"]
-    waiting = reasons.in_words(set(queued.values()))
+    waiting = commands.in_words(set(queued.values()))
     lines += [f"  in Slurm's queue: {waiting}"] if waiting else []
     told = [state for state in states.values() if state.state not in ("done", "planned")]
     told.sort(key=lambda state: state.state in ENDED)
@@ -93,7 +93,7 @@ def cancel(folder: Path) -> None:
 
 
 def _cancel_jobs(batch: Batch) -> int:
-    from nsyswrap.executors import slurm  # noqa: PLC0415
+    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
 
     return slurm.cancel(batch)
 

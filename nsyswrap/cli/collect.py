@@ -1,26 +1,84 @@
-"""``nsyswrap collect``: many finished runs as one table."""
+"""``nsyswrap collect``: many finished runs as one table, with progress, comparison and what is lacking."""
 
 from __future__ import annotations
 
 import glob
 import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.collect_screen import comparison, list_lacking, progress
-from nsyswrap.cli.show import note, step
-from nsyswrap.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.cli.output import Look, note, progress_line, step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from nsyswrap.collected.gather import Result
-    from nsyswrap.collected.parameters import Parameters
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.tables import Parameters
+
+
+_TO_COME = ("planned", "running")
+_LISTED = 10  # runs that lack something, by name
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
+
+
+def progress(runs: int) -> Callable[[Result], None]:
+    """Return a callback that says on a terminal how far it is."""
+    show, begun = progress_line(), time.monotonic()
+    seen = {"read": 0, "damaged": 0}
+
+    def on_result(result: Result) -> None:
+        seen["read"] += 1
+        seen["damaged"] += result.run.outcome == "damaged"
+        left_s = (time.monotonic() - begun) / seen["read"] * (runs - seen["read"])
+        rest = f", {left_s:.0f} s left" if seen["read"] < runs else ""
+        show(f"{seen['read']:,} of {runs:,} captures, {seen['damaged']:,} damaged{rest}" if rest else "")
+
+    return on_result
+
+
+def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
+    """Return the screen: the combinations, and what comparing them comes to."""
+    from nsyswrap.render.formats.text import styled, table_lines  # noqa: PLC0415
+    from nsyswrap.render.result_files import RESULTS  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import (  # noqa: PLC0415
+        by_combination,
+        chosen_measure,
+        combinations,
+        ranked,
+        verdict,
+    )
+
+    groups, measure = list(combinations(results).values()), chosen_measure(results, by)
+    table = by_combination(groups, parameters, measure, top)
+    said = verdict(ranked(groups, measure), parameters, measure)
+    look, whole = Look(), f"{RESULTS} has every run"
+    return styled(table_lines(replace(table, verdict=said), look.width, whole=whole), color=look.color)
+
+
+def list_lacking(results: Sequence[Result]) -> None:
+    """Say how many runs ended how, where not all are done, and name those that went wrong, the first few."""
+    from nsyswrap.render.formats.text import printable  # noqa: PLC0415
+
+    outcomes = Counter(result.run.outcome for result in results)
+    if set(outcomes) != {"done"}:
+        counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+        note(f"nsyswrap: {len(results):,} runs: {counts}")
+    lacking = [result for result in results if result.totals is None or result.run.outcome != "done"]
+    wrong = [result for result in lacking if result.run.outcome not in _TO_COME]
+    for result in wrong[:_LISTED]:
+        why = result.run.message or ("" if result.totals else "no capture")
+        said = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
+        note(f"nsyswrap: {printable(said)}")
+    if len(wrong) > _LISTED:
+        note(f"nsyswrap: {len(wrong) - _LISTED:,} more like these")
 
 
 @click.command()
@@ -94,11 +152,13 @@ def collect(  # noqa: PLR0913 - the same
     Raises CaptureError where there is no capture that can be read.
     """
     from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
-    from nsyswrap.collected.combinations import chosen_measure  # noqa: PLC0415
-    from nsyswrap.collected.gather import gather  # noqa: PLC0415
-    from nsyswrap.collected.results import parameters_of  # noqa: PLC0415
-    from nsyswrap.collected.runs import find  # noqa: PLC0415
-    from nsyswrap.collected.workers import usable_cpus  # noqa: PLC0415
+    from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import find  # noqa: PLC0415
+    from nsyswrap.reports.runs.gather import (  # noqa: PLC0415
+        gather,
+        usable_cpus,
+    )
+    from nsyswrap.reports.runs.tables import parameters_of  # noqa: PLC0415
 
     wanted = _summaries(reports)
     chosen_measure([], by)  # a wrong name is said before anything is read
@@ -127,7 +187,7 @@ def collect(  # noqa: PLR0913 - the same
 
 def expanded(given: str) -> list[Path]:
     """Return the path itself, or what a pattern stands for; raises CaptureError where that is nothing."""
-    from nsyswrap.collected.runs import CAPTURES  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import CAPTURES  # noqa: PLC0415
 
     path = Path(given)
     if path.exists() or not glob.has_magic(given):
@@ -142,7 +202,7 @@ def expanded(given: str) -> list[Path]:
 
 
 def _default_output(paths: Sequence[Path]) -> Path:
-    from nsyswrap.collected.runs import is_batch  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import is_batch  # noqa: PLC0415
 
     return paths[0] if len(paths) == 1 and is_batch(paths[0]) else _DEFAULT_OUTPUT
 
@@ -152,7 +212,7 @@ def _make(folder: Path) -> None:
 
     Raises OutputError where that cannot be, or where files of somebody else's are in the way.
     """
-    from nsyswrap.collected.files import check_replaceable  # noqa: PLC0415
+    from nsyswrap.render.result_files import check_replaceable  # noqa: PLC0415
 
     check_replaceable(folder)
     try:
@@ -163,7 +223,7 @@ def _make(folder: Path) -> None:
 
 def _summaries(names: Sequence[str]) -> set[str]:
     """Return the reports that go into summaries.csv; raises UsageError for one that does not sum up."""
-    from nsyswrap.digest import SUMMARIES  # noqa: PLC0415
+    from nsyswrap.reports.runs.digest import SUMMARIES  # noqa: PLC0415
 
     wanted = {name for part in names for name in part.split(",")}
     for name in wanted - set(SUMMARIES):
@@ -175,8 +235,8 @@ def _written(
     output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
 ) -> list[Path]:
     """Write all the files, and return their paths."""
-    from nsyswrap.collected.files import PARQUET, write_results, write_rows  # noqa: PLC0415
-    from nsyswrap.collected.results import results_table  # noqa: PLC0415
+    from nsyswrap.render.result_files import PARQUET, write_results, write_rows  # noqa: PLC0415
+    from nsyswrap.reports.runs.tables import results_table  # noqa: PLC0415
 
     with step("writing the tables …"):
         written = write_results(output, results_table(results, parameters))

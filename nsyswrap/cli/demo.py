@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_tables, summary_text
+from nsyswrap.cli.output import Look, note, show_tables, summary_text
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
 SCENARIOS = {"add": "grid", "add2": "both"}  # and the variant whose screen is shown
@@ -21,8 +21,8 @@ def command(output: Path | None) -> None:
 
     Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
     """
-    from nsyswrap import scenario  # noqa: PLC0415
-    from nsyswrap.folder import default_output  # noqa: PLC0415
+    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
 
     lacks = _lacks()
     if lacks:
@@ -38,8 +38,9 @@ def command(output: Path | None) -> None:
 
 
 def _lacks() -> list[str]:
-    from nsyswrap import nsys_install, scenario  # noqa: PLC0415
-    from nsyswrap.errors import Unavailable  # noqa: PLC0415
+    from nsyswrap.base.errors import Unavailable  # noqa: PLC0415
+    from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
 
     lacks = [lack for name in SCENARIOS for lack in scenario.find(name).lacks]
     try:
@@ -50,8 +51,8 @@ def _lacks() -> list[str]:
 
 
 def _run(name: str, folder: Path) -> dict[str, Path]:
-    from nsyswrap import scenario  # noqa: PLC0415
     from nsyswrap.cli.scenario_runs import run_variants  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
 
     found = scenario.find(name)
     return run_variants(found, found.variants, folder)
@@ -59,9 +60,9 @@ def _run(name: str, folder: Path) -> dict[str, Path]:
 
 def _show(name: str, folders: dict[str, Path]) -> None:
     """Show the summary of one variant, then the table over all."""
-    from nsyswrap import scenario  # noqa: PLC0415
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
     from nsyswrap.cli.scenario_runs import closing_tables  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
 
     variant = SCENARIOS[name]
     folder = folders[variant]

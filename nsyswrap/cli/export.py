@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, step
-from nsyswrap.errors import OutputError, UsageError
+from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
-    from nsyswrap.capture import Capture
+    from nsyswrap.capture.capture import Capture
 
 
 @click.command()
@@ -69,7 +69,7 @@ def _check_free(path: Path, taken: bool, *, force: bool) -> None:  # noqa: FBT00
 
 
 def _opened(path: Path, options: dict[str, Any]) -> Capture:
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
 
     capture = open_capture(path).viewed(selection=selection_of(options))
     for remark in capture.remarks:
@@ -80,7 +80,7 @@ def _opened(path: Path, options: dict[str, Any]) -> Capture:
 
 
 def _write_trace(capture: Capture, path: Path) -> None:
-    from nsyswrap import trace_events  # noqa: PLC0415
+    from nsyswrap.render import perfetto as trace_events  # noqa: PLC0415
 
     with capture.noting() as notes, step(f"writing {path} …"):
         trace = trace_events.compose(capture)
@@ -96,8 +96,8 @@ def _write_trace(capture: Capture, path: Path) -> None:
 
 
 def _write_events(capture: Capture, folder: Path) -> None:
-    from nsyswrap import event_files  # noqa: PLC0415
-    from nsyswrap.schema import EVENTS  # noqa: PLC0415
+    from nsyswrap.capture.schema import EVENTS  # noqa: PLC0415
+    from nsyswrap.render import events_parquet as event_files  # noqa: PLC0415
 
     with step(f"writing {folder} …"):
         rows = event_files.write(capture, folder)

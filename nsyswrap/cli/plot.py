@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, step
-from nsyswrap.errors import NotInCapture, OutputError, UsageError
-from nsyswrap.output import write
-from nsyswrap.plots import MOST_CAPTURES, NAMES, find
+from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
+from nsyswrap.base.files import write
+from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
+from nsyswrap.cli.output import note, step
+from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.plots.plot import Plot
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.plots import Plot
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -68,7 +67,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
 
 def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Any) -> bool:  # noqa: ANN401 - a choice
     """Draw the captures that answer, say which do not, and return whether there was one."""
-    from nsyswrap.plots.sheet import content  # noqa: PLC0415 - matplotlib
+    from nsyswrap.render.plots.figure import content  # noqa: PLC0415 - matplotlib
 
     found: dict[str, Any] = {}
     for label, capture in captures.items():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.recording import environment, nsys_options, recording_options
-from nsyswrap.cli.show import (
+from nsyswrap.base.errors import UsageError
+from nsyswrap.cli.output import (
     Look,
     asked,
     make,
@@ -22,16 +22,16 @@ from nsyswrap.cli.show import (
     summary_text,
     write_csv,
 )
-from nsyswrap.errors import UsageError
+from nsyswrap.cli.recording import environment, nsys_options, recording_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.api import Run
-    from nsyswrap.cli.one_rank import OneRank
-    from nsyswrap.nsys_install import Nsys
-    from nsyswrap.program import Program
-    from nsyswrap.run import RunSpec
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.cli.profile_rank import OneRank
+    from nsyswrap.record.program import Program
+    from nsyswrap.record.spec import RunSpec
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -63,8 +63,8 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
-    from nsyswrap.cli import one_rank  # noqa: PLC0415
-    from nsyswrap.program import resolve  # noqa: PLC0415
+    from nsyswrap.cli import profile_rank as one_rank  # noqa: PLC0415
+    from nsyswrap.record.program import resolve  # noqa: PLC0415
 
     one = one_rank.find(options["ranks"])
     _check_names(options["reports"], one)  # a wrong name is told before the program runs
@@ -80,9 +80,9 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
 
 def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> str:
     """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
-    from nsyswrap.nsys import trips_over  # noqa: PLC0415
-    from nsyswrap.nsys_install import find  # noqa: PLC0415
-    from nsyswrap.run import command_line  # noqa: PLC0415
+    from nsyswrap.base.nsys.command import trips_over  # noqa: PLC0415
+    from nsyswrap.base.nsys.find import find  # noqa: PLC0415
+    from nsyswrap.record.run import command_line  # noqa: PLC0415
 
     if one and not one.profiled:
         return _shell_line(program.argv, env)
@@ -107,7 +107,7 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
     if program.warning and (not one or one.speaks):
         note(f"nsyswrap: {program.warning}")
     from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.run import Callbacks  # noqa: PLC0415
+    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
 
     callbacks = Callbacks(progress=(lambda _: None) if one else progress_line(), broken=warn_of_broken)
     run = api.run(spec, callbacks)
@@ -125,8 +125,9 @@ def _record(program: Program, options: dict[str, Any], env: dict[str, str], one:
 def _spec(
     program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
 ) -> RunSpec:
-    from nsyswrap.folder import check_share, default_output  # noqa: PLC0415
-    from nsyswrap.run import RunSpec, claim_output  # noqa: PLC0415
+    from nsyswrap.base.run_folder import check_share, default_output  # noqa: PLC0415
+    from nsyswrap.record.run import claim_output  # noqa: PLC0415
+    from nsyswrap.record.spec import RunSpec  # noqa: PLC0415
 
     check_share(options["share"], keep_environment=options["keep_environment"])
     output = one.folder(program, options["output"]) if one else options["output"]
@@ -149,7 +150,7 @@ def _spec(
 
 def _check_names(reports: tuple[str, ...], one: OneRank | None) -> None:
     """Raise UsageError for a report there is none of; reports over ranks are made later, of all ranks."""
-    from nsyswrap.ranks import split  # noqa: PLC0415
+    from nsyswrap.reports.ranks import split  # noqa: PLC0415
 
     of_one, over_ranks = split(reports)
     if over_ranks and not one:
@@ -165,7 +166,7 @@ def warn_of_broken(nsys: Nsys) -> None:
 
 def _show(run: Run, options: dict[str, Any]) -> None:
     """Print what was recorded, how the run ended, where it lies and how to see it again."""
-    from nsyswrap.folder import EXPORT, REPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT, REPORT  # noqa: PLC0415
 
     try:
         if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
@@ -185,7 +186,7 @@ def _show(run: Run, options: dict[str, Any]) -> None:
 
 def _show_capture(run: Run, options: dict[str, Any]) -> None:
     """Print the summary, or the reports asked for."""
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     look = Look(options["top"])
     capture = run.capture

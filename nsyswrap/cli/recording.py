@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from nsyswrap.nsys import Options
+    from nsyswrap.base.nsys.command import Options
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ def recording_options(function: Decorated) -> Decorated:
 
 def nsys_options(options: Mapping[str, Any]) -> Options:
     """Return what nsys is asked to record."""
-    from nsyswrap.nsys import Options  # noqa: PLC0415 - --help needs none of it
+    from nsyswrap.base.nsys.command import Options  # noqa: PLC0415 - --help needs none of it
 
     return Options(
         trace=options["trace"],

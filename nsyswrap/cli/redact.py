@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import note
-from nsyswrap.errors import CheckFailed, UsageError
+from nsyswrap.base.errors import CheckFailed, UsageError
+from nsyswrap.cli.output import note
 
 
 @click.command()
@@ -26,8 +26,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     program's command line stays. A .nsys-rep cannot be redacted: share the .sqlite, and see
     `nsyswrap profile --discard-rep`.
     """
-    from nsyswrap import redact  # noqa: PLC0415
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.capture import redact  # noqa: PLC0415
 
     if capture.suffix in (".nsys-rep", ".qdrep"):
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import (
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.files import write
+from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
+from nsyswrap.cli.output import (
     Look,
     asked,
     make,
@@ -23,17 +24,15 @@ from nsyswrap.cli.show import (
     summary_text,
     write_csv,
 )
-from nsyswrap.errors import NotInCapture, UsageError
-from nsyswrap.output import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.cli.show import Made
-    from nsyswrap.report import Table
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
+    from nsyswrap.cli.output import Made
     from nsyswrap.reports import Request
-    from nsyswrap.selection import Selection
+    from nsyswrap.reports.table import Table
 
 _RANK_ROWS = 20  # of each table over ranks, where nothing else is asked for
 FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
@@ -118,7 +117,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
 
 def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
     """Show the reports by rank; return the exit code of damaged captures."""
-    from nsyswrap.cli import ranks  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
 
     members, failed = ranks.opened(options["captures"], _opener(options, wanted))
     if members:
@@ -129,8 +128,9 @@ def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
 
 def _told(options: Mapping[str, Any]) -> str:
     """Say what a report is, or which there are."""
-    from nsyswrap.cli import catalogue, ranks  # noqa: PLC0415
-    from nsyswrap.ranks import NAMES  # noqa: PLC0415
+    from nsyswrap.cli import explain as catalogue  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
+    from nsyswrap.reports.ranks import NAMES  # noqa: PLC0415
 
     _check_alone(options, "--explain" if options["explain"] else "--list")
     if not options["explain"]:
@@ -169,7 +169,7 @@ class _Wanted:
 
 
 def _wanted(options: Mapping[str, Any]) -> _Wanted:
-    from nsyswrap.cli.ranks import reports_asked  # noqa: PLC0415
+    from nsyswrap.cli.report_ranks import reports_asked  # noqa: PLC0415
 
     named = [*options["reports"], *(["advice"] if options["advice"] else [])]
     reports, over = reports_asked(named, by_rank=bool(options["by"]))
@@ -218,14 +218,14 @@ def _readable(options: Mapping[str, Any]) -> bool:
 def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Capture]:
     view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
     if options["classes"]:
-        from nsyswrap.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
+        from nsyswrap.analysis.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
 
         view["classes"] = read_rules(options["classes"])
     return opener(wanted.selection, **view)
 
 
 def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     if several:
         click.echo(f"== {capture.source}")
@@ -258,13 +258,13 @@ def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> Non
 def _named(tables: Sequence[Table], wanted: _Wanted) -> Sequence[Table]:
     if not wanted.look.readable:
         return tables
-    from nsyswrap.formats.names import readable_tables  # noqa: PLC0415
+    from nsyswrap.render.formats.text import readable_tables  # noqa: PLC0415
 
     return readable_tables(tables)
 
 
 def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:
-    from nsyswrap.formats import json  # noqa: PLC0415
+    from nsyswrap.render.formats import json  # noqa: PLC0415
 
     return json.as_one(
         made.tables,
@@ -277,7 +277,7 @@ def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> s
 
 def _write_parquet(captures: Mapping[str, Capture], tables: Sequence[Table], output: Path) -> None:
     """Write one table to a file, several into a folder."""
-    from nsyswrap.formats import parquet  # noqa: PLC0415
+    from nsyswrap.render.formats import parquet  # noqa: PLC0415
 
     files = parquet.render(tables, captures=list(captures.items()))
     for name, content in files.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.show import note
+from nsyswrap.cli.output import note
 
 
 @click.command()

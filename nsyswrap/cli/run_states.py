@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nsyswrap.batch import look, open_batch
+from nsyswrap.base.errors import OutputError
 from nsyswrap.cli.batch_progress import reason
-from nsyswrap.errors import OutputError
-from nsyswrap.executors import slurm
+from nsyswrap.record.batch.executors.slurm import executor as slurm
+from nsyswrap.record.batch.folder import look, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from nsyswrap.batch import RunState
+    from nsyswrap.record.batch.folder import RunState
 
 
 def how_far() -> Callable[[Path], tuple[str, str]]:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, progress_line, show_tables
-from nsyswrap.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
-from nsyswrap.output import write
+from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
+from nsyswrap.base.files import write
+from nsyswrap.cli.output import Look, note, progress_line, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.report import Table
-    from nsyswrap.run import RunSpec
-    from nsyswrap.scenario import Scenario
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.record.scenarios import Scenario
+    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.reports.table import Table
 
 INDEX = "index.md"
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # how an outcome begins
@@ -79,9 +79,9 @@ def run_variants(
 
 def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
     """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.cross_check import CLOCKS, cross_check  # noqa: PLC0415
-    from nsyswrap.scenario import measured  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import CLOCKS, cross_check  # noqa: PLC0415
 
     built = _build(scenario, arguments)
     by_clock = {}
@@ -99,8 +99,8 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
     One that fails does not keep the others from running: it is told at the end, as ScenarioFailed.
     """
-    from nsyswrap import nsys_install  # noqa: PLC0415
-    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+    from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
+    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
 
     nsys_install.find()  # without one nothing runs
     if folder.exists() and not folder.is_dir():
@@ -129,8 +129,8 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
 def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
     """Return the tables over all variants: timings and their audit where any were printed, GPU work else."""
-    from nsyswrap import variants  # noqa: PLC0415
-    from nsyswrap.scenario import measured  # noqa: PLC0415
+    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
+    from nsyswrap.reports import scenario_tables as variants  # noqa: PLC0415
 
     captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
     said = {variant: measured(folder) for variant, folder in folders.items()}
@@ -146,7 +146,7 @@ def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
 
 def last_report(folder: Path) -> Path:
     """Return the run folder under ``folder`` that ended last and has a capture; the folder without any."""
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
 
     found = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
     return found[-1].parent if found else folder
@@ -160,9 +160,10 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
 
 def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
-    from nsyswrap import api, scenario  # noqa: PLC0415
+    from nsyswrap import api  # noqa: PLC0415
     from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
-    from nsyswrap.run import Callbacks  # noqa: PLC0415
+    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
+    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
 
     note(f"{name}: {what}{', without nsys' if alone else ''}")
     if alone:
@@ -203,8 +204,8 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
     """Write scenario_runs.csv, and a page that names every run folder and shows every closing table."""
-    from nsyswrap.formats import csv  # noqa: PLC0415
-    from nsyswrap.variants import scenario_runs  # noqa: PLC0415
+    from nsyswrap.render.formats import csv  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import scenario_runs  # noqa: PLC0415
 
     captures = [_capture(o.folder) if o.folder and o.outcome == DONE else None for o in outcomes]
     runs = [(o.scenario, o.variant, o.outcome, found) for o, found in zip(outcomes, captures, strict=True)]
@@ -223,7 +224,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
 
 def _capture(folder: Path) -> Capture | None:
     """Open the capture of a run folder; None where the run was made without nsys."""
-    from nsyswrap.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
 
     return open_capture(folder) if (folder / EXPORT).exists() else None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.show import Look, note, show_tables, write_csv
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
+from nsyswrap.cli.output import Look, note, show_tables, write_csv
 
 if TYPE_CHECKING:
-    from nsyswrap.report import Table
-    from nsyswrap.scenario import Scenario
+    from nsyswrap.record.scenarios import Scenario
+    from nsyswrap.reports.table import Table
 
 ALL = "all"
 
@@ -25,7 +25,7 @@ def command() -> None:
 @command.command("list")
 def list_scenarios() -> None:
     """List the scenarios, their variants, and what each lacks on this machine."""
-    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
 
     for scenario in scenarios():
         click.echo(f"{scenario.name:10} {scenario.summary}")
@@ -42,7 +42,7 @@ def list_scenarios() -> None:
 @click.argument("name")
 def explain_scenario(name: str) -> None:
     """Say what a scenario runs, and what to look for in nsyswrap's output."""
-    from nsyswrap.scenario import find  # noqa: PLC0415
+    from nsyswrap.record.scenarios import find  # noqa: PLC0415
 
     scenario = find(name)
     click.echo(scenario.explanation)
@@ -85,10 +85,10 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     NAME is a scenario, or `all`: every one that this machine can run, with an index of the runs and one CSV.
     ARGS go to the scenario's script. What it builds is built before, outside the measured runs.
     """
+    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
     from nsyswrap.cli import scenario_runs  # noqa: PLC0415
-    from nsyswrap.cross_check import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
-    from nsyswrap.folder import default_output  # noqa: PLC0415
-    from nsyswrap.scenario import find  # noqa: PLC0415
+    from nsyswrap.record.scenarios import find  # noqa: PLC0415
+    from nsyswrap.reports.scenario_tables import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
 
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:
@@ -114,7 +114,7 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
 
 def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
     """Return a scenario that can be timed by several clocks, or raise UsageError with those there are."""
-    from nsyswrap.scenario import scenarios  # noqa: PLC0415
+    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
 
     if variants:
         raise UsageError("--cross-check runs all variants", "leave --variant out")

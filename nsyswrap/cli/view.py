@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.cli.opening import open_all, opener
-from nsyswrap.cli.selecting import selection_of, selection_options
-from nsyswrap.cli.show import note, note_silence, step
-from nsyswrap.errors import NotACapture, OutputError, UsageError
-from nsyswrap.output import write
+from nsyswrap.base.errors import NotACapture, OutputError, UsageError
+from nsyswrap.base.files import write
+from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
+from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.ranks.members import Member
-    from nsyswrap.selection import Selection
+    from nsyswrap.analysis.ranks.members import Member
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
 
 _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
 _MOST = 40  # captures of a folder
@@ -71,7 +70,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
 
 
 def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
-    from nsyswrap.page import render, render_ranks  # noqa: PLC0415
+    from nsyswrap.render.page import render, render_ranks  # noqa: PLC0415
 
     for capture in captures.values():
         note_silence(capture, _run(capture))
@@ -80,28 +79,28 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
 
 
 def _note_part(selection: Selection) -> None:
-    from nsyswrap.page.subject import part_shown  # noqa: PLC0415
+    from nsyswrap.render.page.subject import part_shown  # noqa: PLC0415
 
     if part := part_shown(selection):
         note(f"nsyswrap: selected: {part}")
 
 
 def _run(capture: Capture) -> dict[str, Any]:
-    from nsyswrap.folder import RunFolder  # noqa: PLC0415
+    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
 
     return RunFolder(capture.source).read_run()
 
 
 def _found(given: Sequence[Path]) -> list[Path]:
     """Return the captures that were named, and for a folder that is none all that lie in it."""
-    from nsyswrap.folder import newest_run  # noqa: PLC0415
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
 
     return [path for one in given or (newest_run(),) for path in _in(one)]
 
 
 def _in(path: Path) -> list[Path]:
-    from nsyswrap.folder import EXPORT, FILES, REPORT  # noqa: PLC0415
-    from nsyswrap.ranks.members import places  # noqa: PLC0415
+    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
+    from nsyswrap.base.run_folder import EXPORT, FILES, REPORT  # noqa: PLC0415
 
     if not path.is_dir() or any((path / name).exists() for name in FILES):
         return [path]
@@ -134,7 +133,7 @@ def _opened(
         if not captures:
             raise NotACapture("none of them can be read", "see above")
         return captures, (), failed
-    from nsyswrap.cli import ranks  # noqa: PLC0415
+    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
 
     members, failed = ranks.opened(paths, open_one)
     if not members:
@@ -145,7 +144,7 @@ def _opened(
 
 def _are_ranks(paths: Sequence[Path]) -> bool:
     """Whether each of several captures says which rank it is, no two the same."""
-    from nsyswrap.ranks.members import places  # noqa: PLC0415
+    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
 
     if len(paths) <= 1:
         return False
@@ -165,9 +164,11 @@ def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
 
 def _job(captures: Mapping[str, Capture]) -> str:
     """Return the name of what holds all ranks: the folder of a launch, or a capture of several processes."""
-    from nsyswrap.together import labels  # noqa: PLC0415
+    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
 
-    return labels([Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))])[0]
+    return shortest_labels(
+        [Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))]
+    )[0]
 
 
 def _open(path: Path) -> None:

@@ -1,22 +1,22 @@
-"""The reports, one module each. A module here named like its report is all that a new report takes."""
+"""The reports, one module each. A new report is a module named like it and its line in NSYS or INSIGHT."""
 
 from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
-    from nsyswrap.capture import Capture
-    from nsyswrap.report import Report, Table
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Report, Table
 
-# In the order of `-r all`: nsys' own, its expert rules, then what nsys does not give.
-NAMES: tuple[str, ...] = (
+# In the order of `-r all`: nsys' own, then its expert rules.
+NSYS = (
     "cuda_gpu_kern_sum",
     "cuda_gpu_kern_gb_sum",
     "cuda_api_sum",
@@ -49,6 +49,9 @@ NAMES: tuple[str, ...] = (
     "cuda_api_sync",
     "gpu_gaps",
     "gpu_time_util",
+)
+# What nsys does not give.
+INSIGHT = (
     "launch_overhead",
     "launch_exposure",
     "gpu_time",
@@ -61,7 +64,7 @@ NAMES: tuple[str, ...] = (
     "diagnostics",
     "advice",
 )
-NAMES = tuple(name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists())
+NAMES: tuple[str, ...] = NSYS + INSIGHT
 _QUALIFIERS: dict[str, dict[str, Any]] = {
     "base": {"names": "base"},
     "mangled": {"names": "mangled"},
@@ -73,8 +76,13 @@ def find(name: str) -> Report:
     """Return the report with this name; raises UsageError with the names there are."""
     if name not in NAMES:
         raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
-    report: Report = importlib.import_module(f"nsyswrap.reports.{name}").REPORT
+    report: Report = module(name).REPORT
     return report
+
+
+def module(name: str) -> ModuleType:
+    """Return the module of the report with this name."""
+    return importlib.import_module(f"nsyswrap.reports.{'nsys' if name in NSYS else 'insight'}.{name}")
 
 
 @dataclass(frozen=True)

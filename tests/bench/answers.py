@@ -6,7 +6,7 @@ import csv
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import CheckFailed
+from nsyswrap.base.errors import CheckFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,14 +33,14 @@ from contenders import (
 from measure import measured
 from outcome import Bench, as_json, as_text, ratios
 
-from nsyswrap import nsys_install
-from nsyswrap.errors import NotACapture, NsyswrapError, OutputError, Unavailable
-from nsyswrap.schema import EVENTS
+from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, Unavailable
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.capture.schema import EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.nsys_install import Nsys
+    from nsyswrap.base.nsys.find import Nsys
 
 _MAKER = str(Path(__file__).with_name("make_export.py"))
 _SHORT_RUNS = 5  # in each round, of what takes a fraction of a second

@@ -18,12 +18,12 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from tiny_export import Row, call, enums, kernel, memcpy, nvtx, write
 
-from nsyswrap.collected.workers import Task, digest_all, usable_cpus
-from nsyswrap.folder import DIGEST, EXPORT, SPEC, RunFolder, Status
+from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, RunFolder, Status
+from nsyswrap.reports.runs.gather import Task, digest_all, usable_cpus
 
 ROOT = Path(__file__).resolve().parents[2]
 _LAUNCHES = 200  # of each capture

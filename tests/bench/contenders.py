@@ -15,7 +15,7 @@ from measure import Cost, measured
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.nsys_install import Nsys
+    from nsyswrap.base.nsys.find import Nsys
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "nsyswrap" / "recorded" / "add2" / "both"

@@ -22,7 +22,7 @@ from made_calls import CALLS, made_calls, made_kinds, without_lost
 from made_gpu_work import GpuWork
 from made_kernels import made_kernels, made_names
 
-from nsyswrap.schema import EVENTS, PROCESS_MASK, STRINGS
+from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

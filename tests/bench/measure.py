@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Quantities computed from the columns of a capture."""

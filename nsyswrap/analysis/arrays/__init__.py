@@ -1,0 +1,1 @@
+"""Groups, intervals and nested spans in numpy arrays."""

@@ -1,0 +1,138 @@
+"""The launch join: which API call launched which kernel, copy, memset or whole CUDA graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture import schema
+from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+    Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
+
+_DENSE = 4  # places a table of positions may have for every row
+_SPARSE = 2**40  # a range of ids that leaves room for processes in 64 bits
+_INT32 = 2**31
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Pairs of rows: ``operation[i]`` was launched by API call ``api[i]``.
+
+    An operation whose call has two rows (runtime and driver) stands in two pairs, as in nsys;
+    ``without_call`` counts those that stand in none.
+    """
+
+    operation: NDArray[Any]
+    api: NDArray[Any]
+    without_call: int
+
+
+_known_launches: WeakKeyDictionary[Capture, dict[str, Launches]] = WeakKeyDictionary()
+
+
+def launches(capture: Capture, kind: str = "kernel") -> Launches:
+    """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
+    if not _has_processes(capture, kind):
+        capture.note(
+            f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
+            "calls on the correlation id alone"
+        )
+    known = _known_launches.setdefault(capture, {})
+    if kind not in known:
+        known[kind] = _join(capture, kind)
+    return known[kind]
+
+
+def _join(capture: Capture, kind: str) -> Launches:
+    """Join operations to API calls on correlation id *and* process, by operation row, then API row.
+
+    Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process
+    is unknown, and the correlation id alone has to do.
+    """
+    operation = capture.columns(kind, "correlation_id", "global_pid")
+    api = capture.columns("api", "correlation_id", "global_tid")
+    left, right = operation["correlation_id"], api["correlation_id"]
+    if _has_processes(capture, kind):
+        left, right = _in_processes((left, right), (operation["global_pid"], api["global_tid"]))
+    if kind == "memcpy":
+        migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
+        left = np.where(migrated, MISSING, left)
+    met, calls = equal_pairs(left, right)
+    without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
+    return Launches(met, calls, without)
+
+
+def _has_processes(capture: Capture, kind: str) -> bool:
+    processes = capture.columns(kind, "global_pid")["global_pid"]
+    return not len(processes) or bool((processes != MISSING).any())
+
+
+def _in_processes(ids: Pair, owners: Pair) -> Pair:
+    """Turn correlation ids into keys that are equal where the process is too; MISSING where either is.
+
+    ``ids`` are those of operations and of calls, ``owners`` the global ids their process is taken from.
+    """
+    found = [distinct(owner) for owner in owners]
+    processes = [np.where(owner == MISSING, MISSING, owner & PROCESS_MASK) for owner, _ in found]
+    every = np.union1d(*processes)
+    if len(every) == 1:
+        return ids
+    low, high = _range(ids)
+    if high - low > _SPARSE:  # never seen: ids are counted up
+        _, codes = distinct(np.concatenate(ids))
+        codes[np.concatenate(ids) == MISSING] = MISSING
+        ids = codes[: len(ids[0])], codes[len(ids[0]) :]
+        low, high = _range(ids)
+    keys = []
+    for correlation, (_, codes), own in zip(ids, found, processes, strict=True):
+        key = (np.searchsorted(every, own) * (high - low + 1) - low)[codes]
+        key += correlation
+        key[(correlation == MISSING) | (own == MISSING)[codes]] = MISSING
+        keys.append(key)
+    return keys[0], keys[1]
+
+
+def _range(ids: Pair) -> tuple[int, int]:
+    """Return the least and the greatest id there is."""
+    known = [part[part != MISSING] for part in ids]
+    return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
+
+
+def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
+    """Return the positions of all equal pairs, by those on the left, then the right; MISSING equals none."""
+    found = _addressed(left, right)
+    if found is not None:
+        return found
+    order = np.argsort(right, kind="stable")
+    first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
+    matches = np.where(left == MISSING, 0, last - first)
+    pair = np.repeat(np.arange(len(left)), matches)
+    within = np.arange(len(pair)) - np.repeat(np.cumsum(matches) - matches, matches)
+    return pair, order[first[pair] + within]
+
+
+def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
+    """Return the pairs by a table of positions; None where keys on the right repeat or are too sparse."""
+    low, high = _range((left, right))
+    if high - low >= _DENSE * (len(left) + len(right)) or len(right) >= _INT32:
+        return None
+    position = np.full(high - low + 2, -1, np.int32)  # the last is that of MISSING
+    known = right != MISSING
+    position[np.where(known, right - low, high - low + 1)] = np.arange(len(right), dtype=np.int32)
+    position[-1] = -1
+    if np.count_nonzero(position >= 0) < np.count_nonzero(known):
+        return None
+    found = position[np.where(left == MISSING, high - low + 1, left - low)]
+    pair = np.flatnonzero(found >= 0)
+    return pair, found[pair].astype(np.int64)

@@ -1,0 +1,161 @@
+"""What profiling cost: the profiler's own work, and how much of it lies in times that reports give.
+
+CUDA reports some of its own work (compiling, loading modules) as overhead too: a program without a profiler
+has it as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
+from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.diagnostics.check import Check, info, owners, unknown, warning
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration, percent
+from nsyswrap.capture import schema
+from nsyswrap.capture.schema import SPANS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+    Covers = dict[int, Cover]  # by global id of a thread or process
+
+SUBJECT, OF_CUDA = "profiler overhead", "overhead of CUDA"
+MUCH_PERCENT = 10.0  # of the time in API calls, or of that in which a GPU idled: enough to mislead
+_IN_API, _IN_IDLE = "in API calls", "while a GPU idled"
+_FIELDS = (*SPANS, "global_tid", "name", "overhead_type")
+
+
+class Overhead(NamedTuple):
+    """Events of both tables, each once; times in ns. ``of_cuda``: CUDA does it without a profiler too."""
+
+    start: NDArray[Any]
+    end: NDArray[Any]
+    thread: NDArray[Any]
+    label: NDArray[Any]
+    of_cuda: NDArray[Any]
+
+    def of(self, rows: NDArray[Any]) -> Overhead:
+        """Return these events, by position or mark."""
+        return Overhead._make(column[rows] for column in self)
+
+    def covers(self, owner: NDArray[Any]) -> Covers:
+        """Return when any of them was under way, by what owns them."""
+        rows = {one: owner == one for one in np.unique(owner).tolist()}
+        return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
+
+
+def look(capture: Capture) -> Iterator[Check]:
+    """Yield what the profiler's own work comes to, then each sort of overhead by its label."""
+    events, labels = _events(capture)
+    if not len(events.start):
+        yield unknown(SUBJECT, "none is recorded: whether profiling lengthened API calls is not known")
+        return
+    codes, keys = group_keys(events.label, events.of_cuda.astype(np.int64))
+    sorts = [events.of(codes == code) for code in range(len(keys[0]))]
+    calls, idle = _api_calls(capture), _idle(capture)
+    parts = [events.of(~events.of_cuda), *sorts]
+    totals = [_length(part.covers(part.thread)) for part in parts]
+    in_api = _inside([part.covers(part.thread) for part in parts], calls)
+    in_idle = _inside([part.covers(owners(part.thread)) for part in parts], idle)
+    yield _in_all(len(parts[0].start), totals[0], (in_api[0], _length(calls)), (in_idle[0], _length(idle)))
+    checks = []
+    for sort, total, *inside in zip(sorts, totals[1:], in_api[1:], in_idle[1:], strict=True):
+        said = f"{labels[int(sort.label[0])]}: {_where(*inside)}"
+        own = bool(sort.of_cuda[0])
+        more = "; without a profiler it is there too" if own else ""
+        checks.append(info(OF_CUDA if own else SUBJECT, len(sort.start), said + more, total))
+    yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
+
+
+def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Check:
+    """Hold the profiler's own work against the times that it is in; each a part and its whole, in ns."""
+    times = [
+        (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole
+    ]
+    shares = [
+        f"{duration(part)} {where} ({percent(100 * part / whole)} of that time)"
+        for part, whole, where in times
+    ]
+    said = f"in all, {' and '.join(shares) or 'with no API call and no idle GPU that it could lengthen'}"
+    if any(100 * part >= MUCH_PERCENT * whole for part, whole, _ in times):
+        return warning(SUBJECT, count, f"{said}: without a profiler they may be shorter", total)
+    return info(SUBJECT, count, said, total)
+
+
+def _where(in_api: int, in_idle: int) -> str:
+    times = ((in_api, _IN_API), (in_idle, _IN_IDLE))
+    parts = [f"{duration(part)} {where}" for part, where in times if part]
+    return " and ".join(parts) or f"none of it {_IN_API} or {_IN_IDLE}"
+
+
+def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
+    """Return the overhead of both tables, and the texts that its labels number."""
+    kinds = [kind for kind in ("overhead", "cuda_overhead") if capture.has(kind)]
+    parts = [capture.columns(kind, *_FIELDS) for kind in kinds]
+    start, end, thread, name, sort = (
+        np.concatenate([np.empty(0, np.int64), *(part[field] for part in parts)]) for field in _FIELDS
+    )
+    label, labels = text_codes(name, lambda i: _label(capture.text(i)))
+    events = Overhead(start, end, thread, label, np.isin(sort, schema.CUDA_OVERHEAD_TYPES))
+    events = events.of((events.start != MISSING) & (events.end != MISSING))
+    _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
+    return events.of(np.sort(once)), labels
+
+
+def _label(text: str | None) -> str:
+    """Name all of one sort alike: not each library that was opened."""
+    return (text or "without a name").partition("(")[0]
+
+
+def _api_calls(capture: Capture) -> Covers:
+    """Return when each thread was in an API call."""
+    if not capture.has("api"):
+        return {}
+    calls = capture.columns("api", *SPANS, "global_tid")
+    threads, codes = distinct(calls["global_tid"])
+    ends = np.cumsum(np.bincount(codes, minlength=len(threads)))[:-1]
+    rows = np.split(np.argsort(codes, kind="stable"), ends)
+    spans = [(calls["start_ns"][mine], calls["end_ns"][mine]) for mine in rows]
+    return {thread: union(*span) for thread, span in zip(threads.tolist(), spans, strict=True)}
+
+
+def _idle(capture: Capture) -> Covers:
+    """Return when no GPU worked for a process, between its first operation and its last."""
+    operations = work(capture)
+    operations = operations.of((operations.start_ns != MISSING) & (operations.end_ns != MISSING))
+    idle = {}
+    for process in np.unique(operations.global_pid).tolist():
+        mine = operations.global_pid == process
+        busy = union(operations.start_ns[mine], operations.end_ns[mine])
+        idle[process] = Cover(busy.end[:-1], busy.start[1:])
+    return idle
+
+
+def _length(covers: Covers) -> int:
+    return sum(cover.length for cover in covers.values())
+
+
+def _inside(parts: Sequence[Covers], wholes: Covers) -> list[int]:
+    """Return how much of each part lies in the whole of the same owner, in ns."""
+    found = [0] * len(parts)
+    for owner, whole in wholes.items():
+        mine = [(number, part[owner]) for number, part in enumerate(parts) if owner in part]
+        if not mine:
+            continue
+        # At once: the whole may be of a million intervals.
+        taken = whole.within(
+            *(np.concatenate(ends) for ends in zip(*(cover for _, cover in mine), strict=True))
+        )
+        for number, cover in mine:
+            found[number] += int(taken[: len(cover.start)].sum())
+            taken = taken[len(cover.start) :]
+    return found

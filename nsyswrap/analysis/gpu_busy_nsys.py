@@ -1,0 +1,95 @@
+"""What kept each device busy for each process, as nsys' rules on the GPU's time see it.
+
+That is kernels, copies (unified-memory migrations too) and memsets in any stream. Whole-graph executions are
+none of it, and the profiler's own work only where an export still calls it what nsys looks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.capture.global_ids import process_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+KINDS = ("kernel", "memcpy", "memset")
+_FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")
+# Time that the program cannot do anything about counts as work. Newer exports have other names for it.
+OVERHEADS = {
+    "CUDA profiling data flush overhead",
+    "CUDA profiling stop overhead",
+    "CUDA profiling overhead",
+}
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The operations of one process on one device, and the context of each; times in ns, ids may be NULL."""
+
+    process_id: int
+    device_id: int
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    context_id: NDArray[Any]
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first start and the last end."""
+        return int(self.start_ns.min()), int(self.end_ns.max())
+
+    @property
+    def last_context_id(self) -> int:
+        """The context of the operation that ends last; of equal ones, of the first of them."""
+        return int(self.context_id[self.end_ns.argmax()])
+
+
+def device_work(capture: Capture) -> Iterator[DeviceWork]:
+    """Yield the work of each process on each device, by process id and device id."""
+    if graphs := capture.count("graph"):
+        capture.note(
+            f"{graphs} whole-graph executions do not count as work, as in nsys: "
+            "collect what is in them with --cuda-graph-trace=node"
+        )
+    parts = [capture.columns(kind, *_FIELDS) for kind in KINDS if capture.has(kind)]
+    work = {field: np.concatenate([part[field] for part in parts]) for field in _FIELDS}
+    known = work["start_ns"] > 0
+    work = {field: values[known] for field, values in work.items()}
+    codes, keys = group_keys(process_ids(work["global_pid"]), work["device_id"])
+    overhead = _overhead(capture)
+    for code, (process, device) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
+        rows = np.flatnonzero(codes == code)
+        times = (work[field][rows] for field in ("start_ns", "end_ns", "context_id"))
+        yield _with_overhead(DeviceWork(process, device, *times), *overhead)
+
+
+def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return process, start and end of what the profiler did."""
+    if not capture.has("overhead"):
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+    events = capture.columns("overhead", "global_tid", "start_ns", "end_ns", "name")
+    named = [i for i in np.unique(events["name"]).tolist() if capture.text(i) in OVERHEADS]
+    rows = np.isin(events["name"], named)
+    return process_ids(events["global_tid"][rows]), events["start_ns"][rows], events["end_ns"][rows]
+
+
+def _with_overhead(
+    work: DeviceWork, process: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> DeviceWork:
+    """Put the profiler's work in the same process and within the span before the operations."""
+    first, last = work.span_ns
+    rows = np.flatnonzero((process == work.process_id) & (start > first) & (end < last))
+    return replace(
+        work,
+        start_ns=np.concatenate((start[rows], work.start_ns)),
+        end_ns=np.concatenate((end[rows], work.end_ns)),
+        context_id=np.concatenate((np.full(len(rows), work.last_context_id), work.context_id)),
+    )

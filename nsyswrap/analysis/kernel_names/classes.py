@@ -1,0 +1,159 @@
+"""Find the class of a kernel by its name: the first pattern of an ordered table that matches.
+
+Two classes exist because their kernels would be taken for something else. The name of a *convolution* of
+cuDNN contains "gemm" ("implicit gemm"), but the program did not ask for a matrix product. A *softmax* is
+neither a reduction nor a norm.
+
+Rules of the user come from a TOML file and are tried first:
+
+[[class]]
+name = "stencil"
+pattern = "advec|diffuse"
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.kernel_names.demangled import plain
+from nsyswrap.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    Rules = Sequence[tuple[str, str]]
+
+
+OTHER = "other"
+
+# (class, pattern): searched for in the name without its return type and its unnamed namespaces. A pattern
+# that begins with IN looks at the function's own name and its namespaces, not at its template arguments.
+IN = r"^[\w:]*"
+_MOVES = (
+    "to_copy|clone|copy|cat|stack|transpose|permute|view|unsafe_view|expand|slice|select|constant_pad_nd|t"
+)
+
+RULES: tuple[tuple[str, str], ...] = (
+    # Triton kernels of torch.compile: the names behind "fused" are where its inputs come from as well as what
+    # it does, so that only the kind before them is sure: poi(ntwise), red(uction), per(sistent), tem(plate).
+    ("copy", rf"^triton_poi_fused(_+({_MOVES}))+(_\d+)?$"),
+    ("elementwise", r"^triton_(poi|for)_"),
+    ("attention", r"^triton_tem_.*flex_(attention|decoding)"),
+    ("convolution", r"^triton_tem_.*convolution"),
+    ("gemm", r"^triton_(tem_.*_)?(mm|addmm|bmm|baddbmm)(_|$)"),
+    ("softmax", r"^triton_(red|per)_.*softmax"),
+    ("norm", r"^triton_(red|per)_.*(layer|batch|group|rms)_norm"),
+    ("sort", r"^triton_per_.*_sort(_|$)"),
+    ("reduce", r"^triton_(red|per|spl)_"),
+    # NCCL, NVSHMEM, and the collectives that inference servers write themselves.
+    ("communication", r"^nccl\w*Kernel_|^oneRankReduce<"),
+    ("communication", IN + r"(?i:all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|nvshmem)"),
+    ("communication", IN + r"(?:cross_device_reduce_|deep_ep::)"),
+    # Names that say more than what they do: a cache of attention is written, not attended to.
+    ("copy", IN + r"(?:reshape_and_cache|concat_and_cache)"),
+    ("attention", IN + r"(?i:fmha|sdpa|attention|attn|flash_(?:fwd|bwd|mla|decod))"),
+    ("attention", IN + r"(?:Prefill|Decode)With\w*KVCache"),
+    ("attention", r"^(?:pytorch_)?flash::|^cutlass::device_kernel<flash::"),
+    ("attention", r"^cudnn::fusion::(?:compute_dot_do_o|convert_dq)"),
+    # cuDNN computes convolutions as matrix products: before those.
+    ("convolution", r"(?:xmma|cutlass)_\w*(?:fprop|dgrad|wgrad)"),
+    ("convolution", IN + r"(?i:winograd|convolve|convolution|depthwise_?conv|conv_?transpose)"),
+    ("convolution", IN + r"(?:(?<![A-Za-z])conv(?:[123]d|_depthwise)|[dw]grad(?:2d|_engine|_alg))"),
+    ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|(?<![a-z])[hs]\d*cudnn_"),
+    # cuBLAS, cuBLASLt, CUTLASS, and who names their own the same way; with what they do around a product.
+    ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|cutlass_\w*gemm"),
+    ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),
+    ("gemm", r"^cutlass::(?:device_kernel|Kernel2?)<cutlass::gemm::|^cublasLt::epilogue::"),
+    ("softmax", IN + r"(?i:softmax)"),
+    ("norm", IN + r"(?i:(?:layer|batch|group|instance|rms|weight|qk)_?norm)"),
+    ("norm", IN + r"(?:RowwiseMoments|GammaBeta|bn_[fb]w_|(?<![a-z])ln_[fb]wd_)"),
+    ("rng", IN + r"(?i:distribution_(?:elementwise|nullary)|curand|philox|randperm|bernoulli)"),
+    ("rng", r"^gen_sequenced<curand|^generate_seed_pseudo"),
+    ("sort", IN + r"(?i:sort|top_?k)"),
+    ("sort", r"_kernel_agent<.*?cuda_cub::__(?:merge|radix)_sort"),
+    ("copy", r"elementwise_kernel<.*?(?:_copy_kernel_cuda|copy_device_to_device)\("),
+    ("copy", IN + r"(?:CatArrayBatchedCopy|index_elementwise_kernel|convertTensor_kernel)"),
+    ("copy", IN + r"(?i:copy|index_?select|gather|scatter|im2col|col2im|transpose|permut)"),
+    ("copy", IN + r"(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|(?:constant|reflection|replication)_?pad)"),
+    # A running sum is here too: it reads all of its input for every value.
+    ("reduce", r"multi_tensor_apply_kernel<.*?(?:L2|Lp)NormFunctor|^dot_kernel<|^nrm2_kernel|^asum_kernel"),
+    ("reduce", r"^(?![\w:]*backward)[\w:]*(?i:reduce|reduction|argmax|argmin)"),
+    ("reduce", IN + r"(?:(?<![a-z])scan|Scan)"),
+    ("reduce", r"_kernel_agent<.*?cuda_cub::__(?:reduce|scan)"),
+    ("elementwise", IN + r"(?i:elementwise|pointwise|dropout|rotary|act_and_mul|silu_and_mul|gelu_and_mul)"),
+    ("elementwise", IN + r"(?:multi_tensor_apply_kernel|axpy_kernel|scal_kernel)"),
+    ("elementwise", r"_kernel_agent<.*?cuda_cub::__(?:transform|fill|uninitialized_fill|tabulate)"),
+)
+CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
+
+_KEYS = ("name", "pattern")
+_FORM = 'write, for each class and in the order they are tried: [[class]] name = "..." pattern = "REGEX"'
+
+
+def classify(name: str | None, rules: Rules = ()) -> str:
+    """Return the class of a kernel, ``other`` for a name that nobody knows.
+
+    ``rules`` are pairs of a class and a regular expression; they are searched for in the whole name, in their
+    order, and before the built-in ones.
+    """
+    if name is None:
+        return OTHER
+    own = next((kind for kind, pattern in rules if re.search(pattern, name)), None)
+    return own or _built_in(plain(name))
+
+
+@cache
+def _compiled() -> list[tuple[str, re.Pattern[str]]]:
+    return [(kind, re.compile(pattern)) for kind, pattern in RULES]
+
+
+def _built_in(name: str) -> str:
+    return next((kind for kind, pattern in _compiled() if pattern.search(name)), OTHER)
+
+
+def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return the classes and patterns of a file, in its order.
+
+    Raises UsageError with what is wrong where, and how to write it.
+    """
+    entries = _document(path).get("class")
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: there is no [[class]] in it", _FORM)
+    return tuple(_rule(entry, f"{path}: [[class]] number {i}") for i, entry in enumerate(entries, 1))
+
+
+def _document(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - most reports need none
+    else:
+        import tomli as tomllib  # noqa: PLC0415 - tomllib as it was before Python 3.11
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML: {error}", _FORM) from None
+    for key in found:
+        if key != "class":
+            raise UsageError(f"{path}: there is no {key!r} in such a file", _FORM)
+    return found
+
+
+def _rule(entry: object, where: str) -> tuple[str, str]:
+    keys = entry if isinstance(entry, dict) else {}
+    wrong = [f"lacks {key!r}" for key in _KEYS if key not in keys]
+    wrong += [f"has an unknown {key!r}" for key in keys if key not in _KEYS]
+    if wrong:
+        raise UsageError(f"{where} {' and '.join(wrong)}", _FORM)
+    name, pattern = keys["name"], keys["pattern"]
+    if not all(isinstance(text, str) and text for text in (name, pattern)):
+        raise UsageError(f"{where}: name and pattern are texts, and not empty", _FORM)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{where}: {pattern!r} is no regular expression: {error}", _FORM) from None
+    return name, pattern

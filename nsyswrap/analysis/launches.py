@@ -1,0 +1,195 @@
+"""What each launch cost: one entry per API call that started kernels or a CUDA graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.gpu_operations import GRAPH, GRAPH_NAME, KERNEL, KINDS, previous_ends, work
+from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import NAMED, SPANS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.capture.capture import Capture
+
+
+# The fields that launches and the gaps between operations are computed from, by kind of event.
+READS = {
+    "kernel": (*OPERATION_READS["kernel"], "name", "graph_node_id"),
+    "memcpy": (*OPERATION_READS["memcpy"], "graph_node_id"),
+    "memset": (*OPERATION_READS["memset"], "graph_node_id"),
+    "graph": (*OPERATION_READS["graph"], "graph_exec_id"),
+    "api": (*OPERATION_READS["api"], *NAMED),
+    "overhead": (*SPANS, "global_tid"),
+}
+_GRAPH_SHIFT = 32  # the id of a node holds that of its graph in the upper half
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One entry per launch, in order of its call's start; times in ns.
+
+    ``call`` is the call's position among the whole capture's API calls (the outer one of a runtime call and
+    the driver call below it), ``operation`` that of the first operation it started in
+    ``work(capture.whole)``. ``name`` numbers the texts in ``names``: the kernel's name, or GRAPH_NAME for the
+    launch of a CUDA graph, be its nodes recorded or not. ``first`` marks the first launch of each kernel, by
+    its full name, and of each graph in a process. ``gpu_ns`` sums the durations of all it started,
+    ``operations`` counts these. ``previous_end_ns`` is when the stream was last busy before; MISSING where it
+    never was.
+    """
+
+    call: NDArray[Any]
+    operation: NDArray[Any]
+    name: NDArray[Any]
+    names: list[str | None]
+    first: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    gpu_start_ns: NDArray[Any]
+    gpu_ns: NDArray[Any]
+    operations: NDArray[Any]
+    previous_end_ns: NDArray[Any]
+
+    def __len__(self) -> int:
+        """Return the number of launches."""
+        return len(self.call)
+
+    def of(self, rows: NDArray[Any]) -> Launched:
+        """Return these launches, by position or mark."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Launched(**{name: part if name == "names" else part[rows] for name, part in parts.items()})
+
+    @property
+    def api_ns(self) -> NDArray[Any]:
+        """CPU time in the call."""
+        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def latency_ns(self) -> NDArray[Any]:
+        """From the call's start to the first operation's; negative where clocks disagree."""
+        return self.gpu_start_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def uncontended(self) -> NDArray[Any]:
+        """Marks launches whose stream had been idle since before the call."""
+        # MISSING is the least of all numbers.
+        return self.previous_end_ns <= self.start_ns
+
+    @property
+    def dependency_ns(self) -> NDArray[Any]:
+        """Wait, after the call's return, for what ran earlier in the stream."""
+        waited = np.minimum(self.previous_end_ns, self.gpu_start_ns) - self.end_ns
+        return np.where(self.previous_end_ns == MISSING, 0, np.maximum(waited, 0))
+
+    @property
+    def queue_ns(self) -> NDArray[Any]:
+        """Wait from when call and stream were done to the first operation: what is no dependency."""
+        ready = np.maximum(self.end_ns, self.previous_end_ns)
+        return np.maximum(self.gpu_start_ns - ready, 0)  # type: ignore[no-any-return]
+
+
+_known: WeakKeyDictionary[Capture, Launched] = WeakKeyDictionary()
+
+
+def launched(capture: Capture) -> Launched:
+    """Return the launches whose call and whose first operation are selected; their times are never cut off.
+
+    Which launch is the first, and what ran before it in its stream, is told from the whole capture.
+    """
+    if capture not in _known:
+        every = _all_launches(capture.whole)
+        if capture.view.selection.narrows and len(every):
+            every = every.of(_selected(capture, every))
+        _known[capture] = every
+    return _known[capture]
+
+
+def _selected(capture: Capture, every: Launched) -> NDArray[Any]:
+    here = np.isin(every.call, capture.columns("api", "row")["row"] - 1)
+    selected = work(capture)
+    mine = work(capture.whole).of(every.operation)
+    for number in range(len(KINDS)):
+        rows = selected.row[selected.kind == number]
+        here &= (mine.kind != number) | np.isin(mine.row, rows)
+    return here
+
+
+def _all_launches(capture: Capture) -> Launched:
+    operations = work(capture)
+    graphs = _graphs(capture, operations)
+    launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
+    rows = np.flatnonzero(launching & (operations.call >= 0))
+    calls, codes = distinct(operations.call[rows])
+    operation = np.empty(len(calls), np.int64)
+    operation[codes[::-1]] = rows[::-1]  # they are in order of their starts: the first one stays
+    duration = (operations.end_ns - operations.start_ns)[rows]
+    span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
+    start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
+    name, names, first = _names(capture, operations.of(operation), graphs[operation], start)
+    return Launched(
+        call=calls,
+        operation=operation,
+        name=name,
+        names=names,
+        first=first,
+        start_ns=start,
+        end_ns=end,
+        gpu_start_ns=operations.start_ns[operation],
+        gpu_ns=np.bincount(codes, duration, len(calls)).astype(np.int64),  # exact up to 104 days
+        operations=np.bincount(codes, minlength=len(calls)),
+        previous_end_ns=previous_ends(operations)[operation],
+    ).of(np.argsort(start, kind="stable"))
+
+
+def _graphs(capture: Capture, operations: Work) -> NDArray[Any]:
+    """Return the id of the graph that each operation is, or is a node of; MISSING: of none."""
+    ids = np.full(len(operations), MISSING)
+    for number, kind in enumerate(KINDS):
+        mine = np.flatnonzero(operations.kind == number)
+        if not len(mine):
+            continue
+        field = "graph_exec_id" if kind == GRAPH else "graph_node_id"
+        found = capture.columns(kind, field)[field][operations.row[mine]]
+        if kind == GRAPH:
+            ids[mine] = np.where(found == MISSING, 0, found)
+        else:
+            ids[mine] = np.where(np.isin(found, (MISSING, 0)), MISSING, found >> _GRAPH_SHIFT)
+    return ids
+
+
+def _names(
+    capture: Capture, operations: Work, graphs: NDArray[Any], start: NDArray[Any]
+) -> tuple[NDArray[Any], list[str | None], NDArray[Any]]:
+    """Return a code per launch, the text of each code, and the marks of the first launches."""
+    codes, texts = _kernel_names(capture, operations, graphs)
+    plain = capture.viewed(names="full", nvtx_names=False)
+    full = codes if plain is capture else _kernel_names(plain, operations, graphs)[0]
+    known = np.unique(codes).tolist()
+    name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
+    order = np.argsort(start, kind="stable")
+    kinds, _ = group_keys(full, graphs, operations.global_pid)
+    first = np.zeros(len(order), dtype=bool)
+    first[order[np.unique(kinds[order], return_index=True)[1]]] = True
+    return name, names, first
+
+
+def _kernel_names(
+    capture: Capture, operations: Work, graphs: NDArray[Any]
+) -> tuple[NDArray[Any], list[str | None]]:
+    """Return a code per launch, -1 for those of graphs, and the text of each."""
+    codes = np.full(len(operations), -1)
+    if not capture.has(KERNEL):
+        return codes, []
+    kernel_codes, texts = name_codes(capture, KERNEL)
+    kernels = np.flatnonzero(graphs == MISSING)
+    codes[kernels] = kernel_codes[operations.row[kernels]]
+    return codes, texts

@@ -1,0 +1,57 @@
+"""Why a capture holds no GPU work: the likely causes, ranked by what the export and the run's folder say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+
+# nsys says this when the driver is newer than what it knows.
+_OLD_NSYS = re.compile(r"driver version .* not supported by this build")
+# The nsys release that came with the first CUDA of a major version.
+_FIRST_NSYS = {12: (2022, 4), 13: (2025, 3)}
+
+
+def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
+    """Return the causes that fit, the likeliest first; ``run`` is the run's run.json, or empty."""
+    if run.get("gpu_error"):
+        return [f"this machine has no usable GPU: {run['gpu_error']}"]
+    causes = [*_trace(capture, run), *_old_nsys(capture), *_range(run)]
+    if not capture.has("api"):
+        causes.append("the program made no CUDA call while it was recorded")
+        causes.append(
+            "the work was in a process that nsys does not follow (a daemon, a container, another node)"
+        )
+    else:
+        calls = capture.count("api")
+        made = f"{calls:,} CUDA API call{'' if calls == 1 else 's'}"
+        causes.append(f"the program made {made}, but launched no kernel and copied nothing")
+    return causes
+
+
+def _trace(capture: Capture, run: dict[str, Any]) -> list[str]:
+    trace = str(run.get("nsys", {}).get("trace", "cuda"))
+    if "cuda" not in trace:
+        return [f"CUDA was not traced: --trace={trace} (add cuda)"]
+    return ["CUDA was not traced (nsys profile --trace=cuda)"] if capture.info.cuda_traced is False else []
+
+
+def _old_nsys(capture: Capture) -> list[str]:
+    """Compare nsys' release with the driver's CUDA version."""
+    said = [d.text for d in capture.diagnostics if _OLD_NSYS.search(d.text)]
+    info = capture.info
+    cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
+    release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
+    if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
+        first = ".".join(map(str, _FIRST_NSYS[cuda]))
+        said.append(
+            f"nsys {info.exporter_version} may be too old for CUDA {info.cuda_version} (first: {first})"
+        )
+    return said
+
+
+def _range(run: dict[str, Any]) -> list[str]:
+    wanted = run.get("nsys", {}).get("capture_range")
+    return [f"the capture range {wanted} may not have enclosed any GPU work"] if wanted else []

@@ -1,0 +1,333 @@
+"""NVTX ranges: names with domains as nsys writes them, ranges around kernels, projection onto the GPU.
+
+The projection of a range is the time from the first to the last GPU operation that was launched in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
+from nsyswrap.analysis.correlation import launches
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.capture import Capture
+
+    Events = Mapping[str, NDArray[Any]]
+    Titles = list[list[str | None]]
+    Hulls = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges
+STYLES = ("PushPop", "StartEnd")
+MAIN_DOMAIN = (0, MISSING)  # ids of the domain that programs use; libraries have domains of their own
+
+OPERATIONS = ("kernel", "memcpy", "memset")
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges in row order: rows in NVTX_EVENTS (from 1), spans, numbers in STYLES and in ``names``.
+
+    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING where no range has one.
+    Names are in order; the code of a range without a name is -1.
+    """
+
+    row: NDArray[Any]
+    spans: Spans
+    style: NDArray[Any]
+    code: NDArray[Any]
+    names: list[str]
+
+    def labels(self, codes: NDArray[Any]) -> list[str | None]:
+        """Return the names behind codes."""
+        return [self.names[code] if code >= 0 else None for code in codes.tolist()]
+
+
+def counted_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
+    """Return the ranges as nsys' sums count them: once for each thread that created a range's domain."""
+    events = _events(capture)
+    rows = _of_types(events, types)
+    ends = _closed(events, np.arange(len(events["end_ns"])))
+    return _named(capture, events, rows, ends[rows], every_creator=True)
+
+
+def nested_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
+    """Return the ranges that ended on the thread they started on, each once."""
+    events = _events(capture)
+    rows, ends = _on_one_thread(events, types)
+    return _named(capture, events, rows, ends, every_creator=False)
+
+
+def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
+    """Return, per kernel, the number of its innermost range's name, -1 where there is none, and the names.
+
+    The innermost of the ranges around a kernel's launch is the one that started last, whatever its style; of
+    several the first in the export. Its name comes without the domain. As in nsys, ranges and calls outside a
+    selection count too.
+    """
+    whole = capture.whole
+    events, pairs = _events(whole), launches(whole)
+    rows, ends = _on_one_thread(events, ALL)
+    start = events["start_ns"][rows]
+    innermost = closest(call_spans(whole, pairs.api), Spans(events["global_tid"][rows], start, ends), -start)
+    inside = np.flatnonzero(innermost >= 0)
+    # A kernel whose call has two rows, of the runtime and of the driver, stands in two pairs.
+    latest = inside[np.lexsort((innermost[inside], -start[innermost[inside]], pairs.operation[inside]))]
+    kernels, first = np.unique(pairs.operation[latest], return_index=True)
+    codes, names = _named_only(*own_texts(whole, rows))
+    found = np.full(whole.count("kernel"), -1)
+    found[kernels] = codes[innermost[latest[first]]]
+    return found[capture.columns("kernel", "row")["row"] - 1], names
+
+
+def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
+    """Return thread, start and end of API calls."""
+    api = capture.columns("api", "global_tid", "start_ns", "end_ns")
+    return Spans(api["global_tid"][rows], api["start_ns"][rows], api["end_ns"][rows])
+
+
+def launched_for(
+    whole: Capture, ranges: NDArray[Any], calls: NDArray[Any]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield marks of ranges, and for these the thread that each call's launches count for.
+
+    ``ranges`` and ``calls`` are the threads of both. Where only one thread of a process opens ranges of the
+    program's own, what other threads launch counts for it, as of the thread that runs PyTorch's backward.
+    Ranges in other domains are a library's, unless there are no others.
+    """
+    heads = _heads(whole)
+    found, codes = distinct(calls)
+    adopted = np.array([heads.get(thread & PROCESS_MASK, thread) for thread in found.tolist()], np.int64)
+    adopting = np.isin(ranges, np.array(list(heads.values()), np.int64))
+    for marks, threads in ((adopting, adopted), (~adopting, found)):
+        if marks.any() or not len(ranges):
+            yield marks, threads[codes]
+
+
+def _heads(whole: Capture) -> dict[int, int]:
+    """Return the only thread with ranges of the program's own, for each process that has only one."""
+    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id")
+    opened = np.isin(events["event_type"], ALL) & (events["global_tid"] != MISSING)
+    thread, domain = events["global_tid"][opened], events["domain_id"][opened]
+    main = np.isin(domain, MAIN_DOMAIN)
+    main |= ~np.isin(thread & PROCESS_MASK, thread[main] & PROCESS_MASK)
+    threads = np.unique(thread[main])
+    process, first, count = np.unique(threads & PROCESS_MASK, return_index=True, return_counts=True)
+    return dict(zip(process[count == 1].tolist(), threads[first[count == 1]].tolist(), strict=True))
+
+
+def say_adopted(capture: Capture, adopted: NDArray[Any]) -> None:
+    """Note how many ranges hold launches by other threads; ``adopted`` counts these, by range."""
+    if held := np.count_nonzero(adopted):
+        capture.note(
+            f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
+            "one thread opens all of the program's own ranges, they count for those around them in time"
+        )
+
+
+def own_texts(
+    capture: Capture, rows: NDArray[Any], *, registered: bool = True
+) -> tuple[NDArray[Any], list[str | None]]:
+    """Return a code per NVTX event and the text of each, in their order: its registered string or its own."""
+    events = capture.columns("nvtx", "text", "text_id")
+    ids = events["text_id"][rows] if registered else np.full(len(rows), MISSING)
+    known, codes = distinct(ids)
+    texts = [capture.text(i) for i in known.tolist()]
+    plain = np.flatnonzero(np.array([text is None for text in texts], dtype=bool)[codes])
+    numbers: dict[str | None, int] = {}
+    for i, text in zip(plain.tolist(), events["text"][rows[plain]].tolist(), strict=True):
+        codes[i] = len(texts) + numbers.setdefault(text if isinstance(text, str) else None, len(numbers))
+    texts += numbers
+    return number_texts(codes, [texts[code] for code in np.unique(codes).tolist()])
+
+
+def _named_only(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
+    """Take the missing text out of numbered ones, of which it is the first: its code becomes -1."""
+    names = [text for text in texts if text is not None]
+    return codes - (len(texts) - len(names)), names
+
+
+def _events(capture: Capture) -> Events:
+    fields = ("row", "start_ns", "end_ns", "event_type", "global_tid", "end_global_tid", "domain_id")
+    return capture.columns("nvtx", *fields)
+
+
+def _of_types(events: Events, types: tuple[int, ...]) -> NDArray[Any]:
+    rows: NDArray[Any] = np.flatnonzero(np.isin(events["event_type"], types))
+    return rows
+
+
+def _on_one_thread(events: Events, types: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the ranges that ended on the thread they started on, and their ends."""
+    rows = _of_types(events, types)
+    stayed = events["end_global_tid"][rows] == MISSING
+    return rows[stayed], _closed(events, rows)[stayed]
+
+
+def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return ends; one that is missing is the last start or end of these events, as in nsys."""
+    ends: NDArray[Any] = events["end_ns"][rows]
+    known = ends != MISSING
+    if known.any():
+        ends = np.where(known, ends, max(ends.max(), events["start_ns"][rows].max()))
+    return ends
+
+
+def _named(
+    capture: Capture, events: Events, rows: NDArray[Any], ends: NDArray[Any], *, every_creator: bool
+) -> Ranges:
+    if opened := int((events["end_ns"][rows] == MISSING).sum()):
+        capture.note(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
+    again, codes, texts = _names(capture, events, rows, every_creator=every_creator)
+    rows = rows[again]
+    return Ranges(
+        events["row"][rows],
+        Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
+        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
+        *_named_only(codes, texts),
+    )
+
+
+def _names(
+    capture: Capture, events: Events, rows: NDArray[Any], *, every_creator: bool
+) -> tuple[NDArray[Any], NDArray[Any], list[str | None]]:
+    """Return the ranges to list, by their place in ``rows``, the code of the name of each, and the names."""
+    own, texts = own_texts(capture, rows)
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    created = _domains(capture, events)
+    titles = [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
+    again, nth = _repeated(capture, titles, key, every_creator=every_creator)
+    codes, parts = group_keys(key[again], nth, own[again])
+    labels = [
+        _label(titles[k][n], texts[text], capture.view.rounding)
+        for k, n, text in zip(*(part.tolist() for part in parts), strict=True)
+    ]
+    return again, *number_texts(codes, labels)
+
+
+def _repeated(
+    capture: Capture, titles: Titles, key: NDArray[Any], *, every_creator: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the ranges, each as often as its domain has titles or once, and which of the titles it gets."""
+    times = np.array([len(title) for title in titles], np.int64)[key]
+    if (times > 1).any():
+        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
+        capture.note(f"several threads created the same NVTX domain: its ranges count {how}")
+    if not every_creator:
+        times = np.ones_like(times)
+    again = np.repeat(np.arange(len(key)), times)
+    return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
+
+
+def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str | None]]:
+    """Return the names of each process' domains, by domain id: one for each thread that created it.
+
+    Of those from one thread the first counts. Before 2025 nsys knew no registered strings here.
+    """
+    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))
+    thread, domain = events["global_tid"][rows], events["domain_id"][rows]
+    codes, texts = own_texts(capture, rows, registered=capture.view.rounding == "2025")
+    process = process_ids(thread)
+    created: dict[tuple[int, int], dict[int, str | None]] = {}
+    for i in np.lexsort((events["start_ns"][rows], thread)).tolist():
+        threads = created.setdefault((int(process[i]), int(domain[i])), {})
+        threads.setdefault(int(thread[i]), texts[codes[i]])
+    return {key: list(threads.values()) for key, threads in created.items()}
+
+
+def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
+    """Name a range as nsys does: since 2025 with a colon also where there is no domain or no text."""
+    if era == "2025":
+        return f"{domain or ''}:{text or ''}"
+    return text if domain is None or text is None else f"{domain}:{text}"
+
+
+def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str | None]]:
+    """Return a code per NVTX range and the name of each, as ``--nvtx`` takes it: ``NAME@DOMAIN``."""
+    events = whole.columns("nvtx", "global_tid", "domain_id")
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    domains = _first_domains(whole)
+    suffix = [domains.get(pair, "") for pair in zip(*(part.tolist() for part in keys), strict=True)]
+    own, texts = own_texts(whole, rows)
+    codes, (text, domain) = group_keys(own, key)
+    named = [(texts[i], suffix[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
+    return number_texts(codes, [None if name is None else name + at for name, at in named])
+
+
+def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
+    """Return ``@DOMAIN`` by process and domain id, as it was created first."""
+    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
+    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))[::-1]
+    keys = zip(
+        process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
+    )
+    names = [f"@{text}" if isinstance(text, str) else "" for text in events["text"][rows].tolist()]
+    return dict(zip(keys, names, strict=True))
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The ranges of ``ranges`` that launched something (``which``, in row order), and what came of it.
+
+    A projection lasts from the start of the first operation to the end of the last, in ns, with all gaps.
+    ``operations`` counts different correlation ids: a graph of many kernels is one. ``children`` counts the
+    ranges right below that launched something too.
+    """
+
+    ranges: Ranges
+    nesting: Tree
+    which: NDArray[Any]
+    start: NDArray[Any]
+    end: NDArray[Any]
+    operations: NDArray[Any]
+    children: NDArray[Any]
+
+
+def projections(capture: Capture) -> Projections:
+    """Return the projections of all ranges that have a name, as nsys since 2024."""
+    ranges = nested_ranges(capture)
+    nesting = tree(ranges.spans)
+    call, start, end = _launched(capture)
+    inner, outer = enclosures(call_spans(capture, call), ranges.spans)
+    which, start, end = _hulls(outer, start[inner], end[inner])
+    correlation = capture.columns("api", "correlation_id")["correlation_id"][call[inner]]
+    operations = np.bincount(group_keys(outer, correlation)[1][0], minlength=len(ranges.row))
+    parent = nesting.parent[which]
+    children = np.bincount(parent[parent >= 0], minlength=len(ranges.row))
+    named = ranges.code[which] >= 0
+    which = which[named]
+    return Projections(ranges, nesting, which, start[named], end[named], operations[which], children[which])
+
+
+def _launched(capture: Capture) -> Hulls:
+    """Return the API calls that started operations, the first start of these and the last end."""
+    calls, starts, ends = ([np.empty(0, np.int64)] for _ in range(3))
+    for kind in filter(capture.has, OPERATIONS):
+        pairs = launches(capture, kind)
+        times = capture.columns(kind, "start_ns", "end_ns")
+        calls.append(pairs.api)
+        starts.append(times["start_ns"][pairs.operation])
+        ends.append(times["end_ns"][pairs.operation])
+    return _hulls(np.concatenate(calls), np.concatenate(starts), np.concatenate(ends))
+
+
+def _hulls(keys: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Hulls:
+    """Return the distinct keys, the first start of each and its last end."""
+    order = np.argsort(keys, kind="stable")
+    distinct, first = np.unique(keys[order], return_index=True)
+    if not len(distinct):
+        return distinct, start, end
+    return distinct, np.minimum.reduceat(start[order], first), np.maximum.reduceat(end[order], first)

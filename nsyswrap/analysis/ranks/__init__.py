@@ -1,0 +1,1 @@
+"""The ranks of one job: which captures they are, and what each did."""

@@ -1,0 +1,74 @@
+"""Writing files: each is there whole or not at all, and none takes the place of a capture."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SQLITE = b"SQLite format 3\x00"
+_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file as ``replacing`` does; text as UTF-8, with names that are none as they came."""
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
+    with replacing(path) as part:
+        part.write_bytes(raw)
+
+
+@contextmanager
+def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
+    """Give a file to write, which takes the place of ``path`` at the end, and goes if anything fails.
+
+    Its folder is made. A link stays, and what it leads to is replaced; a pipe or device is written itself.
+    A capture is only replaced where another is written: ``capture``. Raises OutputError, of any OSError.
+    """
+    try:
+        if not capture:
+            refuse_capture(path)
+        if path.exists() and not path.is_file():  # a pipe, /dev/stdout, or a folder, which cannot be opened
+            yield path
+            return
+        target = path.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            yield part
+            if target.exists():
+                shutil.copymode(target, part)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def umask() -> int:
+    """Return the umask of this process."""
+    with suppress(OSError):  # to ask the system itself is to change it for a moment, for all threads
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def refuse_capture(path: Path) -> None:
+    """Raise OutputError where ``path`` is a capture: what is written is never worth one."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        is_export = file.read(len(_SQLITE)) == _SQLITE
+    if is_export or path.resolve().suffix in _RECORDINGS:
+        raise OutputError(
+            f"{path} is a capture, or another database: it is not replaced", "name another file"
+        )

@@ -1,0 +1,1 @@
+"""What nsyswrap knows about the nsys command: where it is, and how to call it."""

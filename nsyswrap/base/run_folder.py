@@ -1,0 +1,314 @@
+"""The run folder: the files of one run and its outcome. Written by collect, read by analyse.
+
+It is private: the folder is 0700 and its files are 0600 from the first byte, 0750 and 0640 where the run is
+shared with the group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.folder_lock import is_held, is_lock
+
+RUN = "run.json"
+STATUS = "status.json"
+LOG = "nsys.log"
+STATS = "nsys-stats.txt"
+REPORT = "report.nsys-rep"
+RECORDING = "report.qdstrm"  # what nsys leaves where it could not import it
+EXPORT = "report.sqlite"
+PROGRAM_OUTPUT = "program.out"  # of the program, where its stdout is kept
+PROGRAM_ERRORS = "program.err"  # the same of its stderr
+DIGEST = "digest.json"  # what collecting many runs needs to know of this one
+FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST)
+BATCH = "batch.json"  # of a batch: its planned runs, whose folders lie in
+RUNS = "runs"
+SPEC = "spec.json"  # of a planned run: what is to be run
+CLAIM = "claim.json"  # of a planned run: who runs it
+# Stands in a recorded command line, before the program's own; the second name is that of version 0.1.
+LAUNCHERS = ("exec_program.py", "_launch.py")
+WORK = ".recording-"  # begins the name of the private folder in a run folder that nsys writes into
+FOREIGN = ".from-program"  # ends the name of a file that the program wrote under a name of ours
+DEFAULT_BASE = Path("nsyswrap-runs")
+_HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # and cannot be redacted: never shared
+_LOG_ROOM = 16_384  # bytes
+_STATUS_ROOM = 4096  # bytes kept for status.json from the start: how a run ended fits on a full disk
+
+Outcome = Literal[
+    "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "not_redacted", "not_started"
+]
+Share = Literal["group"]  # who else may read a run folder
+_ENDINGS: dict[Outcome, str] = {
+    "done": "",
+    "program_failed": "the program failed",
+    "interrupted": "this run was interrupted",
+    "timed_out": "this run timed out",
+    "nsys_failed": "nsys failed",
+    "not_redacted": "this run was not finished",
+    "not_started": "the program was not started",
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended.
+
+    A code is None where there is none to tell: nsys ended the program, or never ran it.
+    """
+
+    outcome: Outcome
+    program_code: int | None
+    nsys_code: int | None
+    exit_code: int
+    message: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder with the files of one run. ``share``: who beside its owner may read them."""
+
+    path: Path
+    share: Share | None = None
+
+    def make(self) -> None:
+        """Make the folder with its parents, private from the start."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=_folder_mode(self.share), exist_ok=True)
+
+    def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
+        """Make the folder, or take an empty one, and write run.json; raises OutputError where that cannot be.
+
+        ``force`` replaces a run's files, nothing else. The folder of a run is made private then, one with
+        other things in it keeps its mode.
+        """
+        try:
+            self._clear(force=force)
+            part = self._part(STATUS)
+            try:
+                with os.fdopen(_opened(part, _file_mode(STATUS, self.share)), "wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, _STATUS_ROOM)
+                self.write(RUN, facts)
+            except (OSError, OutputError):  # what is left would be in the way of the next attempt
+                part.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
+
+    def _clear(self, *, force: bool) -> None:
+        self.make()
+        present = {entry.name for entry in self.path.iterdir() if not is_lock(entry)}
+        if present and not force:
+            raise OutputError(f"{self.path} exists and is not empty", "give another --output, or --force")
+        if not present or present & set(FILES):
+            self.path.chmod(_folder_mode(self.share))
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+            self._part(name).unlink(missing_ok=True)
+        for left in self.path.glob(f"{WORK}*"):  # by a run that was killed
+            shutil.rmtree(left)
+
+    def open(self, name: str) -> int:
+        """Return a descriptor of one file to write, private from its first byte; raises OSError."""
+        return _opened(self.path / name, _file_mode(name, self.share))
+
+    def write(self, name: str, content: str | dict[str, Any]) -> None:
+        """Write one file, through a name of its own: a reader never sees half of it."""
+        text = (
+            content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        )
+        part, target = self._part(name), self.path / name
+        try:
+            mode = target.stat().st_mode if target.exists() else _file_mode(name, self.share)
+            try:
+                with os.fdopen(_opened(part, mode), "wb") as file:
+                    file.write(text.encode("utf-8", "surrogateescape"))
+                    file.truncate()
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror}") from None
+
+    def take(self, source: Path, name: str) -> None:
+        """Move a file of the same file system into the folder, under ``name``."""
+        try:
+            source.chmod(_file_mode(name, self.share))
+            source.replace(self.path / name)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path / name}: {error.strerror}") from None
+
+    def set_aside(self, name: str) -> str:
+        """Rename what the program wrote under a name of ours; return its new name, empty where there is none.
+
+        Where that cannot be renamed it is left: the run's own file takes its place.
+        """
+        path = self.path / name
+        if not os.path.lexists(path):
+            return ""
+        numbers = ("", *(f"-{n}" for n in range(2, 1000)))
+        free = next(f"{name}{FOREIGN}{n}" for n in numbers if not os.path.lexists(f"{path}{FOREIGN}{n}"))
+        try:
+            path.rename(path.with_name(free))
+        except OSError:
+            return ""
+        return free
+
+    def write_status(self, status: Status) -> None:
+        """Write ``status.json``: its presence says that the run has ended, and nothing is left to be done."""
+        self.write(STATUS, asdict(status))
+
+    def read_status(self) -> Status:
+        """Read ``status.json``, without what newer versions added; raises CaptureError where it is none."""
+        path = self.path / STATUS
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+            status = Status(**{name.name: said[name.name] for name in fields(Status) if name.name in said})
+        except (OSError, ValueError, TypeError) as error:
+            raise CaptureError(f"{path} cannot be read: {error}") from None
+        if status.outcome not in get_args(Outcome):
+            raise CaptureError(f"{path} has an unknown outcome: {status.outcome!r}", "use a newer nsyswrap")
+        return status
+
+    def read_run(self) -> dict[str, Any]:
+        """Read ``run.json``; empty where there is none."""
+        try:
+            run = json.loads((self.path / RUN).read_text(encoding="utf-8", errors="surrogateescape"))
+        except (OSError, ValueError):
+            return {}
+        return run if isinstance(run, dict) else {}
+
+    def _part(self, name: str) -> Path:
+        return self.path / f".{name}.part"
+
+
+def share_of(path: Path) -> Share | None:
+    """Return who else may read a folder that this module made."""
+    try:
+        return "group" if path.stat().st_mode & 0o777 == _folder_mode("group") else None
+    except OSError:
+        return None
+
+
+def existing(path: Path) -> RunFolder:
+    """Return a folder that was made before, shared as it was then."""
+    return RunFolder(path, share_of(path))
+
+
+def check_share(share: Share | None, *, keep_environment: bool) -> None:
+    """Raise UsageError where others would read secrets."""
+    if share and keep_environment:
+        raise UsageError(
+            "a shared run folder cannot keep the environment: others would read it",
+            "leave out --share, or --keep-environment",
+        )
+
+
+def ending(path: Path) -> str:
+    """Return how the run that made a folder or capture ended, if not well; empty: well, or it is no run."""
+    folder = path if path.is_dir() else path.parent
+    if not (path.is_dir() or path.name in (EXPORT, REPORT)) or not (folder / RUN).exists():
+        return ""
+    if not (folder / STATUS).exists():
+        return unfinished(folder)
+    try:
+        status = RunFolder(folder).read_status()
+    except CaptureError as error:
+        return str(error)
+    words = _ENDINGS[status.outcome]
+    return f"{words}: {status.message}" if words and status.message else words
+
+
+def unfinished(folder: Path) -> str:
+    """Return why a run folder has no status, and where what was recorded lies."""
+    if is_held(folder):
+        return "this run has not ended yet"
+    left = ", ".join(str(path) for path in sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*")))
+    kept = f"; what it recorded, the environment too, lies in {left}" if left else ""
+    return f"this run never finished: nsyswrap was killed{kept}"
+
+
+def make_folder(path: Path, share: Share | None) -> None:
+    """Make a private folder with its parents, or give one that is there the mode of ``share``."""
+    RunFolder(path, share).make()
+    path.chmod(_folder_mode(share))
+
+
+def _folder_mode(share: Share | None) -> int:
+    return 0o750 if share else 0o700
+
+
+def _file_mode(name: str, share: Share | None) -> int:
+    return 0o640 if share and name not in _HOLDS_ENVIRONMENT else 0o600
+
+
+def _opened(path: Path, mode: int) -> int:
+    """Open a file for writing from its start, with this mode whatever the umask; the room it had stays."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, mode & 0o777)
+    return descriptor
+
+
+def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:
+    """Return a new folder's path, ``<base>/<program>-<local time>``, with a number where it is taken."""
+    name = f"{Path(program).stem or 'program'}-{time.strftime('%Y%m%d-%H%M%S')}"
+    taken = (base / (f"{name}-{n}" if n > 1 else name) for n in range(1, 1000))
+    return next(path for path in taken if not path.exists())
+
+
+def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
+    """Make and return the folder of ``default_output``: of runs started together each gets its own."""
+    while True:
+        path = default_output(program, base)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=_folder_mode(None))
+        except FileExistsError:  # another run was quicker
+            continue
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        return path
+
+
+def newest_run(base: Path = DEFAULT_BASE) -> Path:
+    """Return the run folder under ``base`` (or one below, as scenarios make them) that ended last."""
+    ended = [status.parent for pattern in ("*", "*/*") for status in base.glob(f"{pattern}/{STATUS}")]
+    if not ended:
+        raise CaptureError(
+            f"no run folder under {base}/",
+            "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
+        )
+    return max(ended, key=lambda folder: (folder / STATUS).stat().st_mtime_ns)
+
+
+def cache_dir(*names: str) -> Path:
+    """Create and return a folder in the user's cache: ``$XDG_CACHE_HOME`` or ``~/.cache``, then nsyswrap."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # a user without a name, in a container
+        raise OutputError(f"there is no place for a cache: {error}", "set HOME or XDG_CACHE_HOME") from None
+    path = base.joinpath("nsyswrap", *names)
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)  # exports hold environments
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME"
+        ) from None
+    return path
+
+
+def is_full(path: Path) -> bool:
+    """Whether there is no room left for a log where ``path`` lies."""
+    return shutil.disk_usage(path).free < _LOG_ROOM
+
+
+def free_space_note(path: Path) -> str:
+    """Return how much room is left where ``path`` lies, for messages about a full disk."""
+    return f"{shutil.disk_usage(path).free / 1e6:,.1f} MB free at {path}"

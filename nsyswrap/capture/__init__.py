@@ -1,0 +1,1 @@
+"""Read nsys exports into numpy columns; redact them."""

@@ -1,0 +1,284 @@
+"""One nsys export, opened: its events as columns, in one view of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.run_folder import ending
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
+from nsyswrap.capture.open import export_of
+from nsyswrap.capture.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.info import Diagnostic, Info
+
+
+KernelNames = Literal["full", "base", "mangled"]
+
+_NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
+# What a selection looks at.
+_SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
+
+
+@dataclass(frozen=True)
+class View:
+    """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
+
+    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
+    rules for the class of a kernel, name and pattern, tried before the built-in ones.
+    """
+
+    names: KernelNames = "full"
+    nvtx_names: bool = False
+    classes: tuple[tuple[str, str], ...] = ()
+    rounding: Rounding = "2025"
+    selection: Selection = EVERYTHING
+
+
+class Capture:
+    """One export, read-only, in one view of it; ``viewed`` and ``select`` give others of the same file.
+
+    What users hold is ``nsyswrap.api.Capture``, which makes reports, plots and DataFrames as well.
+    """
+
+    def __init__(
+        self, path: Path, names: KernelNames = "full", source: Path | None = None, view: View | None = None
+    ) -> None:
+        """Open the SQLite export at ``path``; ``source`` is what it came from, and what messages name.
+
+        Raises CaptureError with what is wrong with it.
+        """
+        self.path = path
+        self.source = source or path
+        self._open(Export(path), view or View(names), [[]])
+
+    def _open(self, export: Export, view: View, said: list[list[str]]) -> None:
+        self._export = export
+        self.view = view
+        self._selected: dict[tuple[str, str], NDArray[Any]] = {}
+        self._rows: dict[str, NDArray[Any]] = {}
+        self._views: dict[View, Self] = {}  # none refers back: all end with this one
+        self._said = said  # what was noted, of all views; the last list is that of the report being made
+
+    def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of View
+        """Return this capture in another view; ``changes`` are fields of View."""
+        view = replace(self.view, **changes)
+        if view == self.view:
+            return self
+        if view not in self._views:
+            other = object.__new__(type(self))
+            other.path, other.source = self.path, self.source
+            other._open(self._export, view, self._said)
+            self._views[view] = other
+        return self._views[view]
+
+    def select(
+        self,
+        *,
+        time: str = "",
+        nvtx: str = "",
+        device: int | None = None,
+        process: int | None = None,
+        clip: bool | None = None,
+    ) -> Self:
+        """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
+
+        ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
+        nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
+        """
+        devices, processes = (() if number is None else (number,) for number in (device, process))
+        return self.viewed(selection=chosen(time, nvtx, devices=devices, processes=processes, clip=clip))
+
+    @property
+    def whole(self) -> Self:
+        """This capture with nothing left out."""
+        return self.viewed(selection=EVERYTHING)
+
+    def has(self, kind: str) -> bool:
+        """Whether there is at least one event of this kind."""
+        return self.count(kind) > 0
+
+    def holds(self, kind: str) -> bool:
+        """Whether the export has a table for this kind, be it empty: exports are lazy, or are not."""
+        return bool(schema.events(kind).tables(self._export.tables))
+
+    def count(self, kind: str) -> int:
+        """Return the number of events; a table that is missing and one that is empty both count 0."""
+        total = sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
+        return len(self._kept(kind)) if total and self.view.selection.narrows else total
+
+    def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
+        """Return fields as read-only int64 arrays (``MISSING``: missing), in row order.
+
+        Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
+        Raises NotInCapture with what would collect it.
+        """
+        self._note_missing(schema.events(kind), fields)
+        if not self.view.selection.narrows:
+            return self._all_columns(kind, fields)
+        missing = [field for field in fields if (kind, field) not in self._selected]
+        kept = self._kept(kind)
+        for field, values in self._all_columns(kind, missing).items():
+            part = values[kept]
+            if self.view.selection.clip and self.view.selection.windowed:
+                part = clipped(field, part, self.window)
+            part.flags.writeable = False
+            self._selected[kind, field] = part
+        return {field: self._selected[kind, field] for field in fields}
+
+    def _note_missing(self, events: schema.Events, fields: Sequence[str]) -> None:
+        """Say which fields an older nsys did not write, where its own reports would refuse the export."""
+        newer = [spec for field, spec in events.fields.items() if field in fields and spec.since]
+        for table in events.tables(self._export.tables) if newer else ():
+            for spec in newer:
+                if not set(spec.columns) & set(self._export.tables[table]):
+                    column = spec.columns[0]
+                    self.note(f"{table} has no {column} (nsys writes it from {spec.since} on): left empty")
+
+    def _kept(self, kind: str) -> NDArray[Any]:
+        """Return the numbers of the selected rows."""
+        if kind not in self._rows:
+            fields = [field for field in _SELECTED_BY if field in schema.events(kind).fields]
+            events = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
+            self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self.window))
+        return self._rows[kind]
+
+    @cached_property
+    def window(self) -> Window:
+        """The times that are selected; raises NotInCapture where no such NVTX range is there."""
+        return resolve(self.view.selection, self.whole)
+
+    def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+        events = schema.events(kind)
+        tables = events.tables(self._export.tables)
+        if not tables:
+            raise NotInCapture(
+                f"{self.source}: no {events.title} in this capture", f"collect with {events.collect}"
+            )
+        if len(tables) == 1:
+            return self._table_columns(events, tables[0], 0, fields)
+        parts = [
+            self._table_columns(events, table, number, fields)
+            for number, table in enumerate(tables)
+            if self._export.count(table)
+        ] or [self._table_columns(events, tables[0], 0, fields)]
+        return {field: np.concatenate([part[field] for part in parts]) for field in fields}
+
+    def _table_columns(
+        self, events: schema.Events, table: str, number: int, fields: Sequence[str]
+    ) -> dict[str, NDArray[Any]]:
+        rows, present = self._export.count(table), self._export.tables[table]
+        made: dict[str, Callable[[], NDArray[Any]]] = {
+            "table": lambda: np.full(rows, number),
+            "row": lambda: np.arange(1, rows + 1),
+        }
+        found = {field: self._column(events, table, field, present) for field in fields if field not in made}
+        names = {field: name for field, name in found.items() if name}
+        kinds = [(name, events.fields[field].kind) for field, name in names.items()]
+        read = dict(zip(names, self._export.columns(table, kinds), strict=True))
+        read |= {field: made[field]() for field in fields if field in made}
+        return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
+
+    def name_ids(self, kind: str) -> NDArray[Any]:
+        """Return the StringIds ids of the events' names; for kernels, in the chosen form.
+
+        Like nsys: a missing base or mangled name falls back to the demangled one.
+        """
+        ids = self.columns(kind, "name")["name"]
+        field = _NAME_FIELDS[self.view.names]
+        if kind != "kernel" or field == "name":
+            return ids
+        chosen = self.columns(kind, field)[field]
+        return np.where(chosen == MISSING, ids, chosen)
+
+    def text(self, string_id: int) -> str | None:
+        """Return the text of a StringIds id, or None where the export lacks it."""
+        return self._export.strings.get(string_id)
+
+    def labels(self, enum: str) -> dict[int, str]:
+        """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""
+        table, built_in = schema.ENUMS[enum]
+        if not self._export.count(table):
+            self.note(f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in")
+            return built_in
+        return {int(i): str(label) for i, label in self._export.select(table, "id", "label")}
+
+    def note(self, text: str) -> None:
+        """Say something a reader of the report being made has to know."""
+        if text not in self._said[-1]:
+            self._said[-1].append(text)
+
+    @contextmanager
+    def noting(self) -> Iterator[list[str]]:
+        """Collect what is noted meanwhile."""
+        self._said.append([])
+        try:
+            yield self._said[-1]
+        finally:
+            self._said.pop()
+
+    @cached_property
+    def gpu_names(self) -> dict[int, str]:
+        """GPU name by device id."""
+        rows = self._export.select(schema.GPUS, "id", "name")
+        return {int(i): str(name) for i, name in rows if i is not None and name is not None}
+
+    @cached_property
+    def threads(self) -> dict[int, tuple[int | None, str | None]]:
+        """Priority and name of each thread, by global thread id."""
+        rows = self._export.select(schema.THREAD_NAMES, "globalTid", "priority", "nameId")
+        return {t: (priority, self.text(name)) for t, priority, name in reversed(rows) if t is not None}
+
+    @cached_property
+    def info(self) -> Info:
+        """What recorded this capture and on which GPU."""
+        return read_info(self._export)
+
+    @cached_property
+    def ending(self) -> str:
+        """How the run that recorded it ended, if not well; empty for one that did, and for any other file."""
+        return ending(self.source)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader has to know of the file, whatever is asked of it: how its run ended comes first."""
+        return [text for text in (self.ending, self._export.note, newer_than_known(self.info)) if text]
+
+    @cached_property
+    def diagnostics(self) -> list[Diagnostic]:
+        """Warnings nsys left (2024.2 and newer), those about lost events first; absences are left out."""
+        return read_diagnostics(self._export)
+
+    def _column(self, events: schema.Events, table: str, field: str, present: list[str]) -> str | None:
+        spec = events.fields[field]
+        name = next((column for column in spec.columns if column in present), None)
+        if name is None and spec.required:
+            raise NotInCapture(
+                f"{self.source}: {table} has no column {spec.columns[0]}: the file was trimmed",
+                "export the .nsys-rep again with `nsys export`",
+            )
+        return name
+
+
+def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
+    """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
+
+    ``names`` picks how kernels are called: their full demangled, base or mangled name.
+    """
+    return Capture(export_of(Path(path)), names, Path(path))

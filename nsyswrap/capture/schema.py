@@ -1,0 +1,313 @@
+"""The one place that knows nsys' tables: field terms, the columns behind them, and what the numbers mean.
+
+``EVENTS`` maps a kind of event to its table. A field names the columns that hold it, the newest first:
+the first one that the export has is read. Ids are 64-bit and may be negative. A new release of nsys is a line
+in ``ERAS``, a renamed column one more name in its field, a new table an entry in ``EVENTS``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from nsyswrap.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FieldKind = Literal["int", "text", "string"]
+
+# The fields that most reports read: start and end, and the name.
+SPANS = ("start_ns", "end_ns")
+NAMED = (*SPANS, "name")
+
+# Releases of nsys whose exports were compared with what nsys says of them, and the schema each writes.
+ERAS: tuple[tuple[str, tuple[int, int]], ...] = (
+    ("2022.1", (2, 9)),
+    ("2022.4", (3, 0)),
+    ("2023.1", (3, 1)),
+    ("2023.3", (3, 4)),
+    ("2023.4", (3, 7)),
+    ("2024.2", (3, 11)),
+    ("2024.5", (3, 13)),
+    ("2024.6", (3, 16)),
+    ("2025.1", (3, 17)),
+    ("2025.3", (3, 20)),
+    ("2025.5", (3, 24)),
+    ("2026.1", (3, 24)),
+    ("2026.2", (3, 25)),
+)
+
+STRINGS = "StringIds"
+EXPORT_METADATA = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # from 2023.3; 2022.1 to 2023.2; before: none
+CAPTURE_METADATA = "META_DATA_CAPTURE"
+COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
+SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
+GPUS = "TARGET_INFO_GPU"
+THREAD_NAMES = "ThreadNames"
+SESSION_START = "TARGET_INFO_SESSION_START_TIME"
+ANALYSIS = "ANALYSIS_DETAILS"
+
+# A capture is an SQLite file with StringIds and at least one table that begins like this.
+CAPTURE_MARKS = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "NVTX_EVENTS", "OSRT_API")
+
+# globalTid: thread id in bits 0-23, process id in bits 24-47, above them VM and hardware id.
+# globalPid is the same with the low 24 bits zero. As signed 64-bit integers:
+PROCESS_MASK = -16777216  # 0xFFFFFFFFFF000000
+ID_MASK = 0xFFFFFF
+PID_SHIFT = 24
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where a field comes from: columns to try in order, and whether an int, a text or a StringIds id.
+
+    ``since``: the first nsys that writes it, where nsys' own reports refuse an export without it.
+    """
+
+    columns: tuple[str, ...]
+    kind: FieldKind = "int"
+    required: bool = True
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class Events:
+    """One kind of event: its table, its fields, and the nsys option that collects it.
+
+    A table that ends in ``*`` stands for all whose names begin so: their rows are read as one table's, and
+    the field ``table`` numbers the tables in the order of their names.
+    """
+
+    table: str
+    title: str
+    collect: str
+    fields: Mapping[str, Field]
+
+    def tables(self, present: Iterable[str]) -> list[str]:
+        """Return the tables of an export that hold these events."""
+        if not self.table.endswith("*"):
+            return [self.table] if self.table in present else []
+        return sorted(table for table in present if table.startswith(self.table[:-1]))
+
+
+def _int(*columns: str) -> Field:
+    return Field(columns)
+
+
+def _optional(*columns: str, kind: FieldKind = "int", since: str = "") -> Field:
+    return Field(columns, kind, required=False, since=since)
+
+
+def _optionals(**columns: str) -> dict[str, Field]:
+    return {field: _optional(column) for field, column in columns.items()}
+
+
+def _string(*columns: str) -> Field:
+    return Field(columns, "string")
+
+
+_SPAN = {"start_ns": _int("start"), "end_ns": _int("end")}
+# Third parties trim contextId and globalPid; without globalPid there is one process.
+_GPU_OP = {
+    **_SPAN,
+    "device_id": _int("deviceId"),
+    "context_id": _optional("contextId"),
+    "stream_id": _int("streamId"),
+    "correlation_id": _int("correlationId"),
+    "global_pid": _optional("globalPid"),
+    "graph_node_id": _optional("graphNodeId"),
+    "green_context_id": _optional("greenContextId", since="2023.4"),
+}
+_CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
+_OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
+_GPU = _optionals(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount")
+_FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
+_MPI_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("textId")}
+
+EVENTS: dict[str, Events] = {
+    "kernel": Events(
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "kernels",
+        "--trace=cuda",
+        {
+            **_GPU_OP,
+            "name": _string("demangledName"),
+            "base_name": _string("shortName"),
+            "mangled_name": _optional("mangledName", kind="string"),
+            **{f"grid_{axis.lower()}": _int(f"grid{axis}") for axis in "XYZ"},
+            **{f"block_{axis.lower()}": _int(f"block{axis}") for axis in "XYZ"},
+            **_optionals(registers_per_thread="registersPerThread", static_shared_bytes="staticSharedMemory"),
+            **_optionals(dynamic_shared_bytes="dynamicSharedMemory"),
+        },
+    ),
+    "memcpy": Events(
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "memory copies",
+        "--trace=cuda",
+        {
+            **_GPU_OP,
+            "bytes": _int("bytes"),
+            "copy_kind": _int("copyKind"),
+            **_optionals(src_kind="srcKind", dst_kind="dstKind", copy_count="copyCount"),
+            **_optionals(src_device_id="srcDeviceId", dst_device_id="dstDeviceId"),
+            "address": _optional("virtualAddress", since="2022.1"),
+            "migration_cause": _optional("migrationCause", since="2021"),
+        },
+    ),
+    "memset": Events(
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        "memory sets",
+        "--trace=cuda",
+        {**_GPU_OP, "bytes": _int("bytes"), "mem_kind": _optional("memKind"), "value": _optional("value")},
+    ),
+    "api": Events(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "CUDA API calls",
+        "--trace=cuda",
+        {
+            **_CPU_CALL,
+            "correlation_id": _int("correlationId"),
+            **_optionals(event_class="eventClass", return_value="returnValue"),
+        },
+    ),
+    "synchronization": Events(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        "CUDA synchronisations",
+        "--trace=cuda",
+        {
+            **_SPAN,
+            "device_id": _int("deviceId"),
+            "stream_id": _int("streamId"),
+            "correlation_id": _int("correlationId"),
+            "global_pid": _optional("globalPid"),
+            "sync_type": _int("syncType"),
+        },
+    ),
+    "graph": Events(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+        "whole-graph executions",
+        "--trace=cuda --cuda-graph-trace=graph",
+        {**_GPU_OP, "graph_id": _optional("graphId"), "graph_exec_id": _optional("graphExecId")},
+    ),
+    "nvtx": Events(
+        "NVTX_EVENTS",
+        "NVTX events",
+        "--trace=nvtx",
+        {
+            "start_ns": _int("start"),
+            "end_ns": _int("end"),
+            "event_type": _int("eventType"),
+            "global_tid": _int("globalTid"),
+            **_optionals(end_global_tid="endGlobalTid", domain_id="domainId"),
+            "text": _optional("text", kind="text"),
+            "text_id": _optional("textId", kind="string"),
+        },
+    ),
+    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace=cuda", _OVERHEAD),
+    "cuda_overhead": Events("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead in CUDA", "--trace=cuda", _OVERHEAD),
+    "um_cpu_fault": Events(
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
+        "CPU page faults of unified memory",
+        "--trace=cuda --cuda-um-cpu-page-faults=true",
+        {
+            "start_ns": _int("start"),
+            **_FAULT,
+            "name": _string("CpuInstruction"),
+            "source_file": _optional("sourceFile", kind="string", since="2025"),
+            "source_line": _optional("sourceLine", since="2025"),
+        },
+    ),
+    "um_gpu_fault": Events(
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+        "GPU page faults of unified memory",
+        "--trace=cuda --cuda-um-gpu-page-faults=true",
+        {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _int("numberOfPageFaults")},
+    ),
+    "osrt": Events(
+        "OSRT_API", "OS runtime calls", "--trace=osrt", {**_CPU_CALL, "event_class": _int("eventClass")}
+    ),
+    "openmp": Events("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace=openmp", _CPU_CALL),
+    "openacc": Events(
+        "CUPTI_ACTIVITY_KIND_OPENACC_*",
+        "OpenACC events",
+        "--trace=openacc",
+        {**_CPU_CALL, "source_file": _optional("srcFile", kind="string"), "source_line": _optional("lineNo")},
+    ),
+    "mpi_p2p": Events(
+        "MPI_P2P_EVENTS",
+        "MPI sends and receives",
+        "--trace=mpi",
+        {**_MPI_CALL, **_optionals(bytes="size", tag="tag", peer_rank="remoteRank")},
+    ),
+    "mpi_start_wait": Events("MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace=mpi", _MPI_CALL),
+    "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace=mpi", _MPI_CALL),
+    "mpi_collective": Events(
+        "MPI_COLLECTIVES_EVENTS",
+        "MPI collectives",
+        "--trace=mpi",
+        {**_MPI_CALL, **_optionals(sent_bytes="size", received_bytes="recvSize", root_rank="rootRank")},
+    ),
+    "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
+    "mpi_rank": Events(
+        "MPI_RANKS", "MPI ranks", "--trace=mpi", {"global_tid": _int("globalTid"), "rank": _int("rank")}
+    ),
+    "diagnostic": Events(
+        "DIAGNOSTIC_EVENT",
+        "diagnostics",
+        "nsys 2024.2 or newer",
+        {
+            "timestamp_ns": _int("timestamp"),
+            "severity": _int("severity"),
+            "text": Field(("text",), "text"),
+            "global_pid": _optional("globalPid"),
+        },
+    ),
+}
+
+# NVTX_EVENTS.eventType: ranges (the second of a pair: imported as text), and the creation of a domain.
+NVTX_PUSH_POP = (59, 70)
+NVTX_START_END = (60, 71)
+NVTX_DOMAIN = 75
+OSRT_CALL = 27  # OSRT_API.eventClass: a call that was traced
+
+SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity: warnings and errors
+CUDA_OVERHEAD_TYPES = (2, 6, 7, 8)  # overheadType: compiling, loading, a full queue, be it traced or not
+# Warnings that only say that a process had no events of a kind: every child without CUDA has them.
+ABSENCE_WARNING = (
+    r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"
+)
+# Diagnostics that say that something is missing from the capture.
+LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
+
+UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations: no API call started them
+UM_TO_DEVICE, UM_TO_HOST = 11, 12
+PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
+ON_DEVICE = (2, 3, 5)  # those that are in a GPU's memory, and nowhere else
+# What numbers mean: the ENUM table, and a copy of it for exports before 2022.4, which have none.
+_COPY_KINDS = (
+    "Unknown, Host-to-Device, Device-to-Host, Host-to-Array, Array-to-Host, Array-to-Array, Array-to-Device, "
+    "Device-to-Array, Device-to-Device, Host-to-Host, Peer-to-Peer, Unified Host-to-Device, "
+    "Unified Device-to-Host, Unified Device-to-Device"
+)
+_MEM_KINDS = "Pageable, Pinned, Device, Array, Managed, Device Static, Managed Static, Unknown"
+_CAUSES = "Unknown, User prefetch, Page fault, Speculative prefetch, Eviction, Access counters"
+ENUMS: dict[str, tuple[str, dict[int, str]]] = {
+    "copy_kind": ("ENUM_CUDA_MEMCPY_OPER", dict(enumerate(_COPY_KINDS.split(", ")))),
+    "mem_kind": ("ENUM_CUDA_MEM_KIND", dict(enumerate(_MEM_KINDS.split(", ")))),
+    "migration_cause": ("ENUM_CUDA_UNIF_MEM_MIGRATION", dict(enumerate(_CAUSES.split(", ")))),
+}
+
+# Columns that hold StringIds ids, in every table nsys writes.
+STRING_COLUMN = re.compile(
+    r"(?i)(.*name|.*(?<!con)text|content)Id|(demangled|short|mangled)Name"
+    r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
+)
+
+
+def events(kind: str) -> Events:
+    """Return what is known of a kind of event; raises UsageError where there is none of this name."""
+    if kind not in EVENTS:
+        raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(EVENTS)}")
+    return EVENTS[kind]

@@ -1,0 +1,124 @@
+"""What `report --list` and `report --explain` say: which reports there are, and what their columns mean."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.units import Unit, csv_label
+from nsyswrap.capture import schema
+from nsyswrap.reports import NAMES, find, module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Column, Report
+
+# What `nsys stats` and `nsys analyze` have beside these, and why it is not here.
+OUTSIDE = {
+    "graphics and video": (
+        "opengl_khr_range_sum opengl_khr_gpu_range_sum vulkan_api_sum vulkan_api_trace vulkan_gpu_marker_sum "
+        "vulkan_marker_sum nvvideo_api_sum"
+    ),
+    "Windows": "dx11_pix_sum dx12_gpu_marker_sum dx12_pix_sum dx12_mem_ops wddm_queue_sum",
+    "network hardware": "network_congestion",
+    "only in nsys 2025 and newer": "mpi_msg_size_sum syscall_sum",
+}
+_WIDTH = 100
+_QUALIFIERS = {
+    "base": "kernels by their base name, without namespaces and template arguments",
+    "mangled": "kernels by the name the compiler gave them",
+    "nvtx-name": "the innermost NVTX range around the launch before each kernel's name",
+}
+_MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns", Unit.PERCENT: "%"}
+
+
+def listing(paths: Sequence[Path]) -> str:
+    """Return what each capture can answer, and which nsys option would have collected the rest."""
+    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
+    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+
+    try:
+        chosen = paths or (newest_run(),)
+    except CaptureError:  # nothing to look at: the reports there are
+        return "\n".join([*_section("Reports", ((name, find(name).title) for name in NAMES)), *_outside()])
+    lines: list[str] = []
+    for path in chosen:
+        lines += _of(open_capture(path))
+    return "\n".join([*lines, *_outside()])
+
+
+def _of(capture: Capture) -> list[str]:
+    reports = [find(name) for name in NAMES]
+    lacking = {report.name: report.lacks(capture) for report in reports}
+    here = [(report.name, report.title) for report in reports if not lacking[report.name]]
+    rest = [(report.name, _collect(report, capture)) for report in reports if lacking[report.name]]
+    return [
+        *_section(f"{capture.source} answers", here),
+        *_section(
+            "It holds nothing for (either nothing of the kind happened, or it was not collected)", rest
+        ),
+    ]
+
+
+def _collect(report: Report, capture: Capture) -> str:
+    """Say what is lacking, and the options that collect it."""
+    kinds = [[schema.EVENTS[kind] for kind in group] for group in report.lacks(capture)]
+    said = " and ".join(" or ".join(events.title for events in group) for group in kinds)
+    options = dict.fromkeys(option for group in kinds for option in group[0].collect.split())
+    return f"{said}: {' '.join(options)}"
+
+
+def _outside() -> list[str]:
+    return _section("nsys has these too, nsyswrap does not", OUTSIDE.items())
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    rows = list(rows)
+    width = max((len(name) for name, _ in rows), default=0) + 4
+    lines = [title]
+    for name, text in rows:
+        lines += textwrap.wrap(
+            f"  {name:{width - 2}}{text}", _WIDTH, subsequent_indent=" " * width, break_on_hyphens=False
+        )
+    return [*lines, ""] if rows else []
+
+
+def explain(name: str) -> str:
+    """Return what a report is, what it takes, and what each of its columns means, with unit and source."""
+    report = find(name)
+    lines = [f"{report.title}  {name}", ""]
+    about = module(name).__doc__ or ""
+    for paragraph in about.strip().replace("``", "").split("\n\n"):
+        lines += [*textwrap.wrap(paragraph, _WIDTH), ""]
+    parity = report.layer == "parity"
+    facts = [("numbers", "nsys' own, cell by cell" if parity else "nsyswrap's own, unrounded")]
+    for group in report.needs:
+        events = [schema.EVENTS[kind] for kind in group]
+        facts.append(("source", f"{' or '.join(kind.table for kind in events)} ({events[0].collect})"))
+    facts += [(f":{qualifier}", _QUALIFIERS[qualifier]) for qualifier in report.qualifiers]
+    facts += [(f":{o.name}=N", f"{o.help}; {o.default} if left out") for o in report.options]
+    columns = [(_header(report, column), _meaning(report, column)) for column in report.columns]
+    return "\n".join([*lines, *_section("Report", facts), *_section("Columns", columns)])
+
+
+def _header(report: Report, column: Column) -> str:
+    """Return the column as CSV heads it, with the unit it has there."""
+    return column.name if report.layer == "analysis" else column.header.strip() + csv_label(column.unit, "ns")
+
+
+def _meaning(report: Report, column: Column) -> str:
+    """Return what a column means, and in brackets its name in JSON, its unit there, and where it is from."""
+    fields = {name: spec for group in report.needs for kind in group for name, spec in _fields(kind)}
+    found = fields.get(column.name)
+    source = f"column {found.columns[0]}" if found and found.kind != "string" else "computed"
+    era = [f"only with --rounding {column.era}"] if column.era else []
+    unit = _MACHINE_UNITS.get(column.unit, column.unit.value)
+    return f"{column.help} [{', '.join([column.name, unit, source, *era])}]"
+
+
+def _fields(kind: str) -> Iterable[tuple[str, schema.Field]]:
+    return schema.EVENTS[kind].fields.items()

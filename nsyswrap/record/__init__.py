@@ -1,0 +1,1 @@
+"""Record programs: from a program to a run folder."""

@@ -1,0 +1,1 @@
+"""Batches: many planned runs, on this machine or on a Slurm cluster."""

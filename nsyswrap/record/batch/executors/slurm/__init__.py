@@ -1,0 +1,1 @@
+"""The executor that runs a batch on a Slurm cluster."""

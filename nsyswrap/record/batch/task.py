@@ -1,0 +1,89 @@
+"""One run as it was planned: what to run, with which parameters. It lies in its run folder as spec.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import SPEC, existing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A planned run: a ``command``, or a ``variant`` of a ``scenario`` with ``arguments``.
+
+    ``label`` names its combination of parameters, ``repeat`` counts from 1 how often that is run. ``cwd`` is
+    where relative paths count from, ``env`` is added to the environment. ``module`` and ``arch`` are those of
+    ``nsyswrap profile``.
+    """
+
+    label: str
+    parameters: Mapping[str, Scalar]
+    repeat: int
+    cwd: str
+    command: tuple[str, ...] = ()
+    module: bool = False
+    arch: str | None = None
+    scenario: str = ""
+    variant: str = ""
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    nsys: Options = field(default_factory=Options)
+    nsys_path: str | None = None
+    timeout_s: float | None = None
+    keep_environment: bool = False
+    discard_rep: bool = False
+
+    @property
+    def name(self) -> str:
+        """The label and, from the second on, which repeat it is: what its folder is called after."""
+        return f"{self.label} repeat={self.repeat}" if self.repeat > 1 else self.label
+
+    @property
+    def key(self) -> str:
+        """What makes it the same run as one planned before: all but how long it may take."""
+        facts = {name: value for name, value in self.as_json().items() if name not in ("label", "timeout_s")}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is run, as a person would type it after ``nsyswrap profile`` or ``scenarios run``."""
+        if self.scenario:
+            return (self.scenario, self.variant, *self.arguments)
+        return (*(["-m"] if self.module else []), *self.command)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what spec.json holds."""
+        return asdict(self)
+
+    def write(self, folder: Path) -> None:
+        """Write spec.json into a run folder."""
+        existing(folder).write(SPEC, self.as_json())
+
+
+def read_spec(folder: Path) -> Spec:
+    """Read spec.json of a planned run; raises OutputError where the folder is none."""
+    try:
+        facts = json.loads((folder / SPEC).read_text(encoding="utf-8", errors="surrogateescape"))
+        options = facts.pop("nsys")
+        options = Options(**{**options, "extra": tuple(options["extra"])})
+        facts |= {name: tuple(facts[name]) for name in ("command", "arguments")}
+        return Spec(**facts, nsys=options)
+    except FileNotFoundError:
+        raise OutputError(
+            f"{folder} holds no planned run: it has no {SPEC}", "give a folder under runs/ of a batch"
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise OutputError(
+            f"{folder / SPEC} cannot be read: {error}", "start the batch again: it plans the run anew"
+        ) from None

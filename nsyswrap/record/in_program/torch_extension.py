@@ -1,0 +1,125 @@
+"""Building PyTorch extensions for scenarios, before anything is measured, and loading what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"
+
+
+def import_torch() -> ModuleType:
+    """Return torch, once it is known to see a GPU; raises Unavailable."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
+    if not torch.cuda.is_available():
+        raise Unavailable(f"PyTorch {torch.__version__} finds no CUDA GPU")
+    return torch
+
+
+def build(torch: ModuleType, folder: Path) -> ModuleType:
+    """Return the extension made of a folder's .cpp and .cu files, called like the folder.
+
+    It is built for the current GPU, in the user's cache, unless it was before. Raises Unavailable without
+    ninja or nvcc.
+    """
+    cpp_extension = _import_builder()
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    directory = _build_directory(torch, folder.name, files)
+    extension: ModuleType = cpp_extension.load(
+        name=folder.name,
+        sources=[str(folder / name) for name in sorted(files) if name.endswith((".cpp", ".cu"))],
+        build_directory=str(directory),
+        extra_cflags=["-O3"],
+        extra_cuda_cflags=["-O3"],
+    )
+    return extension
+
+
+def build_inline(torch: ModuleType, name: str, cpp: str, cuda: str, functions: Sequence[str]) -> ModuleType:
+    """Return the extension made of source texts by PyTorch's ``load_inline``; else like ``build``.
+
+    ``cpp`` declares the ``functions`` that ``cuda`` defines.
+    """
+    cpp_extension = _import_builder()
+    directory = _build_directory(torch, name, {"cpp": cpp.encode(), "cuda": cuda.encode()})
+    extension: ModuleType = cpp_extension.load_inline(
+        name=name,
+        cpp_sources=cpp,
+        cuda_sources=cuda,
+        functions=list(functions),
+        build_directory=str(directory),
+        extra_cuda_cflags=["-O3"],
+    )
+    return extension
+
+
+def load(name: str, library: str) -> ModuleType:
+    """Return the extension ``name`` from the library that ``build`` made before."""
+    spec = importlib.util.spec_from_file_location(name, library)
+    if spec is None or spec.loader is None:
+        raise Unavailable(f"{library} is no extension module")
+    try:
+        extension = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(extension)
+    except ImportError as error:
+        raise Unavailable(
+            f"the extension {library} cannot be loaded: {error}", "leave --built out, to build it"
+        ) from None
+    return extension
+
+
+def build_name(
+    name: str,
+    torch_version: str,
+    python_version: str,
+    capability: tuple[int, int],
+    files: Mapping[str, bytes],
+) -> str:
+    """Return a folder name that differs for builds that must not share a folder.
+
+    ``capability`` is the device's compute capability (major, minor); ``files`` are contents by name.
+    """
+    digest = hashlib.sha256()
+    for file, content in sorted(files.items()):
+        # With the length, so that no two sets of files give the same stream of bytes.
+        digest.update(f"{file}\0{len(content)}\0".encode() + content)
+    major, minor = capability
+    return f"{name}-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
+
+
+def _build_directory(torch: ModuleType, name: str, files: Mapping[str, bytes]) -> Path:
+    """Return the folder for a build for the current GPU, and make PyTorch build for that alone."""
+    capability: tuple[int, int] = torch.cuda.get_device_capability()
+    # Without it PyTorch builds for every GPU it sees, and says so at length.
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
+    python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    directory = cache_dir(build_name(name, torch.__version__, python_version, capability, files))
+    print(f"{name}: the extension is built in {directory}", file=sys.stderr)
+    return directory
+
+
+def _import_builder() -> ModuleType:
+    """Return torch.utils.cpp_extension, once all it needs is known to be there."""
+    cpp_extension = importlib.import_module("torch.utils.cpp_extension")
+    # An environment that is used but not activated has its ninja beside its Python.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
+    if not cpp_extension.is_ninja_available():
+        raise Unavailable("ninja was not found", PIP_INSTALL)
+    if cpp_extension.CUDA_HOME is None:
+        raise Unavailable("nvcc was not found", "install the CUDA toolkit, or set CUDA_HOME to its folder")
+    return cpp_extension

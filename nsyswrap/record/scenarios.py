@@ -1,0 +1,250 @@
+"""Scenarios: plain scripts that each run one experiment. Finding them, building them, running them.
+
+A script says by literals what a runner needs to know, see ``Scenario``; it is read, never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
+from nsyswrap.record import gpus as device
+from nsyswrap.record.in_program.script import CLOCK_OPTION, VARIANT_OPTION
+from nsyswrap.record.nvcc import find_nvcc
+from nsyswrap.record.program import Program
+from nsyswrap.record.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One script and its literals.
+
+    ``VARIANTS`` in the order they are run; ``VARIANT_OPTION`` picks one (default ``--variant``); ``NEEDS`` of
+    every and ``VARIANT_NEEDS`` of some variants; ``NSYS`` how some are recorded; ``ALONE`` those that hold a
+    profiler of their own and run without nsys; ``CROSS_CHECK`` where it can be timed by several clocks;
+    ``LOOK_FOR`` what to see in the closing table. A function ``build`` is what ``--build`` calls.
+    """
+
+    path: Path
+    constants: Mapping[str, Any] = field(repr=False)
+    builds: bool = False
+
+    @property
+    def name(self) -> str:
+        """The script's name, less the underscore that keeps it from hiding a package of that name."""
+        return self.path.stem.rstrip("_")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring."""
+        return self.explanation.partition("\n")[0]
+
+    @property
+    def explanation(self) -> str:
+        """The docstring: what is run, and what to look for."""
+        return str(self.constants["__doc__"]).strip()
+
+    @property
+    def look_for(self) -> str:
+        """One sentence: what to see in the closing table."""
+        return str(self.constants["LOOK_FOR"])
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants, in the order they are run."""
+        return tuple(self.constants["VARIANTS"])
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The variants that use CUPTI themselves, and so run without nsys."""
+        return tuple(self.constants.get("ALONE", ()))
+
+    @property
+    def can_cross_check(self) -> bool:
+        """Whether the script can be timed by several clocks."""
+        return bool(self.constants.get("CROSS_CHECK"))
+
+    @cached_property
+    def lacks(self) -> list[str]:
+        """What this machine lacks of what every variant needs, in words."""
+        return _missing(self.constants["NEEDS"])
+
+    def lacks_for(self, variant: str) -> list[str]:
+        """What this machine lacks of what one variant needs, in words."""
+        return self.lacks + _missing(self.constants.get("VARIANT_NEEDS", {}).get(variant, ()))
+
+    def argv(self, *arguments: str) -> tuple[str, ...]:
+        """Return the command line of the script."""
+        return (sys.executable, str(self.path), *arguments)
+
+    def build(self, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Build what the script runs with these arguments, outside any measured run.
+
+        Returns the arguments that name what was built. Raises ScenarioFailed or Unavailable.
+        """
+        if self.lacks:
+            raise Unavailable(f"{self.name} cannot run here: {'; '.join(self.lacks)}")
+        if not self.builds:
+            return ()
+        done = subprocess.run(self.argv("--build", *arguments), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ScenarioFailed(f"{self.name} could not be built:\n{done.stderr.rstrip()}")
+        return ("--built", done.stdout.splitlines()[-1])
+
+    def check(self, variants: Iterable[str]) -> None:
+        """Raise UsageError with the variants there are, unless all are among them."""
+        for variant in variants:
+            if variant not in self.variants:
+                raise UsageError(
+                    f"{self.name} has no variant {variant!r}", f"variants: {' '.join(self.variants)}"
+                )
+
+    def variant_argv(self, variant: str) -> tuple[str, str]:
+        """Return the arguments that pick one variant."""
+        return str(self.constants.get("VARIANT_OPTION", VARIANT_OPTION)), variant
+
+    def clock_argv(self, clock: str) -> tuple[str, ...]:
+        """Return the arguments that time every operation with one clock: of variants that run under nsys."""
+        option, _ = self.variant_argv("")
+        chosen = [] if option == CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
+        return (*(part for variant in chosen for part in (option, variant)), CLOCK_OPTION, clock)
+
+    def spec(
+        self, arguments: tuple[str, ...], output: Path, *, variant: str = "", force: bool = False
+    ) -> RunSpec:
+        """Return the run of the script under nsys; its stdout goes into the run folder."""
+        options = Options(**self.constants.get("NSYS", {}).get(variant, {}))
+        return RunSpec(
+            Program(self.argv(*arguments), self.name), output, options, force=force, keep_output=True
+        )
+
+
+def run_alone(spec: RunSpec) -> Status:
+    """Run the program of a RunSpec without nsys: a run folder with its output and outcome, and no report."""
+    folder = RunFolder(spec.output, spec.share)
+    folder.create({"program": list(spec.program.argv), "nsys": None}, force=spec.force)
+    with os.fdopen(folder.open(PROGRAM_OUTPUT), "wb") as output:
+        code = subprocess.run(spec.program.argv, stdout=output, check=False).returncode
+    code = 128 - code if code < 0 else code  # as a shell tells a signal
+    message = f"the program ended with exit code {code}" if code else ""
+    status = Status("program_failed" if code else "done", code, None, code, message)
+    folder.write_status(status)
+    return status
+
+
+def kernels_dir() -> Path:
+    """Return the folder of the kernels' sources: of the checkout, or of the installed package."""
+    return _shipped("kernels")
+
+
+def scenarios() -> list[Scenario]:
+    """Return every scenario there is, by name."""
+    return [load(path) for path in sorted(_shipped("scenarios").glob("[a-z]*.py"))]
+
+
+def find(name: str) -> Scenario:
+    """Return one scenario; raises UsageError with the names there are."""
+    found = {scenario.name: scenario for scenario in scenarios()}
+    if name not in found:
+        raise UsageError(f"there is no scenario {name!r}", f"scenarios: {' '.join(found)}")
+    return found[name]
+
+
+def load(path: Path) -> Scenario:
+    """Read docstring and constants of a script without importing it: it may need what is not installed."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants: dict[str, Any] = {"__doc__": ast.get_docstring(tree)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:  # not a literal: none of the constants a runner reads
+                continue
+    builds = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
+    return Scenario(path, constants, builds)
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Return what the script measured, the last line of JSON it printed; empty where it printed none."""
+    try:
+        lines = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        if line.startswith("{"):
+            found: dict[str, Any] = json.loads(line)
+            return found
+    return {}
+
+
+def _shipped(name: str) -> Path:
+    checkout, installed = _PACKAGE.parent / name, _PACKAGE / "_shipped" / name
+    return installed if installed.is_dir() else checkout
+
+
+def _missing(needs: Iterable[str]) -> list[str]:
+    return [missing for need in needs if (missing := NEEDS[need]())]
+
+
+def _lacks_module(name: str) -> str:
+    if importlib.util.find_spec(name):
+        return ""
+    return f"{name} is not installed (pip install 'nsyswrap[scenarios]')"
+
+
+def _lacks_ninja() -> str:
+    beside = Path(sysconfig.get_path("scripts")) / "ninja"
+    return "" if shutil.which("ninja") or beside.exists() else "ninja is not installed (pip install ninja)"
+
+
+def _lacks_nvcc() -> str:
+    try:
+        find_nvcc()
+    except Unavailable as error:
+        return str(error)
+    return ""
+
+
+def _lacks_mpi() -> str:
+    absent = [program for program in ("mpicxx", "mpirun") if not shutil.which(program)]
+    return f"{' and '.join(absent)} not found on PATH (install an MPI, such as Open MPI)" if absent else ""
+
+
+@cache
+def _devices() -> device.Devices:
+    return device.query()
+
+
+def _lacks_gpus() -> str:
+    found = len(_devices().names)
+    return _devices().error or ("" if found > 1 else f"it takes two GPUs, and there is {found}")
+
+
+NEEDS: dict[str, Callable[[], str]] = {
+    "torch": lambda: _lacks_module("torch"),
+    "triton": lambda: _lacks_module("triton"),
+    "nvtx": lambda: _lacks_module("nvtx"),
+    "ninja": _lacks_ninja,
+    "nvcc": _lacks_nvcc,
+    "mpi": _lacks_mpi,
+    "gpu": lambda: _devices().error,
+    "gpus": _lacks_gpus,
+}

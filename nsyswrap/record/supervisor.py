@@ -1,0 +1,235 @@
+"""Watching a running nsys: its progress, our signals, the time limit, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.record import guard
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+POLL_S = 0.05
+START_S = 2  # nsys starts the program within this, or it may be told to stop at once
+LATE_S = 30  # when it has not by then, something is wrong
+SETTLE_S = 0.5  # this long after it has, it loses signals
+STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
+STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
+REPEAT_S = 2  # launchers and shells signal twice: only a signal later than this is a sign of impatience
+ALONE_S = 1.5  # Slurm signals every process of a job: a second signal sooner than this costs nsys its report
+LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
+_TAIL_BYTES = 4096
+_IN_JOB = "SLURM_JOB_ID"
+_FORWARDED = {
+    signal.SIGINT: signal.SIGINT,
+    signal.SIGTERM: signal.SIGTERM,
+    signal.SIGHUP: signal.SIGTERM,
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How nsys ended: its code (negative: a signal), what we were asked, and whether we had to kill it."""
+
+    code: int
+    signal: signal.Signals | None
+    timed_out: bool
+    killed: bool
+
+
+@dataclass
+class Supervisor:
+    """Waits for one nsys. Every process of the run carries a mark in its environment: none is overlooked.
+
+    ``process`` is nsys, with ``guard.MARK=token`` in its environment, printing into ``log``. ``started`` is a
+    descriptor that can be read from as soon as the program has been started; ``received`` is what
+    ``signals_noted`` fills. ``on_progress`` gets what nsys does, and ``late`` where it does not come to start
+    the program. An OSError of either callback is passed over: whoever watched has gone, the run goes on.
+    """
+
+    process: subprocess.Popen[bytes]
+    token: str
+    log: Path
+    started: int
+    received: list[signal.Signals]
+    on_progress: Callable[[str], None]
+    on_signal: Callable[[], None] = lambda: None
+    late: str = ""
+    _stopping_since: float | None = None
+    _signalled_at: float = 0.0
+    _said_bytes: int = 0
+    _said_at: float = 0.0
+    _pending: signal.Signals | None = None
+    _not_before: float = 0.0
+    _log_bytes: int = 0  # as long as the log was before a signal came
+    _began: float = field(default_factory=time.monotonic)
+    _started_at: float | None = None
+
+    def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
+        """Wait until nsys has ended; ``leave_program``: what outlives it was meant to."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        timed_out = killed = False
+        handled = 0
+        shown = ""
+        while self.process.poll() is None:
+            if len(self.received) > handled:
+                killed |= self._forward(again=handled > 0)
+                if not handled:
+                    with suppress(OSError):
+                        self.on_signal()
+                handled = len(self.received)
+            if deadline is not None and time.monotonic() > deadline and not timed_out:
+                timed_out = True
+                self._stop(signal.SIGTERM)
+            self._deliver()
+            killed |= self._lose_patience()
+            shown = self._show_progress(shown)
+            time.sleep(POLL_S)
+        if not leave_program:
+            self._clear_up()
+        first = self.received[0] if self.received else None
+        return Ending(self.process.returncode, first, timed_out, killed)
+
+    def _forward(self, *, again: bool) -> bool:
+        """Hand a signal on to nsys, which ends the program and writes the report; a late second one kills.
+
+        Slurm repeats SIGTERM by itself, before its SIGKILL: there it is no sign of impatience.
+        """
+        if again:
+            repeated = time.monotonic() < self._signalled_at + REPEAT_S
+            if repeated or (_IN_JOB in os.environ and self.received[-1] is signal.SIGTERM):
+                return False
+            guard.kill(self._members())
+            return True
+        self._signalled_at = time.monotonic()
+        self._stop(_FORWARDED[self.received[-1]])
+        return False
+
+    def _stop(self, number: signal.Signals) -> None:
+        """Have nsys end the program and write its report."""
+        self._stopping_since = self._stopping_since or time.monotonic()
+        self._pending = number
+        self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
+
+    def _deliver(self) -> None:
+        """Send nsys the signal when it can do something with it.
+
+        While it starts the program it loses it; once the program has ended, or a signal from elsewhere has
+        come, it is writing the report, and would stop that.
+        """
+        now = time.monotonic()
+        if self._started_at is None and select.select([self.started], [], [], 0)[0]:
+            self._started_at = now
+        if self._pending is None or now < self._not_before:
+            return
+        if self._started_at is None:
+            is_time = now > self._began + START_S
+        else:
+            settled = now > self._started_at + SETTLE_S
+            is_time = settled and not all(map(self._is_nsys, self._members()))
+        if is_time:
+            if guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
+                self.process.send_signal(self._pending)
+            self._pending = None
+
+    def _lose_patience(self) -> bool:
+        if self._stopping_since is None:
+            return False
+        now = time.monotonic()
+        if now - max(self._stopping_since, self._said_at) > STOP_NSYS_S:
+            guard.kill(self._members())
+            return True
+        for pid in self._members():
+            if now - self._stopping_since > STOP_PROGRAM_S and not self._is_nsys(pid):
+                guard.kill([pid])
+            elif _is_stopped(pid):  # it could not heed the signal
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        return False
+
+    def _show_progress(self, shown: str) -> str:
+        try:
+            with self.log.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - _TAIL_BYTES))
+                now = nsys.progress(file.read().decode(errors="replace"))
+        except OSError:
+            return shown
+        if not self.received and self._stopping_since is None:  # asked after the size was
+            self._log_bytes = size
+        if size != self._said_bytes:
+            self._said_bytes, self._said_at = size, time.monotonic()
+        if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
+            now = self.late
+        if now != shown:
+            self._show(now)
+        return now
+
+    def _show(self, message: str) -> None:
+        with suppress(OSError):
+            self.on_progress(message)
+
+    def _clear_up(self) -> None:
+        """Wait a moment for nsys' helpers, then end whatever is left of the run."""
+        deadline = time.monotonic() + LEAVE_S
+        while (left := self._members()) and time.monotonic() < deadline:
+            if self.received or self._stopping_since is not None or self.process.returncode < 0:
+                guard.kill([pid for pid in left if not self._is_nsys(pid)])
+            time.sleep(POLL_S)
+        guard.kill(self._members())
+        self._show("")
+
+    def _members(self) -> list[int]:
+        return guard.members(self.token)
+
+    def _is_nsys(self, pid: int) -> bool:
+        """Whether a process is nsys or one of its helpers, whatever their threads call themselves."""
+        try:
+            executable = Path(f"/proc/{pid}/exe").readlink().name
+        except OSError:
+            return False
+        return pid == self.process.pid or executable.startswith(("nsys", "QdstrmImporter"))
+
+
+@contextmanager
+def signals_noted() -> Iterator[list[signal.Signals]]:
+    """Collect the signals that would end us, from before nsys is started until it is gone.
+
+    One that is ignored (under nohup, or in the background of a script) stays so. Outside the main thread
+    Python cannot take signals: there the defaults stay.
+    """
+    received: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(signal.Signals(number))
+
+    taken = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in taken}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process was stopped, as by SIGSTOP."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] == b"T"

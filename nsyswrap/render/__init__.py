@@ -1,0 +1,1 @@
+"""Tables, pages, plots and traces from reports and captures."""

@@ -1,0 +1,79 @@
+"""Parquet: unrounded columns with their unit and help, and all about the report, in the file's metadata."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.base.version import __version__
+from nsyswrap.render.formats.json import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Column, Table, Values
+
+
+def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] = ()) -> dict[str, bytes]:
+    """Return ``{<report>.parquet: content}``; raises Unavailable without pyarrow.
+
+    Columns are int64, float64 or string. Their metadata has ``header``, ``unit`` and ``help``, the schema's
+    ``nsyswrap.report``, ``.label``, ``.title``, ``.layer``, ``.rounding``, ``.selection``, ``.verdict``,
+    ``.version`` and, as JSON, ``.notes`` and ``.captures``.
+    """
+    about = [describe(label, capture) for label, capture in captures]
+    return {f"{table.label}.parquet": _parquet(table, about) for table in tables}
+
+
+def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise Unavailable("Parquet needs pyarrow", "pip install 'nsyswrap[parquet]'") from None
+    arrays = [_array(pa, table.data[column.name], column) for column in table.columns]
+    fields = [
+        pa.field(column.name, array.type, metadata=_said(column))
+        for column, array in zip(table.columns, arrays, strict=True)
+    ]
+    out = io.BytesIO()
+    parquet.write_table(pa.table(arrays, pa.schema(fields, _metadata(table, captures))), out)
+    return out.getvalue()
+
+
+def _array(pa: Any, values: Values, column: Column) -> pa.Array:  # noqa: ANN401 - a module
+    if column.unit is Unit.TEXT:
+        return pa.array(list(values), pa.string())
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        return pa.array(array.astype(np.float64), mask=np.isnan(array))
+    return pa.array(array.astype(np.int64), mask=array == MISSING)
+
+
+def _said(column: Column) -> dict[str, str]:
+    return {"header": column.header, "unit": column.unit.value, "help": column.help}
+
+
+def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str]:
+    said = {
+        "report": table.report.name,
+        "label": table.label,
+        "title": table.report.title,
+        "layer": table.report.layer,
+        "rounding": table.rounding,
+        "selection": table.selection,
+        "verdict": table.verdict,
+        "notes": json.dumps(table.notes),
+        "captures": json.dumps(captures),
+        "version": __version__,
+    }
+    return {f"nsyswrap.{key}": value for key, value in said.items()}

@@ -1,0 +1,60 @@
+"""The summary as one screen of text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from nsyswrap.base.text import clip, shorten
+from nsyswrap.render.formats.text import printable, readable_tables, styled, table_lines, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.base.units import TimeUnit
+    from nsyswrap.render.formats.text import Line
+    from nsyswrap.reports.summary import Summary
+    from nsyswrap.reports.table import Table
+
+_AND = "; "  # between the parts of what is selected
+
+
+def render(
+    summary: Summary,
+    *,
+    width: int = 100,
+    color: bool = False,
+    top: int | None = None,
+    time_unit: TimeUnit = "auto",
+) -> str:
+    """Return the screen; ``top`` replaces the number of rows each table shows."""
+    selected = _shared([table for table, _ in summary.tables])
+    lines: list[Line] = wrapped(summary.ending, width, "bold red") if summary.ending else []
+    if summary.command:
+        lines.append(Text(shorten(printable(summary.command), width), style="bold"))
+    lines += wrapped(summary.origin, width, "")
+    lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
+    seen, *warnings = summary.trust
+    lines += wrapped(seen, width, "green")
+    lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
+    for table, rows in summary.tables:
+        rest = [part for part in table.selection.split(_AND) if part not in selected]
+        part = replace(table, selection=_AND.join(rest))
+        shown = table_lines(part, width, top=top or rows, time_unit=time_unit)
+        lines += ["", *shown]
+    return styled(lines, color=color)
+
+
+def with_readable_names(summary: Summary) -> Summary:
+    """Return the same, with kernels by names a person can read."""
+    tables = readable_tables([table for table, _ in summary.tables])
+    rows = [rows for _, rows in summary.tables]
+    return replace(summary, tables=list(zip(tables, rows, strict=True)))
+
+
+def _shared(tables: Sequence[Table]) -> list[str]:
+    """Return what is selected for all the tables: it stands above them, and only the rest under each."""
+    selections = [table.selection.split(_AND) for table in tables]
+    return [part for part in selections[0] if all(part in parts for parts in selections)] if tables else []

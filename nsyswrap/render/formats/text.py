@@ -1,0 +1,244 @@
+"""Tables for a terminal: units people read, names shortened but rows never merged, columns that fit."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from nsyswrap.base.text import alike, clip, screen_width, shorten_all
+from nsyswrap.base.units import TimeUnit, Unit, human, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nsyswrap.reports.table import Column, Table
+
+    Line = Text | str  # rows are plain: there can be many of them
+
+_WHOLE = "--format csv has all"
+_GAP = "  "
+_NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
+_NAME_LEAST = 8  # and this much before all of them are
+_NAMING = ("name", "operation", "range")  # how columns of names end: there a missing text is no gap
+# What moves the cursor, breaks the line or turns its direction.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def render(
+    tables: Iterable[Table],
+    *,
+    width: int = 100,
+    color: bool = False,
+    top: int | None = None,
+    time_unit: TimeUnit = "auto",
+) -> dict[str, str]:
+    """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
+    return {
+        f"{table.label}.txt": styled(table_lines(table, width, top=top, time_unit=time_unit), color=color)
+        for table in tables
+    }
+
+
+def table_lines(
+    table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto", whole: str = _WHOLE
+) -> list[Line]:
+    """Return one table as lines: title, header, rows, what was left out, and what to know of them.
+
+    ``whole`` says where columns are that do not fit.
+    """
+    columns = table.columns
+    cells = column_cells(table, top, time_unit)
+    widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
+    shown = _fitting(columns, widths, width)
+    room = _name_room(columns, widths, shown, width)
+    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown if not columns[i].prose]
+    if columns[shown[-1]].prose:
+        laid.append(_paragraphs(columns[shown[-1]], cells[shown[-1]], _taken(laid), width))
+    head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
+    said = left_out(table, top)
+    if hidden := len(columns) - len(shown):
+        said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
+    return [title(table, width), Text(head, style="underline"), *body, *_notes(table, said, width)]
+
+
+def title(table: Table, width: int) -> Text:
+    """Return the line above a table."""
+    line = Text(table.report.title, style="bold cyan").append(f"  {table.label}", style="dim")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:
+    """Return the cells of each column as a person reads them, of the first ``top`` rows."""
+    rows = table.rows(top)
+    turned = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+    return [
+        [_cell(value, column, time_unit) for value in values]
+        for column, values in zip(table.columns, turned, strict=True)
+    ]
+
+
+def heading(column: Column) -> str:
+    """Return a column's header, with the sign that its cells leave out."""
+    return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
+
+
+def left_out(table: Table, top: int | None) -> list[str]:
+    """Say that there are no rows, or how many are not among the first ``top``."""
+    if not len(table):
+        return ["no rows"]
+    more = len(table) - (len(table) if top is None else top)
+    name = table.report.name + table.suffix.replace("_", ":")
+    return [f"{more:,} more row{'' if more == 1 else 's'} (-r {name})"] if more > 0 else []
+
+
+def styled(lines: Iterable[Line], *, color: bool) -> str:
+    """Return lines as text; without colour there is no escape sequence in it."""
+    out = io.StringIO()
+    console = Console(
+        file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
+    )
+    for line in lines:
+        if color and isinstance(line, Text):
+            console.print(line, soft_wrap=True)
+        else:
+            out.write(f"{line}\n")
+    return out.getvalue()
+
+
+def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]:
+    """Wrap a sentence, indenting what continues."""
+    lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
+    return [Text(clip(line, width), style=style) for line in lines]
+
+
+def printable(text: str) -> str:
+    """Write control characters as escapes: a name in a capture must not move the cursor."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
+    if column.unit is Unit.TEXT:
+        if value is None:
+            return "(no name)" if column.name.rpartition("_")[2] in _NAMING else "-"
+        return printable(str(value))
+    return moment(value, time_unit) if column.moment else human(value, column.unit, time_unit)
+
+
+def _width(column: Column, cells: Sequence[str]) -> int:
+    measure = screen_width if column.unit is Unit.TEXT else len  # no figure has a wide character
+    return max([screen_width(heading(column)), *map(measure, cells)])
+
+
+def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> list[str]:
+    """Return header and cells of one column, all equally wide."""
+    if column.unit is not Unit.TEXT:
+        return [text.rjust(width) for text in (heading(column), *cells)]
+    shown = [heading(column), *shorten_all(cells, room)]
+    taken = [screen_width(text) for text in shown]
+    most = max(taken)
+    return [text + " " * (most - width) for text, width in zip(shown, taken, strict=True)]
+
+
+def _paragraphs(column: Column, cells: Sequence[str], taken: int, width: int) -> list[str]:
+    """Return header and cells of a last column of sentences, wrapped behind what the others have taken."""
+    room = max(width - taken, _NAME_LEAST)
+    parted = (textwrap.wrap(text, room) for text in cells)
+    return [
+        heading(column),
+        *(f"\n{' ' * taken}".join(clip(line, room) for line in lines) for lines in parted),
+    ]
+
+
+def _taken(laid: Sequence[Sequence[str]]) -> int:
+    return sum(screen_width(column[0]) + len(_GAP) for column in laid)
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+    """Leave out columns by their detail until the names have room; then any figures, from the right.
+
+    A figure whose detail is below 0 stays: before it, even names give way, but for the first.
+    """
+    shown = list(range(len(columns)))
+
+    def needed(names: int) -> int:
+        most = max(names, _least(columns, shown))
+        taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in shown)
+        return sum(taken) + len(_GAP) * (len(shown) - 1)
+
+    for i in sorted((i for i in shown if columns[i].detail > 0), key=lambda i: (-columns[i].detail, -i)):
+        if needed(_NAME_WIDTH) <= width:
+            return shown
+        shown.remove(i)
+    stays = {i for i in shown if columns[i].detail < 0}
+    figures = [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT and i not in stays]
+    names = [i for i in reversed(shown[1:]) if columns[i].unit is Unit.TEXT] if stays else []
+    for i in [*figures, *names]:
+        if needed(_NAME_LEAST) > width:
+            shown.remove(i)
+    return shown
+
+
+def _least(columns: Sequence[Column], shown: Sequence[int]) -> int:
+    """Columns of the screen that a name takes at least: its header stays whole."""
+    headers = (screen_width(heading(columns[i])) for i in shown if columns[i].unit is Unit.TEXT)
+    return max(_NAME_LEAST, *headers, 0)
+
+
+def _name_room(columns: Sequence[Column], widths: Sequence[int], shown: Sequence[int], width: int) -> int:
+    """Characters a name may take: what the figures leave, shared by the long text columns."""
+    texts = sorted(widths[i] for i in shown if columns[i].unit is Unit.TEXT)
+    figures = sum(widths[i] for i in shown if columns[i].unit is not Unit.TEXT)
+    room = width - figures - len(_GAP) * (len(shown) - 1)
+    while len(texts) > 1 and texts[0] <= room // len(texts):
+        room -= texts.pop(0)
+    return max(_least(columns, shown), room // max(len(texts), 1))
+
+
+def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
+    """Say under a table what it comes to, what was left out and what part of the capture it is about.
+
+    The table's notes are the command line's to say, on stderr.
+    """
+    lines = wrapped(table.verdict, width, "bold") if table.verdict else []
+    lines += wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
+    if table.selection:
+        lines += wrapped(f"selected: {table.selection}", width, "dim")
+    return lines
+
+
+def readable_tables(tables: Sequence[Table]) -> list[Table]:
+    """Return tables for a screen: kernels have names a person can read, the same in all of them."""
+    columns = [(table, column.name) for table in tables for column in table.columns if column.kernels]
+    shown = told_apart({text for table, name in columns for text in table.data[name] if text is not None})
+    return [_renamed(table, shown) for table in tables]
+
+
+def _renamed(table: Table, shown: Mapping[str, str]) -> Table:
+    columns = [column.name for column in table.columns if column.kernels]
+    texts = {name: [text and shown[text] for text in table.data[name]] for name in columns}
+    return replace(table, data={**table.data, **texts})
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Return what each name reads like; those that would read the same are numbered, in their order."""
+    shown = {name: _readable(name) for name in sorted(names)}
+    for group in alike(shown):
+        shown.update({name: f"{shown[name]} #{number}" for number, name in enumerate(group, 1)})
+    for group in alike(shown):  # a name that looks like a numbered one
+        shown.update({name: name for name in group})
+    return shown
+
+
+def _readable(name: str) -> str:
+    """Leave the NVTX range before a kernel's name as it is."""
+    from nsyswrap.analysis.kernel_names import readable  # noqa: PLC0415 - few ask for it
+
+    head, slash, tail = name.rpartition("/")
+    return head + slash + readable(tail)

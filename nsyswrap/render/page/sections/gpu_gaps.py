@@ -1,0 +1,77 @@
+"""Why the GPU had nothing to do: idle time by cause as a bar, and the longest gaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.base.units import Unit, human
+from nsyswrap.render.page import colors as colours
+from nsyswrap.render.page.bars import Part, stacked
+from nsyswrap.render.page.html import empty, missing, section, verdicts
+from nsyswrap.render.page.tables import folded
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
+
+if TYPE_CHECKING:
+    from nsyswrap.render.page.html import Markup
+    from nsyswrap.render.page.subject import Subject
+    from nsyswrap.reports.table import Table
+
+_GAPS = 50  # shown, the longest ones
+
+CAUSE_TABLE = Report(
+    name="idle_causes",
+    title="Idle time by cause",
+    layer="analysis",
+    needs=(KINDS,),
+    columns=(
+        Column("cause", "Cause", Unit.TEXT, "what the host was doing while nothing ran"),
+        Column("idle_ns", "Idle", Unit.NS, "sum over all gaps"),
+        Column("share_percent", "Share", Unit.PERCENT, "of all idle time"),
+    ),
+    compute=no_capture,
+)
+
+
+def idle(subject: Subject) -> Markup:
+    """Return a bar per capture, as long as it was idle, and the tables of causes and gaps."""
+    gaps = subject.tables("gpu_idle")
+    causes = {label: by_cause(table) for label, table in gaps.items()}
+    totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
+    longest = max(totals.values(), default=0)
+    bars = (
+        stacked(f"{label}: idle for {human(totals[label], Unit.NS)}", _parts(table), longest)
+        for label, table in causes.items()
+        if totals[label]
+    )
+    made = subject.as_one({label: table for label, table in causes.items() if len(table)})
+    every = subject.table("gpu_idle")
+    return section(
+        "idle",
+        "Idle time, and why",
+        verdicts(gaps),
+        empty(subject, "gpu_idle"),
+        *bars,
+        folded(made) if made is not None else None,
+        folded(every, f"the {_GAPS} longest gaps", top=_GAPS) if every is not None and len(every) else None,
+        missing(subject.missing("gpu_idle")),
+    )
+
+
+def by_cause(gaps: Table) -> Table:
+    """Return the sum of each cause over all gaps, the longest first."""
+    spent = {cause: int(np.asarray(gaps.data[f"{cause}_ns"]).sum()) for cause in CAUSES}
+    total = sum(spent.values())
+    ordered = sorted(((ns, cause) for cause, ns in spent.items() if ns), key=lambda pair: -pair[0])
+    return table_of(CAUSE_TABLE, [(CAUSES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
+
+
+def _parts(table: Table) -> list[Part]:
+    keys = {text: cause for cause, text in CAUSES.items()}
+    return [
+        Part(str(text), float(str(ns)), f"{human(share, Unit.PERCENT)} %", colours.CAUSES[keys[str(text)]])
+        for text, ns, share in table.rows()
+    ]

@@ -1,0 +1,41 @@
+"""What ran where, and whether to trust it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.render.page.html import Markup, element, section
+from nsyswrap.render.page.subject import part_shown
+from nsyswrap.render.page.tables import folded
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.page.subject import Subject
+    from nsyswrap.reports.summary import Summary
+
+
+def head(subject: Subject) -> Markup:
+    """Return a card per capture, and all that was checked of them."""
+    cards = (_card(label, subject.summaries[label], capture) for label, capture in subject.captures.items())
+    checks = subject.table("diagnostics")
+    return section(
+        "ran",
+        "What ran where",
+        element("div", *cards, class_="cards"),
+        folded(checks, "what was checked of the recording") if checks is not None else None,
+    )
+
+
+def _card(label: str, summary: Summary, capture: Capture) -> Markup:
+    seen, *warnings = summary.trust
+    selected = part_shown(capture.view.selection)
+    return element(
+        "article",
+        element("h3", label),
+        element("p", element("code", summary.command), class_="command") if summary.command else None,
+        element("p", summary.origin),
+        element("p", f"selected: {selected}", class_="warning") if selected else None,
+        element("p", seen, class_="trust"),
+        *(element("p", text.strip(), class_="warning") for text in (*warnings, *capture.remarks)),
+        class_="card",
+    )

@@ -1,0 +1,135 @@
+"""Counters, page faults and arrows of a trace.
+
+Counters are the bandwidth of the copies in flight by direction and the number of concurrent kernels. CPU page
+faults of unified memory are instants of their process. An arrow leads from a call to each GPU operation
+that it launched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import EVENTS
+from nsyswrap.render.perfetto.gpu import DRAWN
+from nsyswrap.render.perfetto.rows import Section, Texts, Wide, encoded, lines, micros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.perfetto.gpu import OnGpu
+    from nsyswrap.render.perfetto.lanes import Lanes
+    from nsyswrap.render.perfetto.rows import Column
+
+    Steps = tuple[NDArray[Any], NDArray[Any]]
+    Ints = NDArray[Any]
+
+
+KIND = "um_cpu_fault"
+
+ARROWS = "arrows from call to GPU work"
+_HEAD = '"id":%s,"name":"launch","cat":"launch",%s,"ts":%s.%03d'
+
+
+def counters(capture: Capture, bars: OnGpu, gpu: NDArray[Any]) -> list[Section]:
+    """Return a counter per GPU and direction of copies, and one per GPU where kernels overlap.
+
+    ``gpu`` is the number of each bar's GPU in the trace. A copy counts with its mean bandwidth from its start
+    to its end; one without a length has none.
+    """
+    return [*_bandwidths(capture, bars, gpu), *_running(bars, gpu)]
+
+
+def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
+    """Return the times at which a sum over what is going on changes, ascending, and the sum from each on.
+
+    Where nothing is going on it is 0.
+    """
+    times = np.concatenate((start, end))
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    last = np.flatnonzero(np.append(times[1:] != times[:-1], [True] * bool(len(times))))
+    going = np.cumsum(np.repeat([1, -1], len(start))[order])[last]
+    total = np.cumsum(np.concatenate((value, -value))[order])[last]
+    return times[last], np.where(going == 0, 0, total)
+
+
+def _bandwidths(capture: Capture, bars: OnGpu, gpu: NDArray[Any]) -> Iterator[Section]:
+    rows = np.flatnonzero((bars.kind == DRAWN.index("memcpy")) & (bars.end_ns > bars.start_ns))
+    if not len(rows):
+        return
+    found = capture.whole.columns("memcpy", "bytes", "copy_kind", "start_ns", "end_ns")
+    mine = {field: values[bars.row[rows]] for field, values in found.items()}
+    bytes_per_ns = mine["bytes"] / (mine["end_ns"] - mine["start_ns"])  # of all of it, be it cut off or not
+    labels = capture.labels("copy_kind")
+    codes, (number, kind) = group_keys(gpu[rows], mine["copy_kind"])
+    for code, (process, direction) in enumerate(zip(number.tolist(), kind.tolist(), strict=True)):
+        part = codes == code
+        times, value = steps(bars.start_ns[rows][part], bars.end_ns[rows][part], bytes_per_ns[part])
+        name = labels.get(direction, f"kind {direction}")
+        yield _counter(process, name, "GB/s", times, np.round(value, 6))
+
+
+def _running(bars: OnGpu, gpu: NDArray[Any]) -> Iterator[Section]:
+    kernels = (bars.kind == DRAWN.index("kernel")) & (bars.end_ns > bars.start_ns)
+    for process in np.unique(gpu[kernels]).tolist():
+        mine = kernels & (gpu == process)
+        times, value = steps(bars.start_ns[mine], bars.end_ns[mine], np.ones(int(mine.sum()), np.int64))
+        if value.max() > 1:  # else the streams say the same
+            yield _counter(process, "kernels running", "kernels", times, value)
+
+
+def _counter(process: int, name: str, unit: str, times: NDArray[Any], value: NDArray[Any]) -> Section:
+    [text] = encoded([name])
+    # A name stands in a template, in which % has a meaning.
+    head = f'{{"ph":"C","pid":{process},"tid":{process},"name":{text},'.replace("%", "%%")
+    template = f'{head}"ts":%s.%03d,"args":{{"{unit}":%s}}}}'
+    return Section("counters", 1, lines(template, [*micros(times), value]))
+
+
+def on_cpu(capture: Capture, lanes: Lanes) -> Section:
+    """Return the faults inside the selected times, named after the instruction that met them."""
+    found = capture.columns(KIND, "start_ns", "global_pid", "address")
+    window = capture.window
+    start = found["start_ns"]
+    row = np.flatnonzero((start != MISSING) & (start >= window.start_ns) & (start < window.end_ns))
+    codes, names = name_codes(capture, KIND)
+    known, process = distinct(found["global_pid"][row])
+    heads = [f'"pid":{number},"tid":{number}' for number in map(lanes.process, known.tolist())]
+    template = f'{{"ph":"i","s":"p","cat":"{KIND}","name":%s,%s,"ts":%s.%03d,"args":{{"address":%s}}}}'
+    address = Wide(found["address"][row], "0x%x")
+    columns: list[Column] = [
+        Texts(codes[row], encoded(names)),
+        Texts(process, heads),
+        *micros(start[row]),
+        address,
+    ]
+    return Section(EVENTS[KIND].title, len(row), lines(template, columns), KIND)
+
+
+def flows(work: tuple[OnGpu, Ints], calls: tuple[Ints, Ints, Ints], lanes: Lanes) -> Section:
+    """Return a flow per operation whose call is drawn: ``s`` as the call starts, ``f`` as the operation does.
+
+    ``work`` are operations and their lanes; ``calls`` the positions of calls in the whole capture, their
+    starts in ns and their lanes. Both ends bind to the innermost bar around them: operations overlap none of
+    their lane, and of a runtime call and the driver call below it the former starts first.
+    """
+    (operations, lane), (row, start, call_lane) = work, calls
+    drawn = np.full(max(row.max(initial=-1), operations.call.max(initial=-1)) + 2, -1)  # the last: of no call
+    drawn[row] = np.arange(len(row))
+    call = drawn[operations.call]
+    met = np.flatnonzero(call >= 0)
+    number, call = np.arange(1, len(met) + 1), call[met]
+    columns: list[Column] = [
+        *(number, Texts(call_lane[call], lanes.heads), *micros(start[call])),
+        *(number, Texts(lane[met], lanes.heads), *micros(operations.start_ns[met])),
+    ]
+    template = f'{{"ph":"s",{_HEAD}}},\n{{"ph":"f","bp":"e",{_HEAD}}}'
+    return Section(ARROWS, len(met), lines(template, columns))

@@ -1,0 +1,136 @@
+"""NVTX in a trace: push/pop ranges as bars, start/end ranges as spans of their own, marks as instants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.selection import clipped
+from nsyswrap.render.perfetto.host import OnThread, timed
+from nsyswrap.render.perfetto.rows import Section, Texts, encoded, lines, micros
+from nsyswrap.render.perfetto.slices import Bars, complete, outer_first
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.perfetto.lanes import Lanes
+    from nsyswrap.render.perfetto.rows import Column
+
+KIND = "nvtx"
+_MARK = 34  # NVTX_EVENTS.eventType of a mark
+_TIMES = ("start_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class Named:
+    """Events on host threads, with a code each and the name of each code."""
+
+    events: OnThread
+    codes: NDArray[Any]
+    names: Sequence[str | None]
+
+    def of(self, rows: NDArray[Any]) -> Named:
+        """Return these events, by position or mark."""
+        return Named(OnThread(*(part[rows] for part in self.events)), self.codes[rows], self.names)
+
+
+@dataclass(frozen=True)
+class Nvtx:
+    """The NVTX events of a selection."""
+
+    push_pop: Named
+    start_end: Named
+    marks: Named
+
+    def parts(self) -> dict[str, OnThread]:
+        """Return what takes room in the lanes of threads, by name; what is no bar takes none."""
+        points = {"start_end": self.start_end.events, "marks": self.marks.events}
+        points = {name: events._replace(end_ns=events.start_ns) for name, events in points.items()}
+        return {"push_pop": self.push_pop.events, **points}
+
+
+def read(capture: Capture) -> Nvtx:
+    """Return the NVTX events of the selection, ranges named ``domain:name`` and without a domain ``name``.
+
+    A range that never ended lasts to the last event of NVTX, which is noted.
+    """
+    whole = capture.whole
+    # Names come from domains, and the ends of what never ended from other events: selected or not.
+    with whole.noting():
+        ranges = counted_ranges(whole.viewed(rounding="2025"))
+    row, once = np.unique(ranges.row, return_index=True)  # several threads may have created their domain
+    thread, start, end = (part[once] for part in ranges.spans)
+    end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
+    names = [name.removeprefix(":") or None for name in ranges.names]
+    found = _selected(capture, Named(OnThread(row - 1, start, end, thread), ranges.code[once], names))
+    if opened := int((whole.columns(KIND, "end_ns")["end_ns"][found.events.row] == MISSING).sum()):
+        capture.note(f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event")
+    free = ranges.style[once][np.searchsorted(row - 1, found.events.row)] == STYLES.index("StartEnd")
+    return Nvtx(found.of(~free), found.of(free), _selected(capture, _marks(whole)))
+
+
+def _marks(whole: Capture) -> Named:
+    events = whole.columns(KIND, "event_type", "start_ns", "global_tid")
+    row = np.flatnonzero(events["event_type"] == _MARK)
+    codes, texts = own_texts(whole, row)
+    start = events["start_ns"][row]
+    return Named(OnThread(row, start, start, events["global_tid"][row]), codes, texts)
+
+
+def _selected(capture: Capture, found: Named) -> Named:
+    """Return those that are selected, with their times cut off where the selection does."""
+    events = found.events
+    kept = np.isin(events.row, capture.columns(KIND, "row")["row"] - 1)
+    times = [events.start_ns, events.end_ns]
+    if capture.view.selection.clip and capture.view.selection.windowed:
+        times = [clipped(field, part, capture.window) for field, part in zip(_TIMES, times, strict=True)]
+    events = events._replace(start_ns=times[0], end_ns=times[1])
+    found = Named(events, found.codes, found.names).of(kept)
+    return found.of(timed(found.events.start_ns, found.events.end_ns))
+
+
+def sections(nvtx: Nvtx, lane: Mapping[str, NDArray[Any]], lanes: Lanes) -> list[Section]:
+    """Return how the events are drawn, in the lanes found for ``parts``."""
+    return [
+        _bars(nvtx.push_pop, lane["push_pop"], lanes),
+        _spans(nvtx.start_end, lane["start_end"], lanes),
+        _instants(nvtx.marks, lane["marks"], lanes),
+    ]
+
+
+def _bars(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
+    events = found.events
+    order = outer_first(events.start_ns, events.end_ns)
+    bars = Bars(KIND, *(part[order] for part in (*events[:3], lane)))
+    blocks = complete(bars, (found.codes[order], found.names), lanes, {})
+    return Section("NVTX push/pop ranges", len(lane), blocks, KIND)
+
+
+def _spans(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
+    """Draw ranges that need not nest as asynchronous events (``b``, ``e``), each with an id of its own."""
+    head = '"cat":"nvtx","id":"%s","name":%s,%s,"ts":%s.%03d}'
+    common: list[Column] = [
+        np.arange(1, len(lane) + 1),
+        Texts(found.codes, encoded(found.names)),
+        Texts(lane, lanes.heads),
+    ]
+    columns: list[Column] = [*common, *micros(found.events.start_ns), *common, *micros(found.events.end_ns)]
+    template = f'{{"ph":"b",{head},\n{{"ph":"e",{head}'
+    return Section("NVTX start/end ranges", len(lane), lines(template, columns), KIND)
+
+
+def _instants(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
+    template = '{"ph":"i","s":"t","cat":"nvtx","name":%s,%s,"ts":%s.%03d}'
+    columns: list[Column] = [
+        Texts(found.codes, encoded(found.names)),
+        Texts(lane, lanes.heads),
+        *micros(found.events.start_ns),
+    ]
+    return Section("NVTX marks", len(lane), lines(template, columns), KIND)

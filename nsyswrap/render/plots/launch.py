@@ -1,0 +1,151 @@
+"""Whether launching is what takes the time: how soon launches arrive, and their calls against the work.
+
+Latencies are those of ``launch_overhead``: from the start of the call to the GPU's, of launches into a stream
+that was idle, the first launch of each kernel apart. A point is a call's time on the CPU and what it started;
+launches that look alike in the picture are one point, the larger the more of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from nsyswrap.analysis.launch_bound import Stakes, headline, stakes
+from nsyswrap.analysis.launches import launched
+from nsyswrap.base.units import Unit, duration
+from nsyswrap.render.colors import FIRST, REPEAT
+from nsyswrap.render.plots import Plot, notes_of, table_for
+from nsyswrap.render.plots.figure import GREY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.plots.figure import Sheet
+
+_BODY_IN = 3.3
+_BINS_PER_DECADE = 20
+_ROOM, _NOTHING = 1.5, (1e3, 1e5)  # ns
+_SERIES = {"repeat launches": REPEAT, "first launches": FIRST}
+_HEIGHTS = (3, 1)  # of the two distributions
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Of repeats, then of first launches: latencies, times of the call and of what it started, in ns."""
+
+    latency_ns: Sequence[NDArray[Any]]
+    api_ns: Sequence[NDArray[Any]]
+    gpu_ns: Sequence[NDArray[Any]]
+    stakes: Stakes
+    notes: Sequence[str]
+
+
+def read(capture: Capture) -> Launches:
+    """Return the launches of a capture; raises NotInCapture."""
+    table = table_for(capture, "launch_overhead")
+    found = launched(capture)
+    told = found.uncontended & (found.latency_ns >= 0)
+    series = (~found.first, found.first)
+    return Launches(
+        [found.latency_ns[mine & told] for mine in series],
+        [found.api_ns[mine] for mine in series],
+        [found.gpu_ns[mine] for mine in series],
+        stakes(capture),
+        notes_of(table),
+    )
+
+
+def figure(found: Mapping[str, Launches]) -> Sheet:
+    """Draw the distributions and the points of each capture below one another, on the same axes."""
+    notes = dict.fromkeys(note for part in found.values() for note in part.notes)
+    edges = _edges([times for part in found.values() for times in part.latency_ns])
+    limits = _limits([times for part in found.values() for times in (*part.api_ns, *part.gpu_ns)])
+    drawn = sheet(_BODY_IN * len(found), _title(found), notes, _SERIES)
+    parts = drawn.subfigures(len(found), 1, squeeze=False)[:, 0]
+    for place, (label, part) in zip(parts, found.items(), strict=True):
+        if len(found) > 1:
+            place.suptitle(fitted([label], columns_in(WIDTH_IN) // 2)[0], x=0.01, ha="left", **NAMES)
+        axes = place.subplot_mosaic([["repeat", "api"], ["first", "api"]], height_ratios=_HEIGHTS)
+        _latencies([axes["repeat"], axes["first"]], part, edges)
+        _calls(axes["api"], part, limits)
+    return drawn
+
+
+def _title(found: Mapping[str, Launches]) -> str:
+    """Say whether the GPU waits for launches, where one that is repeated can tell."""
+    judged = [part.stakes for part in found.values() if len(part.api_ns[0])]
+    if len(found) == 1:
+        [part] = found.values()
+        return headline(part.stakes) if judged else f"No launch is repeated: {_firsts(part.api_ns[1])}"
+    if not judged:
+        return f"No launch is repeated in any of {len(found)} captures"
+    bound = sum(stakes.launch_bound for stakes in judged)
+    rest = len(found) - len(judged)
+    more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
+    return f"{bound} of {len(judged)} captures {'is' if bound == 1 else 'are'} launch-bound{more}"
+
+
+def _firsts(api_ns: NDArray[Any]) -> str:
+    """Say how many first launches there are, and how long their calls take."""
+    typical = duration(float(np.median(api_ns)))
+    return f"{len(api_ns):,} first ones, median {typical}" if len(api_ns) > 1 else f"1 first one, {typical}"
+
+
+def _edges(latencies: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return edges of bins that are equally wide on a logarithmic scale, with room on both sides."""
+    low, high = _limits(latencies)
+    first, last = (np.floor(np.log10(end) * _BINS_PER_DECADE) for end in (low, high))
+    edges: NDArray[Any] = 10 ** (np.arange(first, last + 2) / _BINS_PER_DECADE)
+    return edges
+
+
+def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
+    """Return what all times lie between, with room on both sides; a logarithmic scale has no 0."""
+    every = np.maximum(np.concatenate(times), 1)
+    return (every.min() / _ROOM, every.max() * _ROOM) if len(every) else _NOTHING
+
+
+def _latencies(places: Sequence[Axes], part: Launches, edges: NDArray[Any]) -> None:
+    """Draw the two distributions on one scale of time, each with its own of launches."""
+    for axes, times, (label, color) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
+        counts, _ = np.histogram(np.maximum(times, 1), edges)
+        axes.stairs(counts, edges, fill=True, color=color, label=label)
+        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
+        log_axis(axes, "x", Unit.NS, "from call to GPU")
+        if not len(times):
+            axes.text(0.5, 0.4, "none into an idle stream", transform=axes.transAxes, ha="center", color=GREY)
+    for axes, label, ticks in zip(places, ("launches", "first"), (4, 2), strict=True):
+        axes.set_ylabel(label)
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    places[0].set_xlabel("")
+    places[0].tick_params(labelbottom=False)
+    _mark_median(places[0], part.latency_ns[0])
+
+
+def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
+    if len(times):
+        median = float(np.median(times))
+        axes.axvline(median, color="black", linewidth=0.8)
+        axes.set_title(f"median {duration(median)} ({len(times):,} into an idle stream)")
+
+
+def _calls(axes: Axes, part: Launches, limits: tuple[float, float]) -> None:
+    """Draw the points, and the line where the call takes as long as what it starts."""
+    for api, gpu, (label, color) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
+        points(axes, gpu, api, color, label)
+    axes.plot(limits, limits, color=GREY, linewidth=0.8, linestyle="--")
+    axes.set(xlim=limits, ylim=limits)
+    axes.set_title("above the line the call takes longer")
+    log_axis(axes, "x", Unit.NS, "GPU time of what it started")
+    log_axis(axes, "y", Unit.NS, "CPU time in the call")
+
+
+PLOT = Plot("launch", read, figure)

@@ -1,0 +1,220 @@
+"""Plot when the GPUs worked and at what, above what the host did meanwhile.
+
+There is a lane for each device and stream, and for each thread. Every kind of event is as high as its part of
+each bin; long NVTX ranges are drawn one by one. The window is that of ``gpu_time``, begun with the call that
+led to the first operation; without GPU work it is all of the host's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.patches import StepPatch
+
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration, moment, percent
+from nsyswrap.render.plots import Plot, nothing_selected
+from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, sheet, time_axis
+from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, api_spans, bins, gpu_lanes, host_lanes, nvtx_spans
+from nsyswrap.reports import find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.plots.figure import Sheet
+    from nsyswrap.render.plots.lanes import Kind, Lane
+
+
+HEIGHTS = (
+    f"heights: the part of each 1/{BINS} of the time that was busy, a twentieth of a lane at least; copies "
+    "and memsets hang from above, half as high; long NVTX ranges stand for themselves"
+)
+_HIGH = 0.84  # of a lane; the rest is between them
+_LEAST = 0.05  # of that height: so that a short event is seen
+_HANGING = 0.5  # copies: a shape of their own, as their colours come close to those of kernels
+_LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 6
+
+_LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
+_OF_ONE, _OF_ALL = "between its first operation and its last", "between first and last operation"
+_NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
+
+
+def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
+    """Draw lanes, the first on top; ``edges`` are those of their bins, in ns."""
+    origin, length = int(edges[0]), int(edges[-1] - edges[0])
+    for row, lane in enumerate(reversed(lanes)):
+        _draw_shares(axes, row, lane, edges - origin)
+        _draw_ranges(axes, row, lane, origin, length)
+    labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
+    axes.set_yticks([row + _HIGH / 2 for row in range(len(lanes))], labels, **NAMES)
+    axes.set(xlim=(0, length), ylim=(_HIGH - 1, len(lanes)))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    time_axis(axes.xaxis, length, f"time since {moment(origin)} of the capture")
+
+
+def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
+    """Stack the kinds of a lane; where more goes on than the whole bin, as migrations do, they share it."""
+    total = sum(lane.shares.values(), np.zeros(len(edges) - 1))
+    scale = np.where(total > 0, np.clip(total, _LEAST, 1) / np.where(total > 0, total, 1), 0) * _HIGH
+    rising, hanging = np.full(len(total), float(row)), np.full(len(total), row + _HIGH)
+    for kind, share in lane.shares.items():
+        if kind.hangs:
+            base, hanging = hanging, hanging - share * scale * _HANGING
+            _step(axes, hanging, base, edges, kind)
+        else:
+            base, rising = rising, rising + share * scale
+            _step(axes, rising, base, edges, kind)
+
+
+def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any], kind: Kind) -> None:
+    below: Any = base  # the type says one number
+    patch = StepPatch(top, edges, baseline=below, fill=True, color=kind.color, linewidth=0, label=kind.label)
+    patch.set_rasterized(True)  # the size of a file does not grow with the events
+    axes.add_artist(patch)  # add_patch and stairs look at every corner for the axes' limits
+
+
+def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> None:
+    spans = [(part.start_ns - origin, part.end_ns - part.start_ns) for part in lane.ranges]
+    axes.broken_barh(
+        spans,
+        (row, _HIGH),
+        facecolor=NVTX_RANGE.color,
+        edgecolor="white",
+        linewidth=0.5,
+        label=NVTX_RANGE.label,
+        rasterized=True,
+    )
+    for part in lane.ranges:
+        start, end = max(part.start_ns - origin, 0), min(part.end_ns - origin, length)
+        room = columns_in((WIDTH_IN - 2.2) * (end - start) / length, _NAME_SIZE) - 1
+        if room >= _NAME_LEAST:
+            text = fitted([part.name], room)[0]
+            axes.text(
+                (start + end) / 2,
+                row + _HIGH / 2,
+                text,
+                ha="center",
+                va="center",
+                family=MONO,
+                fontsize=_NAME_SIZE,
+            )
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Edges of the bins in ns, lanes from top to bottom, and the percentage of its window each GPU worked.
+
+    ``windowed``: that window is what is selected, be the GPU idle at its ends or not.
+    """
+
+    edges: NDArray[Any]
+    lanes: list[Lane]
+    working: list[tuple[str, float]]
+    notes: list[str]
+    windowed: bool
+
+
+def read(capture: Capture) -> Timeline:
+    """Return the lanes of a capture; raises NotInCapture where there is nothing to put on any."""
+    working = _working(capture)
+    edges = bins(*_window(capture))
+    gpu, streams = gpu_lanes(capture, edges) if working else ([], 0)
+    host, threads = host_lanes(capture, edges)
+    left_out = [(streams, "streams of less work"), (threads, "threads of less in API calls and NVTX ranges")]
+    return Timeline(
+        edges,
+        [*gpu, *host],
+        working,
+        [f"not drawn: {count:,} more {what}" for count, what in left_out if count] + _selected(capture),
+        capture.view.selection.windowed,
+    )
+
+
+def _selected(capture: Capture) -> list[str]:
+    return [f"selected: {selection}"] if (selection := str(capture.view.selection)) else []
+
+
+def _working(capture: Capture) -> list[tuple[str, float]]:
+    """Return each GPU and the percentage of its window in which it worked."""
+    if not len(work(capture)):
+        return []
+    data = find("gpu_time").make(capture).data
+    device, process, busy = (
+        np.asarray(data[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
+    )
+    whole = [number for number, pid in zip(device, process, strict=True) if pid == MISSING]
+    return [
+        (f"GPU {number}" if number != MISSING else "The GPU", share)
+        for number, pid, share in zip(device, process, busy, strict=True)
+        if pid == MISSING or number not in whole
+    ]
+
+
+def _window(capture: Capture) -> tuple[int, int]:
+    operations = work(capture)
+    if len(operations):
+        data = find("gpu_time").make(capture).data
+        first, last = int(np.min(data["start_ns"])), int(np.max(data["end_ns"]))  # type: ignore[arg-type]
+        calls = operations.call[operations.call >= 0]
+        if len(calls) and not capture.view.selection.windowed:
+            first = min(first, int(capture.whole.columns("api", "start_ns")["start_ns"][calls].min()))
+        return first, last
+    spans = [api_spans(capture), nvtx_spans(capture)[0]]
+    starts, ends = (np.concatenate([part[which] for part in spans]) for which in (1, 2))
+    if not len(starts):
+        if capture.view.selection.narrows:
+            raise nothing_selected(capture, _NOTHING)
+        raise NotInCapture(
+            f"{capture.source} holds {_NOTHING}", "none happened, or none were collected (--trace=cuda,nvtx)"
+        )
+    return int(starts.min()), int(ends.max())
+
+
+def figure(found: Mapping[str, Timeline]) -> Sheet:
+    """Draw the lanes of each capture below one another, each in its own time."""
+    lanes = [lane for part in found.values() for lane in part.lanes]
+    kinds = {kind for lane in lanes for kind in lane.shares} | {NVTX_RANGE for lane in lanes if lane.ranges}
+    heights = [
+        len(part.lanes) * _LANE_IN + _AXIS_IN + _LABEL_IN * (len(found) > 1) for part in found.values()
+    ]
+    notes = [HEIGHTS, *dict.fromkeys(note for part in found.values() for note in part.notes)]
+    colors = {kind.label: kind.color for kind in sorted(kinds)}
+    drawn = sheet(sum(heights), _title(found), notes, colors)
+    grid = drawn.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (label, part) in zip(grid, found.items(), strict=True):
+        draw_lanes(axes, part.lanes, part.edges)
+        if len(found) > 1:
+            axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
+    return drawn
+
+
+def _title(found: Mapping[str, Timeline]) -> str:
+    """Say how much of their time the GPUs work."""
+    working = [busy for part in found.values() for busy in part.working]
+    window = duration(max(float(part.edges[-1] - part.edges[0]) for part in found.values()))
+    if not working:
+        return f"Nothing runs on a GPU in {window}"
+    if len(working) == 1:
+        [(name, share)] = working
+        return f"{name} works {percent(share)} of the time {_said(found, _OF_ONE)}"
+    least, most = (percent(pick(share for _, share in working)) for pick in (min, max))
+    who = "The GPUs" if len(found) == 1 else f"In {len(found)} captures, GPUs"
+    return f"{who} work {least}" + f" to {most}" * (least != most) + f" of the time {_said(found, _OF_ALL)}"
+
+
+def _said(found: Mapping[str, Timeline], between: str) -> str:
+    """Say what time the shares are of: what is selected, or what ``between`` says."""
+    windowed = {part.windowed for part in found.values() if part.working}
+    return " or ".join("selected" if one else between for one in sorted(windowed))
+
+
+PLOT = Plot("timeline", read, figure)

@@ -1,0 +1,57 @@
+"""What many reports have in common: the fields they read, and nsys' columns of statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.table import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.arrays.groups import Statistics
+
+KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
+
+TIME_PERCENT = Column(
+    "time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run"
+)
+TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
+
+
+def stat_columns(
+    prefix: str = "", header: str = "", unit: Unit = Unit.NS, of: str = "the durations"
+) -> tuple[Column, ...]:
+    """Return the five columns of statistics every nsys summary has, in nsys' order; ``of``: of what."""
+    return tuple(
+        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", detail)
+        for short, title, detail, text, more in (
+            ("avg", "Avg", 5, "arithmetic mean of", ""),
+            ("med", "Med", 0, "median of", ""),
+            ("min", "Min", 8, "smallest of", ""),
+            ("max", "Max", 7, "largest of", ""),
+            ("std", "StdDev", 9, "sample standard deviation (n - 1) of", "; 0 for a single one"),
+        )
+    )
+
+
+def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) -> dict[str, NDArray[Any]]:
+    """Return the values of ``stat_columns``; min and max are missing in a group without values."""
+    empty = statistics.count == 0
+    return {
+        f"{prefix}avg_{unit.value}": statistics.avg,
+        f"{prefix}med_{unit.value}": statistics.med,
+        f"{prefix}min_{unit.value}": np.where(empty, MISSING, statistics.min),
+        f"{prefix}max_{unit.value}": np.where(empty, MISSING, statistics.max),
+        f"{prefix}std_{unit.value}": statistics.std,
+    }
+
+
+def share(total: NDArray[Any]) -> NDArray[Any]:
+    """Return each total as percent of their sum; missing (NaN) where the sum is 0."""
+    whole = total.sum()
+    return total * 100.0 / whole if whole else np.full(len(total), np.nan)

@@ -1,0 +1,69 @@
+"""Several captures in one table: the rows of each in their order, with the capture's label in front."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.table import Column, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.reports.table import Values
+
+CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture the row is of")
+
+
+def together(tables: Sequence[tuple[str, Table]]) -> Table:
+    """Return one table of the tables that one report makes of several captures, each with its label.
+
+    At least one is needed, and all of one era. A note that is not of all of them names its capture.
+    """
+    made = [table for _, table in tables]
+    report = replace(made[0].report, columns=(CAPTURE, *made[0].report.columns))
+    data: dict[str, Values] = {CAPTURE.name: [label for label, table in tables for _ in range(len(table))]}
+    for column in made[0].columns:
+        data[column.name] = _joined([table.data[column.name] for table in made], column)
+    selections = dict.fromkeys(table.selection for table in made if table.selection)
+    verdicts = [f"{label}: {table.verdict}" for label, table in tables if table.verdict]
+    return replace(
+        made[0],
+        report=report,
+        data=data,
+        notes=_notes(tables),
+        selection=" | ".join(selections),
+        verdict=" | ".join(verdicts),
+    )
+
+
+def _joined(parts: Sequence[Values], column: Column) -> Values:
+    if column.unit is Unit.TEXT:
+        return [text for part in parts for text in part]
+    arrays = [np.asarray(part) for part in parts if len(part)]
+    if any(array.dtype.kind == "f" for array in arrays):
+        arrays = [_as_floats(array) for array in arrays]
+    return np.concatenate(arrays) if arrays else np.asarray(parts[0])
+
+
+def _as_floats(array: NDArray[Any]) -> NDArray[Any]:
+    """What is missing among integers stays missing among floats."""
+    return array if array.dtype.kind == "f" else np.where(array == MISSING, np.nan, array)
+
+
+def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:
+    said: dict[str, list[str]] = {}
+    for label, table in tables:
+        for note in dict.fromkeys(table.notes):
+            said.setdefault(note, []).append(label)
+    return tuple(
+        text
+        for note, labels in said.items()
+        for text in ([note] if len(labels) == len(tables) else [f"{label}: {note}" for label in labels])
+    )

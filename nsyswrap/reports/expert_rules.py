@@ -1,0 +1,134 @@
+"""What nsys' expert rules share: the limit of rows, and how those on memory find the calls behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.correlation import equal_pairs
+from nsyswrap.analysis.names import look_up
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import EVENTS, PROCESS_MASK
+from nsyswrap.reports.table import Column, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from re import Pattern
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+    Arrays = Mapping[str, NDArray[Any]]  # a value per column and row
+
+ROWS = Option("rows", 50, "how many rows to list at most; a negative number: all")
+LONGEST = "the longest"
+KINDS = {"memcpy": ("src_kind", "dst_kind"), "memset": ("mem_kind",)}  # of memory, by kind of operation
+_ON_GPU = ("device_id", "context_id", "green_context_id", "stream_id")
+
+
+def limited(capture: Capture, data: Arrays, rows: int, which: str) -> Arrays:
+    """Keep the first ``rows`` rows, and say so, and ``which`` they are, where others are left out."""
+    total = len(next(iter(data.values())))
+    if not 0 <= rows < total:
+        return data
+    capture.note(f"{rows} of {total} rows, {which}: rows=-1 lists all")
+    return take(data, np.arange(rows))
+
+
+def take(data: Arrays, rows: NDArray[Any]) -> Arrays:
+    """Return these rows of all columns, in this order."""
+    return {name: values[rows] for name, values in data.items()}
+
+
+def memory_kinds(capture: Capture, kind: str) -> list[NDArray[Any]]:
+    """Return the kinds of memory that operations worked on, KINDS; says so where the export knows none."""
+    kinds = capture.columns(kind, *KINDS[kind])
+    for field, values in kinds.items():
+        if (values == MISSING).all():
+            column = EVENTS[kind].fields[field].columns[0]
+            capture.note(
+                f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
+                "and what only that tells is not found"
+            )
+    return list(kinds.values())
+
+
+def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str], rows: int) -> Arrays:
+    """Return ``memory_columns`` of the ``chosen`` operations that calls of this name started."""
+    operations, calls = _met(capture, kind, chosen, pattern)
+    fields = ("start_ns", "end_ns", "bytes", "global_pid", *_ON_GPU, *KINDS[kind])
+    found = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
+    green, duration = found["green_context_id"], found["end_ns"] - found["start_ns"]
+    labels = capture.labels("mem_kind")
+    _note_strangers(capture, found["global_pid"], calls)
+    data = {
+        **{field: found[field] for field in ("start_ns", *_ON_GPU)},
+        **{field: look_up(found[field], labels.get) for field in KINDS[kind]},
+        "duration_ns": duration,
+        "size_bytes": found["bytes"],
+        "process_id": process_ids(found["global_pid"]),
+        "green_context_id": np.where(green == 0, MISSING, green),
+        "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
+    }
+    # Of equally long ones nsys finds those of one call together, by their start.
+    order = np.lexsort((found["start_ns"], calls, -duration))
+    return limited(capture, take(data, order), rows, LONGEST)
+
+
+def _met(
+    capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows of all operations and calls that belong together.
+
+    As in nsys, an operation meets every call with its correlation id, in other processes too.
+    """
+    calls, operations = calls_named(capture.whole, pattern), np.flatnonzero(chosen)
+    call_ids = capture.whole.columns("api", "correlation_id")["correlation_id"][calls]
+    operation_ids = capture.columns(kind, "correlation_id")["correlation_id"][operations]
+    call, operation = equal_pairs(call_ids, operation_ids)
+    return operations[operation], calls[call]
+
+
+def _note_strangers(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> None:
+    caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
+    if strangers := np.count_nonzero((process != caller) & (process != MISSING)):
+        capture.note(
+            f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
+        )
+
+
+def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
+    """Return the columns of a rule on memory, in nsys' order; ``what`` is found: copy, memset."""
+    return (
+        Column("duration_ns", "Duration", Unit.NS, f"time the {what} took on the GPU"),
+        Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", detail=1),
+        *kinds,
+        Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {what}"),
+        Column("process_id", "PID", Unit.ID, "process it belongs to", detail=3),
+        Column("device_id", "Device ID", Unit.ID, "GPU it ran on", detail=2),
+        Column("context_id", "Context ID", Unit.ID, "CUDA context", detail=7),
+        Column("green_context_id", "Green Context ID", Unit.ID, "green context, where it has one", detail=9),
+        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", detail=5),
+        Column("api_name", "API Name", Unit.TEXT, "API function that started it, with its version"),
+    )
+
+
+COPY_COLUMNS = memory_columns(
+    "copy",
+    Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from"),
+    Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to"),
+)
+
+
+def device_columns(operation: str) -> tuple[Column, ...]:
+    """Return the columns that say whose time it is; the context is that of one ``operation``."""
+    return (
+        Column("process_id", "PID", Unit.ID, "process whose operations these are"),
+        Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),
+        Column("context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", detail=2),
+    )

@@ -1,0 +1,1 @@
+"""The reports that nsys does not have."""

@@ -1,0 +1,103 @@
+"""Whether the numbers can be trusted: all that was checked of a capture, the worst first.
+
+It always answers: what could not be checked has a row that says so, with no count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.diagnostics import capture_checks as contents
+from nsyswrap.analysis.diagnostics import launch_checks as launches
+from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
+from nsyswrap.analysis.diagnostics.capture_checks import range_ends
+from nsyswrap.analysis.diagnostics.check import LEVELS, Check, marked, unknown
+from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+_KINDS = (*KINDS, "api", "overhead")
+_LOOKS = (messages, times, launches, origins, results, contents, overhead)
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per finding; of equal level, in the order in which things are looked at."""
+    looks = () if _nothing_selected(capture) else _LOOKS
+    checks = [check for module in looks for check in _made(module, capture)]
+    checks.sort(key=_rank)
+    return {
+        "level": [check.level for check in checks],
+        "subject": [check.subject for check in checks],
+        "count": _numbers([check.count for check in checks]),
+        "time_ns": _numbers([check.time_ns for check in checks]),
+        "meaning": [check.meaning for check in checks],
+    }
+
+
+def _nothing_selected(capture: Capture) -> bool:
+    if not capture.view.selection.narrows:
+        return False
+    return not len(range_ends(capture)) and not any(map(capture.has, _KINDS))
+
+
+def _rank(check: Check) -> tuple[int, bool]:
+    """Put what is worst first; what nsys did is of least interest among what is no trouble."""
+    return LEVELS.index(check.level), check.level == "info" and check.subject == messages.SUBJECT
+
+
+def _made(module: ModuleType, capture: Capture) -> list[Check]:
+    checks: list[Check] = []
+    try:
+        checks.extend(module.look(capture))
+    except NotInCapture as missing:  # a third party left out a column
+        checks.append(unknown(module.SUBJECT, f"could not be checked: {missing}"))
+    return checks
+
+
+def _numbers(values: list[int | None]) -> Values:
+    return np.array([MISSING if value is None else value for value in values], np.int64)
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Say in a sentence how far to trust the numbers."""
+    levels, subjects = list(data["level"]), list(data["subject"])
+    warned = dict.fromkeys(
+        str(subject) for level, subject in zip(levels, subjects, strict=True) if level == "warning"
+    )
+    untold = marked(np.asarray(data["count"]) == MISSING)
+    parts = ["events may be missing"] if "loss" in levels else []
+    parts += [f"warnings: {', '.join(warned)}"] if warned else []
+    parts = parts or ["nothing was found that puts the numbers in doubt"]
+    parts += [f"{untold} check{'' if untold == 1 else 's'} could not be made"] if untold else []
+    sentence = "; ".join(parts)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+REPORT = Report(
+    name="diagnostics",
+    title="Diagnostics",
+    layer="analysis",
+    needs=(),
+    columns=(
+        Column("level", "Level", Unit.TEXT, "loss: events are missing; warning: numbers mislead; info; ok"),
+        Column("subject", "What", Unit.TEXT, "what was looked at"),
+        Column("count", "Count", Unit.COUNT, "how often it was found; missing: this capture cannot tell"),
+        Column(
+            "time_ns", "Time", Unit.NS, "the time it is about: a total, or of odd times the largest", detail=1
+        ),
+        Column("meaning", "Meaning", Unit.TEXT, "what it means for the numbers, and what to do", prose=True),
+    ),
+    compute=compute,
+    conclude=conclude,
+)

@@ -1,0 +1,260 @@
+"""What each GPU did for each process: how long it worked, at what, how much of it at once, and how long not.
+
+Busy is the time in which at least one operation ran: kernels, whole-graph executions, copies, memsets,
+migrations of unified memory. It is held against the window from the first operation to the last, or against
+what is selected. A device that several processes used has a row of its own too, without a process.
+
+Computing are kernels and whole-graph executions; what is inside a graph that was recorded whole is not known.
+Copies are those that the program asked for; communication are kernels of NCCL and the like, by their names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.gpu_operations import (
+    COPY,
+    GRAPH,
+    KERNEL,
+    KINDS,
+    READS,
+    SET,
+    communicating,
+    machine_ids,
+    window,
+    work,
+)
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import PID_SHIFT
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per device and process, and before these one for a device that several used."""
+    operations = work(capture)
+    talks = communicating(capture, operations)
+    rows = [
+        {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
+        for process, device, mine in _users(operations)
+    ]
+    _note(capture, operations)
+    return {column.name: np.array([row[column.name] for row in rows]) for column in REPORT.columns}
+
+
+def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Yield process id, device id and operations of each row; for all processes the process id is MISSING."""
+    pairs = list(operations.by_device())
+    places = [(int(machine_ids(np.array(process))), device) for process, device, _ in pairs]
+    for place in sorted(set(places)):
+        mine = [pair for pair, where in zip(pairs, places, strict=True) if where == place]
+        if len(mine) > 1:
+            yield MISSING, place[1], np.sort(np.concatenate([rows for _, _, rows in mine]))
+        for process, device, rows in mine:
+            yield int(process_ids(np.array(process))), device, rows
+
+
+def _usage(capture: Capture, mine: Work, talks: NDArray[Any]) -> dict[str, float]:
+    """Return the columns of one row, but for whose it is."""
+    kernels, copies, sets, graphs = (mine.kind == KINDS.index(kind) for kind in (KERNEL, COPY, SET, GRAPH))
+    copies &= ~mine.migration
+
+    def cover(which: NDArray[Any]) -> Cover:
+        return union(mine.start_ns[which], mine.end_ns[which])
+
+    first, last = window(capture, mine)
+    durations = mine.end_ns - mine.start_ns
+    busy, copying = union(mine.start_ns, mine.end_ns).length, cover(copies)
+    hidden = intersection(copying, cover(kernels | graphs)).length
+    talking = cover(talks)
+    beside = intersection(talking, cover((kernels & ~talks) | graphs)).length
+    unknown = bool(graphs.any()) and not talking.length  # whether anything communicated in the graphs
+    return {
+        "start_ns": first,
+        "end_ns": last,
+        "window_ns": last - first,
+        "busy_ns": busy,
+        "idle_ns": last - first - busy,
+        "utilisation_percent": _percent(busy, last - first),
+        "kernel_total_ns": int(durations[kernels].sum()),
+        "kernel_busy_ns": cover(kernels).length,
+        "graph_busy_ns": cover(graphs).length,
+        "copy_busy_ns": copying.length,
+        "set_busy_ns": cover(sets).length,
+        "migration_busy_ns": cover(mine.migration).length,
+        "copy_overlap_ns": hidden,
+        "copy_hidden_percent": _percent(hidden, copying.length),
+        "communication_busy_ns": MISSING if unknown else talking.length,
+        "communication_overlap_ns": MISSING if unknown else beside,
+        "communication_hidden_percent": np.nan if unknown else _percent(beside, talking.length),
+        "concurrency": int(durations.sum()) / busy if busy else np.nan,
+    }
+
+
+def _percent(part: int, whole: int) -> float:
+    """Return a share, missing where it is one of nothing."""
+    return 100.0 * part / whole if whole else np.nan
+
+
+def _note(capture: Capture, operations: Work) -> None:
+    """Say what is not known, what is taken for granted, and what has no row."""
+    pairs = {(process, device) for process, device, _ in operations.by_device()}
+    places = [(int(machine_ids(np.array(process))), device) for process, device in pairs]
+    if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
+        capture.note(
+            f"whole-graph executions ({graphs:,}) count as computing; which kernels and copies ran in them "
+            "is not recorded: collect with --cuda-graph-trace=node"
+        )
+    if shared := sorted({place[1] for place in places if places.count(place) > 1}):
+        capture.note(
+            f"several processes used device {', '.join(map(str, shared))}: the row without a process takes "
+            "it for one GPU, which it is not where CUDA_VISIBLE_DEVICES differs between them"
+        )
+    there, used = len(capture.gpu_names), len(set(places))
+    if not capture.view.selection.narrows and used < there:
+        capture.note(f"{there} GPUs in the machine, operations recorded on {used}")
+    for process, device in sorted(_chosen_pairs(capture) - pairs):
+        number = int(process_ids(np.array(process)))
+        capture.note(f"no row for process {number} on device {device}: nothing of it ran in what is selected")
+
+
+def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
+    """Return processes and devices that worked at any time and are not deselected by what they are."""
+    chosen, owner = capture.view.selection, capture.window.process
+    return {
+        (process, device)
+        for process, device, _ in work(capture.whole).by_device()
+        if not chosen.devices or device in chosen.devices
+        if not chosen.processes or process_ids(np.array(process)) in chosen.processes
+        if owner is None or process >> PID_SHIFT == owner
+    }
+
+
+def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
+    """Say how busy each device was, with what, and how much of its copies cost nothing."""
+    rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+    shared = {row["device_id"] for row in rows if row["process_id"] == MISSING}
+    rows = [row for row in rows if row["process_id"] == MISSING or row["device_id"] not in shared]
+    rows = [row for row in rows if row["window_ns"]]
+    if not rows:
+        return ""
+    where = "In what is selected" if capture.view.selection.windowed else "From first to last operation"
+    names = [f"device {row['device_id']}" for row in rows] if len(rows) > 1 else ["the GPU"]
+    said = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
+    said[_SAID:] = [f"{len(said) - _SAID} more"] * (len(said) > _SAID)
+    return f"{where} {'; '.join(said)}.{_hidden(rows)}"
+
+
+def _busy(row: Mapping[str, Any]) -> str:
+    """Say how busy the GPU of one row was, and with what."""
+    kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _NAMED.items()}
+    parts = [f"{name} {duration(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
+    with_what = f" ({', '.join(parts)})" if parts else ""
+    times = f"{duration(row['busy_ns'])} of {duration(row['window_ns'])}"
+    return f"{percent(row['utilisation_percent'])} of the time, {times}{with_what}"
+
+
+def _hidden(rows: list[dict[str, Any]]) -> str:
+    """Say how much copying and communicating went on while the GPU computed, where there was any."""
+    said = ""
+    for kind, what in _OVERLAPPING.items():
+        known = [row for row in rows if row[f"{kind}_busy_ns"] > 0]
+        total, hidden = (sum(int(row[f"{kind}_{part}_ns"]) for row in known) for part in ("busy", "overlap"))
+        if total:
+            said += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
+    return said
+
+
+_SAID = 4  # rows the verdict names
+_NAMED = {
+    "kernel": "kernels",
+    "graph": "graphs",
+    "copy": "copies",
+    "set": "memsets",
+    "migration": "migrations",
+}
+_OVERLAPPING = {
+    "copy": "copying ran beside kernels or graphs",
+    "communication": "communication ran beside other kernels or graphs",
+}
+_OUTSIDE = "; what whole graphs hide is not in it"
+
+REPORT = Report(
+    name="gpu_time",
+    title="GPU time by device and process",
+    layer="analysis",
+    needs=(KINDS,),
+    columns=(
+        Column("device_id", "Device", Unit.ID, "device the operations ran on"),
+        Column("process_id", "PID", Unit.ID, "process they belong to; missing: all that used the device"),
+        Column(
+            "start_ns", "Start", Unit.NS, "start of the window: first operation, or of what is selected", 9
+        ),
+        Column("end_ns", "End", Unit.NS, "end of the window: last operation, or of what is selected", 9),
+        Column("window_ns", "Window", Unit.NS, "length of the window"),
+        Column("busy_ns", "Busy", Unit.NS, "time in which at least one operation ran"),
+        Column("idle_ns", "Idle", Unit.NS, "rest of the window", 1),
+        Column(
+            "utilisation_percent",
+            "Utilisation",
+            Unit.PERCENT,
+            "busy share of the window; not how full the GPU was",
+        ),
+        Column(
+            "kernel_total_ns", "Kernel Total", Unit.NS, f"sum of the kernels' durations, as nsys{_OUTSIDE}", 4
+        ),
+        Column("kernel_busy_ns", "Kernel Busy", Unit.NS, f"time in which a kernel ran{_OUTSIDE}"),
+        Column("graph_busy_ns", "Graph Busy", Unit.NS, "time in which a graph recorded as a whole ran", 3),
+        Column("copy_busy_ns", "Copy Busy", Unit.NS, f"time in which a copy of the program ran{_OUTSIDE}"),
+        Column("set_busy_ns", "Set Busy", Unit.NS, f"time in which a memset ran{_OUTSIDE}", 6),
+        Column("migration_busy_ns", "Migrating", Unit.NS, "time in which unified memory moved pages", 5),
+        Column(
+            "copy_overlap_ns", "Copy Overlap", Unit.NS, "time in which copies and kernels or graphs ran", 7
+        ),
+        Column(
+            "copy_hidden_percent", "Copy Hidden", Unit.PERCENT, "the same as a share of the copies' time", 2
+        ),
+        Column(
+            "communication_busy_ns",
+            "Comm Busy",
+            Unit.NS,
+            "time in which a kernel that communicates (NCCL) ran, outside of whole graphs; missing where "
+            "only they could have had some",
+            5,
+        ),
+        Column(
+            "communication_overlap_ns",
+            "Comm Overlap",
+            Unit.NS,
+            "time in which these and other kernels or graphs ran; missing as before",
+            7,
+        ),
+        Column(
+            "communication_hidden_percent",
+            "Comm Hidden",
+            Unit.PERCENT,
+            "the same as a share of the communication's time; missing as before, and where there is none",
+            5,
+        ),
+        Column(
+            "concurrency", "Concurrency", Unit.RATIO, "sum of all durations / busy time: how many at once", 3
+        ),
+    ),
+    compute=compute,
+    reads={**READS, "kernel": (*READS["kernel"], "name")},
+    conclude=conclude,
+)

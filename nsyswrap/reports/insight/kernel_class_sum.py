@@ -1,0 +1,96 @@
+"""Kernels by what they compute: matrix products, attention, point by point, moving data, ...
+
+The class comes from the full demangled name, whatever kernels are called by. A kernel that no rule knows is
+``other``; rules of the user's own come before the built-in ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
+from nsyswrap.analysis.kernel_classes import kernel_classes
+from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
+from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+_QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per class of which there is a kernel."""
+    _note_graphs(capture)
+    lasting = durations(capture, "kernel")
+    codes, classes = kernel_classes(capture)
+    rows = Groups(codes, len(classes))
+    of = rows.of(lasting)
+    number, largest = _kernels(capture, codes, lasting, len(classes))
+    return {
+        "class": classes,
+        "kernels": number,
+        "instances": of.count,
+        "time_percent": share(of.total),
+        "total_ns": of.total,
+        "avg_ns": of.avg,
+        "med_ns": of.med,
+        **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
+        "largest_name": largest,
+    }
+
+
+def _kernels(
+    capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
+) -> tuple[NDArray[Any], Sequence[str | None]]:
+    """Return how many names each class has, and that of the most time; of several the first in order."""
+    name_of, names = name_codes(capture, "kernel")
+    pairs, (kind, name) = group_keys(classes, name_of)
+    total = grouped(pairs, lasting, len(kind)).total
+    by_time = np.lexsort((name, -total, kind))
+    first = by_time[np.searchsorted(kind[by_time], np.arange(count))]
+    return np.bincount(kind, minlength=count), [names[i] for i in name[first].tolist()]
+
+
+def _note_graphs(capture: Capture) -> None:
+    if graphs := capture.count("graph"):
+        capture.note(
+            f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
+        )
+
+
+REPORT = Report(
+    name="kernel_class_sum",
+    title="Kernels by class",
+    layer="analysis",
+    needs=(("kernel",),),
+    columns=(
+        Column(
+            "class", "Class", Unit.TEXT, f"by the kernel's name: {', '.join(CLASSES)}, or one of --classes"
+        ),
+        Column("kernels", "Kernels", Unit.COUNT, "distinct kernel names", detail=1),
+        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("avg_ns", "Avg", Unit.NS, "arithmetic mean of the durations", detail=4),
+        Column("med_ns", "Med", Unit.NS, "median of the durations"),
+        Column("p95_ns", "P95", Unit.NS, "95 % of the executions took this long or less", detail=2),
+        Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", detail=5),
+        Column("largest_name", "Largest", Unit.TEXT, "kernel of the most time in the class", kernels=True),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    qualifiers=KERNEL_NAMES,
+    reads={"kernel": NAMED},
+)

@@ -1,0 +1,99 @@
+"""How long the GPU stood idle because launches were under way, by stream.
+
+Exposed is the part of a process' idle time on a device that lies inside the launch of what came next: its
+call had begun, and had not returned before the GPU ran dry. Launches issued while the GPU works expose
+nothing, however long they take. First launches of a kernel pay for loading it, and stand apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.gpu_gaps import idle
+from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.launch_bound import ended_by
+from nsyswrap.analysis.launches import READS, launched
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_gaps import Idle
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per process, device and stream that something was launched into."""
+    launches, gaps = launched(capture), idle(capture)
+    operations = work(capture.whole).of(launches.operation)
+    codes, (process, device, stream) = group_keys(
+        operations.global_pid, operations.device_id, operations.stream_id
+    )
+    ended = ended_by(launches, gaps)
+
+    def sums(cause: str, which: NDArray[Any]) -> NDArray[Any]:
+        rows = np.flatnonzero(np.append(which, False)[ended])  # -1 is the one appended
+        return grouped(codes[ended[rows]], gaps.parts[cause][rows], len(stream)).total
+
+    exposed, total = sums("launch", ~launches.first), _idle_times(gaps, process, device)
+    return {
+        "process_id": process_ids(process),
+        "device_id": device,
+        "stream_id": stream,
+        "launches": np.bincount(codes, minlength=len(stream)),
+        "first_launches": np.bincount(codes[launches.first], minlength=len(stream)),
+        "idle_ns": total,
+        "exposed_ns": exposed,
+        "exposed_percent": exposed * 100 / np.where(total == 0, np.nan, total),
+        "host_ns": sums("host", ~launches.first),
+        "first_exposed_ns": sums("launch", launches.first),
+    }
+
+
+def _idle_times(gaps: Idle, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
+    """Return how long each of these processes had nothing running on its device."""
+    codes, keys = group_keys(gaps.global_pid, gaps.device_id)
+    total = grouped(codes, gaps.duration_ns, len(keys[0])).total.tolist()
+    known = dict(zip(zip(*(key.tolist() for key in keys), strict=True), total, strict=True))
+    pairs = zip(process.tolist(), device.tolist(), strict=True)
+    return np.array([known.get(pair, 0) for pair in pairs], np.int64)
+
+
+REPORT = Report(
+    name="launch_exposure",
+    title="GPU idle time exposed by launching, by stream",
+    layer="analysis",
+    needs=(("kernel", "graph"), ("api",)),
+    columns=(
+        Column("process_id", "PID", Unit.ID, "process that launched", detail=2),
+        Column("device_id", "Device", Unit.ID, "device it launched on"),
+        Column("stream_id", "Stream", Unit.ID, "stream it launched into"),
+        Column("launches", "Launches", Unit.COUNT, "calls that launched a kernel or a graph"),
+        Column("first_launches", "First", Unit.COUNT, "of these, first launches of a kernel or graph"),
+        Column(
+            "idle_ns",
+            "Device Idle",
+            Unit.NS,
+            "time this process had nothing running on the device, between what it ran first and last there, "
+            "or in the time selected",
+        ),
+        Column("exposed_ns", "Exposed", Unit.NS, "part of that inside a repeat launch into this stream"),
+        Column("exposed_percent", "Exposed", Unit.PERCENT, "the same as a share of the device's idle time"),
+        Column(
+            "host_ns",
+            "Host",
+            Unit.NS,
+            "idle time before repeat launches in which the host was in no CUDA call",
+        ),
+        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", detail=1),
+    ),
+    compute=compute,
+    order=(Order("exposed_ns", descending=True),),
+    reads=READS,
+)

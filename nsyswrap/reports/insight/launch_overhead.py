@@ -1,0 +1,214 @@
+"""What launching cost, per kernel: first launches apart from repeats, waits apart from latencies.
+
+A launch is one API call that started kernels: a graph launch counts once, with all its nodes, and so do a
+runtime call and the driver call below it (the outer one). First launches pay for loading: what follows the
+columns about them is about the repeats alone. Latency is told of launches into a stream that was idle; in
+others a launch waits for what runs there (dependency), then to be started (queue).
+
+Launch-bound is a GPU that idles inside repeat launches for as long as it works, and for 5 % of the time or
+more. Graphs or fusion could save that idle time, and the host's in between, but for launches after a wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, grouped
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, work
+from nsyswrap.analysis.launch_bound import verdict
+from nsyswrap.analysis.launches import READS, launched
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.reports.columns import KERNEL_NAMES
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.arrays.groups import Statistics
+    from nsyswrap.analysis.launches import Launched
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+ALL = "[all launches]"
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return a row for all launches together, and one per kernel name; graphs are one name."""
+    launches = launched(capture)
+    _note(capture, launches)
+    cost = _first_costs(launches)
+    parts = (
+        _figures(launches, cost, np.zeros(len(launches), np.int64), 1),
+        _figures(launches, cost, launches.name, len(launches.names)),
+    )
+    rows = np.flatnonzero(np.concatenate([part["launches"] for part in parts]))
+    names = [ALL, *launches.names]
+    figures = {field: np.concatenate([part[field] for part in parts])[rows] for field in parts[0]}
+    return {**figures, "name": [names[row] for row in rows]}
+
+
+def _first_costs(launches: Launched) -> NDArray[Any]:
+    """Return what each call took above the median repeat of its name; of all, where it has none."""
+    again = launches.of(~launches.first)
+    if not len(again):
+        return np.full(len(launches), np.nan)
+    usual = grouped(again.name, again.api_ns, len(launches.names)).med
+    usual = np.where(np.isnan(usual), np.median(again.api_ns), usual)
+    return launches.api_ns - usual[launches.name]  # type: ignore[no-any-return]
+
+
+def _figures(
+    launches: Launched, cost: NDArray[Any], codes: NDArray[Any], groups: int
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of figures for each group; what has nothing to tell of is missing."""
+    first = launches.first
+    firsts = grouped(codes[first], launches.api_ns[first], groups)
+    again, codes_again = launches.of(~first), codes[~first]
+    by_group = Groups(codes_again, groups)
+    api, queue, dependency, kernel = (
+        by_group.of(values) for values in (again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns)
+    )
+    told = again.uncontended & (again.latency_ns >= 0)
+    return {
+        "launches": np.bincount(codes, minlength=groups),
+        "first_launches": firsts.count,
+        "first_api_ns": _total(firsts),
+        "first_cost_ns": _sum(codes[first], cost[first], groups),
+        "api_total_ns": _total(api),
+        **_spread("api", by_group, again.api_ns),
+        "uncontended": np.bincount(codes_again[again.uncontended], minlength=groups),
+        **_spread("latency", Groups(codes_again[told], groups), again.latency_ns[told]),
+        "queue_total_ns": _total(queue),
+        "queue_med_ns": queue.med,
+        "dependency_total_ns": _total(dependency),
+        "dependency_med_ns": dependency.med,
+        "kernel_total_ns": _total(kernel),
+        "kernel_med_ns": kernel.med,
+        "api_per_kernel": api.total / np.where(kernel.total > 0, kernel.total, np.nan),
+    }
+
+
+def _total(statistics: Statistics) -> NDArray[Any]:
+    return np.where(statistics.count == 0, MISSING, statistics.total)
+
+
+def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]:
+    """Return the sum of each group; missing (NaN) in one without values."""
+    there = np.bincount(codes, minlength=groups) > 0
+    return np.where(there, np.bincount(codes, values, minlength=groups), np.nan)
+
+
+def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    found = groups.of(values)
+    return {
+        f"{prefix}_avg_ns": found.avg,
+        f"{prefix}_med_ns": found.med,
+        f"{prefix}_p95_ns": groups.quantile(values, 0.95),
+        f"{prefix}_p99_ns": groups.quantile(values, 0.99),
+    }
+
+
+def _note(capture: Capture, launches: Launched) -> None:
+    """Say what is in no figure: kernels without their call, and latencies that cannot be."""
+    operations = work(capture)
+    launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+    lost = int(np.count_nonzero(launching & (operations.call < 0)))
+    if lost:
+        capture.note(f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here")
+    early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
+    if len(early):
+        capture.note(
+            f"repeat launches that seem to start on the GPU before their call: {len(early):,}, by up to "
+            f"{human(int(early.max()), Unit.NS)}; the clocks disagree, and latencies leave these out"
+        )
+
+
+def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", detail)
+        for short, text, detail in (
+            ("avg", "arithmetic mean", 8),
+            ("med", "median", 0),
+            ("p95", "95th percentile", 6),
+            ("p99", "99th percentile", 7),
+        )
+    )
+
+
+REPORT = Report(
+    name="launch_overhead",
+    title="Launch overhead",
+    layer="analysis",
+    needs=(("kernel", "graph"), ("api",)),
+    columns=(
+        Column("launches", "Launches", Unit.COUNT, "API calls that launched a kernel or a graph"),
+        Column(
+            "first_launches",
+            "First",
+            Unit.COUNT,
+            "of these, the first of a kernel or a graph in its process",
+            detail=1,
+        ),
+        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches"),
+        Column(
+            "first_cost_ns",
+            "First Cost",
+            Unit.NS,
+            "what these took above the median repeat of the same kernel, or of all where it has none",
+            detail=2,
+        ),
+        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", detail=3),
+        *_spread_columns("api", "API", "CPU time in one call"),
+        Column(
+            "uncontended",
+            "Uncontended",
+            Unit.COUNT,
+            "repeat launches into a stream that had been idle since before the call",
+            detail=5,
+        ),
+        *_spread_columns(
+            "latency",
+            "Latency",
+            "the time from the call's start to the GPU's, of uncontended repeat launches, and with it any "
+            "wait for another stream",
+        ),
+        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", detail=9),
+        Column(
+            "queue_med_ns",
+            "Queue Med",
+            Unit.NS,
+            "median wait from when the call had returned and the stream was idle, to the GPU's start",
+            detail=4,
+        ),
+        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", detail=9),
+        Column(
+            "dependency_med_ns",
+            "Dep Med",
+            Unit.NS,
+            "median wait, after the call had returned, for what ran earlier in the stream",
+            detail=4,
+        ),
+        Column("kernel_total_ns", "Kernel Total", Unit.NS, "GPU time that repeat launches started", detail=9),
+        Column(
+            "kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of all that one repeat launch started"
+        ),
+        Column(
+            "api_per_kernel", "API/Kernel", Unit.RATIO, "API Total by Kernel Total, both of repeat launches"
+        ),
+        Column(
+            "name",
+            "Name",
+            Unit.TEXT,
+            "kernel name; graphs are one, be their nodes recorded or not",
+            kernels=True,
+        ),
+    ),
+    compute=compute,
+    order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),
+    qualifiers=KERNEL_NAMES,
+    reads=READS,
+    conclude=lambda capture, _: verdict(capture),
+)

@@ -1,0 +1,231 @@
+"""Copies and memsets by direction, kinds of memory and size: how much, how long, at what bandwidth.
+
+Bandwidth is the sum of the bytes over the sum of the durations, in bytes/s (10^9 is a GB): nsys' own
+throughput column divides integers and comes out low. Operations are whole in it, also where a time window
+cuts them off. Left out of it, and counted, are operations that took no time, and those whose duration is not
+that of the transfer: peer copies that the driver takes through the host, of which nsys times one piece, and
+whatever is faster than the GPU's memory.
+
+What a link gives is known of a GPU's memory alone. A copy inside a GPU reads each byte and writes it, so half
+of that memory's bandwidth is its limit; a memset has all of it. A copy that fits the L2 cache can be faster.
+
+Migrations of unified memory stand in rows of their own, by direction: their sizes are the driver's choice.
+No call started them, and they are in the bandwidth of no copy; ``um_migrations`` says more of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import READS
+from nsyswrap.analysis.names import MEMSET, copy_name
+from nsyswrap.analysis.transfers import (
+    MEMSET_KIND,
+    NO_TIME,
+    STAGED,
+    TOO_FAST,
+    bandwidths,
+    compute_overlap,
+    gpu_memory,
+    inside_gpu,
+    timed,
+    transfers,
+    waiting_calls,
+)
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.schema import NAMED
+from nsyswrap.reports.columns import TOTAL_TIME
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.transfers import Transfers
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+KIB = 1024
+UP_TO = {
+    4 * KIB: "4 KiB",
+    64 * KIB: "64 KiB",
+    KIB**2: "1 MiB",
+    16 * KIB**2: "16 MiB",
+    256 * KIB**2: "256 MiB",
+}
+LARGER = "larger"
+_NOT_TIMED = {
+    NO_TIME: "took no time",
+    STAGED: "went between two GPUs by way of the host, of which nsys times one piece alone",
+    TOO_FAST: "went faster than the GPU's memory can: the time is not that of the transfer",
+}
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kind of operation, kinds of memory and class of size."""
+    found = _named(capture, transfers(capture))
+    classes = np.searchsorted(list(UP_TO), found.size_bytes)
+    classes[found.work.migration] = MISSING
+    codes, (kind, source, target, size) = group_keys(found.kind, found.src_kind, found.dst_kind, classes)
+    labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
+    _note(capture, found)
+    return {
+        "operation": [MEMSET if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
+        "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
+        "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
+        "up_to": [
+            None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
+        ],
+        **_totals(capture, found, Groups(codes, len(kind))),
+        **bandwidths(capture, found, codes, len(kind)),
+        **waiting_calls(capture, found, codes, len(kind)),
+    }
+
+
+def _named(capture: Capture, found: Transfers) -> Transfers:
+    """Leave out copies of a kind that has no label, as nsys does, and say so."""
+    known = np.isin(found.kind, [*capture.labels("copy_kind"), MEMSET_KIND])
+    if not known.all():
+        capture.note(f"{_count(~known)} left out: the export has no name for that kind of copy")
+    return found.of(known)
+
+
+def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
+    """Return what is in a row, every operation of it counted."""
+    start, end = found.work.start_ns, found.work.end_ns
+    size, time = groups.of(found.size_bytes), groups.of(end - start)
+    overlap = compute_overlap(capture, found.work.global_pid, found.work.device_id, start, end)
+    return {
+        "count": size.count,
+        "total_bytes": size.total,
+        "total_ns": time.total,
+        "med_bytes": size.med,
+        "med_ns": time.med,
+        "overlap_ns": groups.of(overlap).total,
+    }
+
+
+def _note(capture: Capture, found: Transfers) -> None:
+    memory = gpu_memory(capture)
+    worth = timed(found, memory)
+    for reason, text in _NOT_TIMED.items():
+        if (worth == reason).any():
+            capture.note(f"{_count(worth == reason)} {text}; no bandwidth counts them")
+    if found.memory_unsaid.any():
+        capture.note(f"the export does not say what kinds of memory {_count(found.memory_unsaid)} worked on")
+    if np.isnan(memory.bytes_per_s) and inside_gpu(found).any():
+        capture.note(
+            "what the GPU's memory gives is not known: the export does not say it, or its GPUs differ"
+        )
+    if not capture.whole.has("api"):
+        capture.note(
+            "there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)"
+        )
+    if (several := found.copies > 1).any():
+        copies = int(found.copies[several].sum())
+        capture.note(f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one")
+
+
+def _count(marked: NDArray[Any]) -> str:
+    number = int(np.count_nonzero(marked))
+    return f"{number:,} operation{'' if number == 1 else 's'}"
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Say how long asynchronous copies of pageable memory held up their callers; empty where none did."""
+    number, took = (np.asarray(data[name]) for name in ("async_pageable", "async_pageable_ns"))
+    if not (number > 0).any():
+        return ""
+    calls, time = (int(part[number > 0].sum()) for part in (number, took))
+    return (
+        f"{calls:,} asynchronous call{'' if calls == 1 else 's'} on pageable memory kept the calling threads "
+        f"for {human(time, Unit.NS)}: to the device such a call fills a buffer first, to the host it waits."
+    )
+
+
+REPORT = Report(
+    name="memcpy_bandwidth",
+    title="Copies by direction, memory and size",
+    layer="analysis",
+    needs=(("memcpy", "memset"),),
+    columns=(
+        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+        Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from; missing for migrations"),
+        Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to, or set; missing for migrations"),
+        Column(
+            "up_to",
+            "Up To",
+            Unit.TEXT,
+            "largest size of an operation in the row; missing for migrations, which are all in one row",
+        ),
+        Column("count", "Count", Unit.COUNT, "number of operations"),
+        Column("total_bytes", "Size", Unit.BYTES, "sum of the bytes"),
+        TOTAL_TIME,
+        Column(
+            "bandwidth_bytes_per_s",
+            "Bandwidth",
+            Unit.BYTES_PER_S,
+            "sum of bytes / sum of durations, without what is left out; 1 GB is 10^9",
+        ),
+        Column(
+            "link_percent", "Of Link", Unit.PERCENT, "the bandwidth's share of what the link gives at most", 2
+        ),
+        Column(
+            "async_pageable",
+            "Async Pageable",
+            Unit.COUNT,
+            "asynchronous calls on pageable memory: to the device they fill a buffer first, to the host they "
+            "wait for the copy",
+            3,
+        ),
+        Column("async_pageable_ns", "Their API Time", Unit.NS, "CPU time in these calls", 4),
+        Column(
+            "overlap_ns",
+            "During Kernels",
+            Unit.NS,
+            "part of the total time in which a kernel or graph ran on the same device for the same process",
+            5,
+        ),
+        Column(
+            "left_out",
+            "Left Out",
+            Unit.COUNT,
+            "operations that no bandwidth counts: they took no time, or their time is not the transfer's",
+            6,
+        ),
+        Column(
+            "link_bytes_per_s",
+            "Link",
+            Unit.BYTES_PER_S,
+            "what the GPU's memory gives: to copies inside a GPU half its bandwidth, to memsets all of it; "
+            "missing where the host or another GPU takes part: exports do not say what joins them",
+            7,
+        ),
+        Column(
+            "aggregate_bytes_per_s",
+            "All At Once",
+            Unit.BYTES_PER_S,
+            "sum of bytes / time in which at least one of them went on, device by device: what the link "
+            "carried where they overlap",
+            8,
+        ),
+        Column("med_bandwidth_bytes_per_s", "Med Bandwidth", Unit.BYTES_PER_S, "median of one operation", 9),
+        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation", 10),
+        Column("med_ns", "Med Time", Unit.NS, "median duration of one operation", 11),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    reads={
+        **READS,
+        "memcpy": (*READS["memcpy"], "bytes", "src_kind", "dst_kind", "copy_count"),
+        "memset": (*READS["memset"], "bytes", "mem_kind"),
+        "api": (*READS["api"], *NAMED),
+        "gpu": ("memory_bytes_per_s", "l2_bytes"),
+    },
+    conclude=conclude,
+)

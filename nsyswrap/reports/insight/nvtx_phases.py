@@ -1,0 +1,139 @@
+"""NVTX ranges by name: what the launches inside them cost, per instance.
+
+For every push/pop range: the calls inside that launched kernels or whole CUDA graphs, their queue times and
+what they started (wherever that ran, also after the range), the copies and memsets that calls inside started,
+and the time the range's thread waited in synchronising calls. Inside are calls of the range's thread and,
+where one thread opens all of the program's ranges, of those that have none. Unified-memory migrations belong
+to no call.
+Medians are over the range's instances. A launch counts in every range around it. Calls and what they started
+are those of the whole capture, whatever is selected of the ranges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.analysis.arrays.spans import Inside, Spans
+from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, work
+from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NVTX_PUSH_POP
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per range name, in order of first appearance."""
+    ranges, codes, names = _ranges(capture)
+    sums = _per_range(capture, ranges)
+    per_range = {field: grouped(codes, values, len(names)) for field, values in sums.items()}
+    data: dict[str, Values] = {
+        "range": names,
+        "instances": np.bincount(codes, minlength=len(names)),
+        "launches": per_range.pop("launches").avg,
+        "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
+        **{f"{field}_med_ns": found.med for field, found in per_range.items()},
+    }
+    appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
+    return {
+        name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
+        for name, values in data.items()
+    }
+
+
+def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
+    """Return the sums over the calls in each range; only its own thread's waits are its own."""
+    whole = capture.whole
+    per_call = _per_call(whole)
+    calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
+    sums = {field: np.zeros(len(ranges.start), np.int64) for field in per_call}
+    adopted = np.zeros(len(ranges.start), np.int64)
+    sums["sync"] = Inside(calls, ranges).sum(per_call.pop("sync"))
+    for marks, threads in launched_for(whole, ranges.thread, calls.thread):
+        inside = Inside(calls._replace(thread=threads), Spans(*(field[marks] for field in ranges)))
+        for field, values in per_call.items():
+            sums[field][marks] = inside.sum(values)
+        adopted[marks] = inside.sum(per_call["launches"] * (threads != calls.thread))
+    say_adopted(capture, adopted)
+    return sums
+
+
+def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
+    """Return, for each API call, whether it launched something, and its part of each time, in ns."""
+    api = whole.columns("api", "start_ns", "end_ns")
+    launches, operations = launched(whole), work(whole)
+    copying = np.isin(operations.kind, (KINDS.index(COPY), KINDS.index(SET))) & (operations.call >= 0)
+    copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
+    copies = operations.of(copying)
+    spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)
+    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)  # no wait is no queue time
+
+    def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
+        found = np.zeros(len(spent), np.int64)
+        np.add.at(found, call, values)
+        return found
+
+    return {
+        "launches": spread(launches.call, 1),
+        "api": spread(launches.call, launches.api_ns),
+        "queue": spread(launches.call, queue_ns),
+        "kernel": spread(launches.call, launches.gpu_ns),
+        "copy": spread(copies.call, copies.end_ns - copies.start_ns),
+        "sync": np.where(waits, spent, 0),
+    }
+
+
+def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
+    """Every closed push/pop range by start, the code of its name, and the names, without domains."""
+    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
+    closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
+    rows = np.flatnonzero(closed)
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
+    return spans, *own_texts(capture, rows)
+
+
+REPORT = Report(
+    name="nvtx_phases",
+    title="Launching inside NVTX ranges",
+    layer="analysis",
+    needs=(("nvtx",), ("api",)),
+    columns=(
+        Column("range", "Range", Unit.TEXT, "name of the NVTX push/pop range"),
+        Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
+        Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
+        Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
+        Column("api_med_ns", "API Med", Unit.NS, "median per instance: time in launch calls"),
+        Column(
+            "queue_med_ns",
+            "Queue Med",
+            Unit.NS,
+            "median per instance: nsys' queue times of the launches",
+            detail=2,
+        ),
+        Column(
+            "kernel_med_ns",
+            "Kernel Med",
+            Unit.NS,
+            "median per instance: GPU time of the kernels and graphs launched",
+        ),
+        Column(
+            "copy_med_ns",
+            "Copy Med",
+            Unit.NS,
+            "median per instance: GPU time of copies and memsets",
+        ),
+        Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
+    ),
+    compute=compute,
+)

@@ -1,0 +1,272 @@
+"""NVTX ranges by name: whether the time of a range is that of the GPU work launched in it.
+
+Each range that ended on the thread it began on is judged by itself, from the API calls and GPU operations of
+the whole capture, never from its name. It is complete where nothing older was running as it began, and all it
+launched had ended as it ended. What it should have been lasts from its start to the end of both range and
+launched work, less what older work cost it: the time in synchronising calls before its first launch, while
+that was running, and the wait of its first operation for it after that call. Launches of a thread without
+ranges count for those around them in time where only one thread of the process has any. Unified-memory
+migrations belong to no call, and count for no range.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
+from nsyswrap.analysis.timing_audit import (
+    COMPLETE,
+    EARLIER,
+    LAUNCH_ONLY,
+    MIXED,
+    NOTHING,
+    TOLERANCE_NS,
+    VERDICTS,
+    audit,
+)
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.timing_audit import Audit
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+STEADY, WARM_UP = PHASES = ("steady", "warm-up")
+_DOES = {
+    LAUNCH_ONLY: "ends before its GPU work",
+    EARLIER: "includes earlier GPU work",
+    MIXED: "includes earlier GPU work, and ends before its own",
+}
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return a row per name, phase and verdict: names as they appear, verdicts by how often they do."""
+    found = audit(capture)
+    names, texts = range_labels(capture.whole, found.row)
+    codes, (name, phase, verdict) = group_keys(names, found.warm_up.astype(np.int64), found.verdict)
+    count = np.bincount(codes, minlength=len(name))
+    appearance = np.argsort(np.unique(names, return_index=True)[1], kind="stable").argsort()
+    order = np.lexsort((verdict, -count, phase, appearance[name]))
+    _say(capture, found)
+    data: dict[str, Values] = {
+        "range": [texts[i] for i in name[order].tolist()],
+        "phase": [PHASES[i] for i in phase[order].tolist()],
+        "verdict": [VERDICTS[i] for i in verdict[order].tolist()],
+        "instances": count[order],
+    }
+    return data | {column: values[order] for column, values in _times(found, codes, len(name)).items()}
+
+
+def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
+    """Return the statistics of each group; missing where no range of it knows the value."""
+    every = Groups(codes, groups)
+
+    def median(values: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+        return Groups(codes[known], groups).of(values[known]).med
+
+    timed = found.should_ns > 0
+    error = 100.0 * (found.host_ns - found.should_ns) / np.maximum(found.should_ns, 1)
+    sparse = {
+        "error_med_percent": median(error, timed),
+        "own_end_after_med_ns": median(found.own_end_after_ns, found.own_end_after_ns != MISSING),
+        "reported_med_ns": median(found.reported_ns, found.reported_ns != MISSING),
+        "events_med_ns": median(found.events_ns, found.events_ns != MISSING),
+    }
+    return {
+        "launches": every.of(found.launches).avg,
+        "host_med_ns": every.of(found.host_ns).med,
+        "host_p95_ns": every.quantile(found.host_ns, 0.95),
+        "should_med_ns": every.of(found.should_ns).med,
+        "api_med_ns": every.of(found.api_ns).med,
+        "sync_med_ns": every.of(found.sync_ns).med,
+        "own_gpu_med_ns": every.of(found.own_gpu_ns).med,
+        "own_busy_med_ns": every.of(found.own_busy_ns).med,
+        "earlier_med_ns": every.of(found.earlier_ns).med,
+        "other_gpu_med_ns": every.of(found.other_ns).med,
+        **sparse,
+    }
+
+
+def _say(capture: Capture, found: Audit) -> None:
+    whole = capture.whole
+    if capture.view.selection.narrows:
+        capture.note(
+            "ranges are those selected, whole; their calls and GPU work are those of the whole capture"
+        )
+    events = whole.columns("nvtx", "event_type")["event_type"]
+    if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
+        capture.note(f"NVTX ranges that never ended, or on another thread: {left}; left out")
+    say_adopted(capture, found.adopted)
+    operations = work(whole)
+    if not len(operations):
+        capture.note("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)")
+    if migrated := np.count_nonzero(operations.migration):
+        capture.note(
+            f"migrations of unified memory: {migrated}; no call launched them, and they count for no range"
+        )
+    if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):
+        capture.note(
+            f"GPU operations whose API call was not recorded: {lone}; they count from their start on"
+        )
+    if found.other_ns.any() and (processes := _sharing(operations)):
+        listed = ", ".join(map(str, processes))
+        capture.note(f"other GPU work is also that of other processes with a device of the same id: {listed}")
+
+
+def _sharing(operations: Work) -> list[int]:
+    """Return the ids of processes that worked on a device on which another process did."""
+    _, (owners, devices) = group_keys(operations.global_pid, operations.device_id)
+    processes = process_ids(owners)
+    return sorted(
+        {
+            int(process)
+            for process, device in zip(processes, devices, strict=True)
+            if (devices == device).sum() > 1
+        }
+    )
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Say how many names time what they launch, and which of the others is off by most."""
+    rows = _with_work(data)
+    if not rows:
+        return "no NVTX range launches GPU work, or waits for it"
+    instances: dict[str | None, int] = {}
+    for row in rows:
+        instances[row["range"]] = instances.get(row["range"], 0) + row["instances"]
+    wrong = [row for row in rows if row["verdict"] != COMPLETE]
+    right = len(instances) - len({row["range"] for row in wrong})
+    told = f"{right:,} of {len(instances):,} range names time what they launch"
+    if not wrong:
+        return told
+    worst = max(wrong, key=lambda row: _weight(row, instances[row["range"]]))
+    host, should = (human(float(worst[name]), Unit.NS) for name in ("host_med_ns", "should_med_ns"))
+    every = instances[worst["range"]]
+    count = f"{worst['instances']:,} of {every:,} instances" if every > 1 else "1 instance"
+    name = "a range without a name" if worst["range"] is None else f"'{worst['range']}'"
+    return f"{told}; {name} ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
+
+
+def _with_work(data: Mapping[str, Values]) -> list[dict[str, Any]]:
+    """Return the rows about GPU work, those of warm-up only where there are no others."""
+    rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+    rows = [row for row in rows if row["verdict"] != NOTHING]
+    return [row for row in rows if row["phase"] == STEADY] or rows
+
+
+def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, float]:
+    """Rank what is told first: measured by the program, no library's, repeated; then the largest error."""
+    measured = not np.isnan(row["reported_med_ns"])
+    error = abs(np.nan_to_num(row["error_med_percent"]))
+    return measured, "@" not in (row["range"] or ""), instances > 1, float(error)
+
+
+REPORT = Report(
+    name="timing_audit",
+    title="What was timed, and what should have been",
+    layer="analysis",
+    needs=(("nvtx",), ("api",)),
+    rows_from=("nvtx",),
+    columns=(
+        Column("range", "Range", Unit.TEXT, "name of the NVTX range, as --nvtx takes it: NAME@DOMAIN"),
+        Column(
+            "phase",
+            "Phase",
+            Unit.TEXT,
+            "warm-up: with the first launch of a kernel in its process, or loading a module; else steady",
+        ),
+        Column(
+            "verdict",
+            "Verdict",
+            Unit.TEXT,
+            "complete: from an idle GPU to the end of its own work; launch only: its work ended after it; "
+            "includes earlier work: older launches were still running; mixed: both "
+            f"(from {TOLERANCE_NS} ns on)",
+        ),
+        Column("instances", "Instances", Unit.COUNT, "ranges of this name, phase and verdict"),
+        Column(
+            "launches", "Launches", Unit.RATIO, "calls per instance that started GPU work (mean)", detail=3
+        ),
+        Column("host_med_ns", "Host Med", Unit.NS, "median duration of the range on the CPU"),
+        Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", detail=8),
+        Column(
+            "should_med_ns",
+            "Should Be",
+            Unit.NS,
+            "median time from the start to the end of range and own work, without the wait for earlier work",
+        ),
+        Column(
+            "error_med_percent",
+            "Error",
+            Unit.PERCENT,
+            "median of how far the range is off what it should be; negative: too short",
+        ),
+        Column(
+            "reported_med_ns",
+            "Reported",
+            Unit.NS,
+            "median host time that the program measured itself, by nsyswrap.measure",
+            detail=2,
+        ),
+        Column(
+            "events_med_ns",
+            "Events",
+            Unit.NS,
+            "median time between the CUDA events of nsyswrap.measure",
+            detail=2,
+        ),
+        Column("api_med_ns", "API Med", Unit.NS, "median time in CUDA calls of its thread", detail=6),
+        Column("sync_med_ns", "Sync Med", Unit.NS, "median time in synchronising calls, of that", detail=4),
+        Column(
+            "own_gpu_med_ns", "Own GPU", Unit.NS, "median GPU time of what it launched, added up", detail=1
+        ),
+        Column(
+            "own_busy_med_ns",
+            "Own Busy",
+            Unit.NS,
+            "median time in which any of this was running: less, where it overlaps",
+            detail=9,
+        ),
+        Column(
+            "own_end_after_med_ns",
+            "Own End",
+            Unit.NS,
+            "median time from the range's end to that of what it launched; negative: that was over",
+            detail=1,
+        ),
+        Column(
+            "earlier_med_ns",
+            "Earlier",
+            Unit.NS,
+            "median time from the range's start until older launches of its process had ended",
+            detail=2,
+        ),
+        Column(
+            "other_gpu_med_ns",
+            "Other GPU",
+            Unit.NS,
+            "median time in which other threads' launches, or other processes, ran on the same devices",
+            detail=5,
+        ),
+    ),
+    compute=compute,
+    conclude=conclude,
+    reads={
+        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
+        **{kind: READS[kind] for kind in (*KINDS, "api")},
+    },
+)

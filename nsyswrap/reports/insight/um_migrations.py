@@ -1,0 +1,211 @@
+"""Unified memory: what migrated by process, device, direction and cause, and the page faults beside it.
+
+Nobody called for a migration: it is the driver's answer to a page fault, its guess of the next ones, or what
+cudaMemPrefetchAsync asked for. While pages migrate, kernels that want them wait.
+
+Pages are 4 KiB. A page came back if it migrated the other way too, in the same process; it did so again and
+again if it migrated this way more than once. One that was freed, and its address used anew, counts as the
+same. A page can stand in several rows: it migrated for several causes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.transfers import PAGE_BYTES, compute_overlap, page_counts, pages_by_process, per_s
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.capture import schema
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
+from nsyswrap.reports.columns import TOTAL_TIME
+from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.unified_memory import note_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+    Arrays = dict[str, NDArray[Any]]
+
+FAULTS = {"um_gpu_fault": "GPU page fault", "um_cpu_fault": "CPU page fault"}
+_MOVE = ("copy_kind", "migration_cause", "global_pid", "device_id", "bytes", "address", *SPANS)
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return the rows of migrations, then those of page faults on GPUs and on the CPU."""
+    moved = _migrations(capture)
+    _note(capture, moved)
+    tables = [_moves(capture, moved)]
+    tables += [_gpu_faults(capture)] if capture.has("um_gpu_fault") else []
+    tables += [_cpu_faults(capture)] if capture.has("um_cpu_fault") else []
+    texts = {name: [text for table in tables for text in table.pop(name)] for name in ("event", "cause")}
+    return {**texts, **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]}}
+
+
+def _migrations(capture: Capture) -> Arrays:
+    """Return the fields of the selected migrations, and ``whole_ns``, their durations uncut."""
+    kinds = capture.columns("memcpy", "copy_kind")["copy_kind"] if capture.has("memcpy") else ()
+    rows = np.flatnonzero(np.isin(kinds, UNIFIED_MEMORY_KINDS))
+    if not len(rows):
+        return {field: np.empty(0, np.int64) for field in (*_MOVE, "whole_ns")}
+    moved = {field: values[rows] for field, values in capture.columns("memcpy", *_MOVE, "row").items()}
+    span = capture.whole.columns("memcpy", *SPANS)
+    moved["whole_ns"] = (span["end_ns"] - span["start_ns"])[moved.pop("row") - 1]
+    return moved
+
+
+def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
+    keys = (moved["global_pid"], moved["device_id"], moved["copy_kind"], moved["migration_cause"])
+    codes, (process, device, kind, cause) = group_keys(*keys)
+    groups = Groups(codes, len(kind))
+    size, span = groups.of(moved["bytes"]), (moved["start_ns"], moved["end_ns"])
+    timed = groups.of(np.where(moved["whole_ns"] > 0, moved["bytes"], 0))
+    directions = capture.labels("copy_kind")
+    # Exports misspell one of the labels.
+    causes = {**capture.labels("migration_cause"), **schema.ENUMS["migration_cause"][1], MISSING: None}
+    return {
+        "process_id": process_ids(process),
+        "device_id": device,
+        "event": [directions.get(number, f"kind {number}") for number in kind.tolist()],
+        "cause": [causes.get(number, f"cause {number}") for number in cause.tolist()],
+        "count": size.count,
+        "total_bytes": size.total,
+        "total_ns": groups.of(span[1] - span[0]).total,
+        "bandwidth_bytes_per_s": per_s(timed.total, groups.of(moved["whole_ns"]).total),
+        "med_bytes": size.med,
+        "overlap_ns": groups.of(compute_overlap(capture, *keys[:2], *span)).total,
+        **page_counts(moved, codes, kind),
+    }
+
+
+def _gpu_faults(capture: Capture) -> dict[str, Any]:
+    """Return one row per process and device; one event stands for many faults, at one of their addresses."""
+    found = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
+    place, span = ((found[a], found[b]) for a, b in (("global_pid", "device_id"), SPANS))
+    codes, (process, device) = group_keys(*place)
+    groups = Groups(codes, len(process))
+    return {
+        **_no_figures("um_gpu_fault", process, device),
+        "count": groups.of(found["faults"]).total,
+        "total_ns": groups.of(span[1] - span[0]).total,
+        "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
+    }
+
+
+def _cpu_faults(capture: Capture) -> dict[str, Any]:
+    """Return one row per process; faults on the CPU have no device, and no duration."""
+    found = capture.columns("um_cpu_fault", "global_pid", "address")
+    codes, [process] = group_keys(found["global_pid"])
+    known = found["address"] != MISSING
+    _, (row, _) = group_keys(codes[known], found["address"][known] // PAGE_BYTES)
+    return {
+        **_no_figures("um_cpu_fault", process, np.full_like(process, MISSING)),
+        "count": np.bincount(codes),
+        "pages": np.bincount(row, minlength=len(process)),
+    }
+
+
+def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[str, Any]:
+    """Return rows of page faults in which all else is missing."""
+    rows = len(process)
+    whole = ("total_bytes", "total_ns", "overlap_ns", "pages", "returned_pages", "bounced_pages")
+    return {
+        "process_id": process_ids(process),
+        "device_id": device,
+        "event": [FAULTS[kind]] * rows,
+        "cause": [None] * rows,
+        **{name: np.full(rows, MISSING) for name in whole},
+        **{name: np.full(rows, np.nan) for name in ("bandwidth_bytes_per_s", "med_bytes")},
+    }
+
+
+def _note(capture: Capture, moved: Arrays) -> None:
+    note_window(capture)
+    if not len(moved["bytes"]):
+        capture.note("nothing migrated: unified memory was not used, or its pages stayed where they were")
+        return
+    if missing := [kind for kind in FAULTS if not capture.whole.has(kind)]:
+        faults = " and ".join(f"{FAULTS[kind]}s" for kind in missing)
+        collect = " ".join(schema.EVENTS[kind].collect.split()[-1] for kind in missing)
+        capture.note(f"{faults} are not in this capture: none happened, or they were not traced ({collect})")
+
+
+def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
+    """Say how much went back and forth; empty where nothing did."""
+    moved = _migrations(capture)
+    pages = most = again = 0
+    for found in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
+        length, times = found.back_and_forth()
+        pages += int(length.sum())
+        again += int((length * (times - 2)).sum())
+        most = max(most, int(times.max(initial=0)))
+    if not pages:
+        return ""
+    return (
+        f"{pages:,} pages of 4 KiB went back and forth and migrated up to {most:,} times each: "
+        f"{human(again * PAGE_BYTES, Unit.BYTES)} of the {human(int(moved['bytes'].sum()), Unit.BYTES)} that "
+        "migrated were of pages that had been there and back before."
+    )
+
+
+REPORT = Report(
+    name="um_migrations",
+    title="Unified memory migrations",
+    layer="analysis",
+    needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
+    columns=(
+        Column("event", "Event", Unit.TEXT, "direction of the migrations, or page faults"),
+        Column("cause", "Cause", Unit.TEXT, "why the driver migrated; speculative: it expected a fault"),
+        Column("count", "Count", Unit.COUNT, "number of migrations, or of page faults"),
+        Column("total_bytes", "Size", Unit.BYTES, "sum of the bytes migrated"),
+        TOTAL_TIME,
+        Column(
+            "bandwidth_bytes_per_s",
+            "Bandwidth",
+            Unit.BYTES_PER_S,
+            "sum of bytes / sum of durations; 1 GB is 10^9",
+        ),
+        Column(
+            "overlap_ns",
+            "During Kernels",
+            Unit.NS,
+            "part of the total time in which a kernel or graph ran on the same device for the same process",
+            1,
+        ),
+        Column(
+            "pages",
+            "Pages",
+            Unit.COUNT,
+            "distinct pages of 4 KiB that migrated, or that the CPU faulted on",
+            2,
+        ),
+        Column(
+            "returned_pages",
+            "Came Back",
+            Unit.COUNT,
+            "those of them that migrated the other way too, before or after",
+            3,
+        ),
+        Column(
+            "bounced_pages",
+            "Again",
+            Unit.COUNT,
+            "those of them that migrated this way more than once, and the other way too",
+            4,
+        ),
+        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one migration", 5),
+        Column("device_id", "Device ID", Unit.ID, "GPU that the pages went to or came from", 6),
+        Column("process_id", "PID", Unit.ID, "process whose pages they are", 7),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    conclude=conclude,
+)

@@ -1,0 +1,1 @@
+"""The reports of nsys itself: equal to `nsys stats`, cell by cell."""

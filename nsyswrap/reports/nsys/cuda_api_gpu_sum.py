@@ -1,0 +1,48 @@
+"""CUDA summary: API calls, kernels and memory operations in one list, CPU and GPU times side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED, SPANS
+from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import api_calls, gpu_operations, pooled, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per API function, kernel name or kind of memory operation."""
+    calls = [("CUDA_API", api_calls(capture))] if capture.has("api") else []
+    rows, categories = pooled([*calls, *gpu_operations(capture)])
+    return {**time_summary(rows, "instances", "operation"), "category": categories}
+
+
+REPORT = Report(
+    name="cuda_api_gpu_sum",
+    title="CUDA Summary (API/Kernels/MemOps)",
+    layer="parity",
+    needs=(("api", "kernel", "memcpy", "memset"),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of calls or executions"),
+        *stat_columns(),
+        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", detail=6),
+        Column(
+            "operation",
+            "Operation",
+            Unit.TEXT,
+            "API function, kernel, direction of the copy, or memset",
+            kernels=True,
+        ),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    qualifiers=KERNEL_NAMES,
+    reads={"api": NAMED, "kernel": NAMED, "memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
+)

@@ -1,0 +1,42 @@
+"""API summary: CPU time in CUDA runtime and driver calls, by function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import durations, strip_version
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
+    ids, codes = distinct(capture.name_ids("api"))
+    names = [strip_version(capture.text(int(i))) for i in ids]
+    return time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name")
+
+
+REPORT = Report(
+    name="cuda_api_sum",
+    title="CUDA API Summary",
+    layer="parity",
+    needs=(("api",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    reads={"api": NAMED},
+)

@@ -1,0 +1,65 @@
+"""Calls that make the host wait for the GPU: cudaDeviceSynchronize and cudaStreamSynchronize.
+
+A thread that waits launches nothing, and the GPU runs dry after it. Wait late, and for what is needed alone:
+by an event (cudaEventSynchronize), or let a stream wait instead of the host (cudaStreamWaitEvent).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.names import look_up
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
+from nsyswrap.reports.table import Column, Option, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.expert_rules import Arrays
+
+CALLS = re.compile("cuda(Device|Stream)Synchronize", re.IGNORECASE)
+
+
+def compute(capture: Capture, rows: int, process: int, thread: int) -> Arrays:
+    """Return one row per call, the longest first."""
+    calls = calls_named(capture, CALLS)
+    call = capture.columns("api", "start_ns", "end_ns", "global_tid", "name")
+    processes, threads = process_ids(call["global_tid"]), thread_ids(call["global_tid"])
+    for wanted, ids in ((process, processes), (thread, threads)):
+        calls = calls[ids[calls] == wanted] if wanted >= 0 else calls
+    duration = (call["end_ns"] - call["start_ns"])[calls]
+    order = np.argsort(-duration, kind="stable")
+    data = {
+        "duration_ns": duration,
+        "start_ns": call["start_ns"][calls],
+        "process_id": processes[calls],
+        "thread_id": threads[calls],
+        "api_name": look_up(call["name"][calls], capture.text),
+    }
+    return limited(capture, take(data, order), rows, LONGEST)
+
+
+REPORT = Report(
+    name="cuda_api_sync",
+    title="CUDA Synchronization APIs",
+    layer="parity",
+    needs=(("api",),),
+    columns=(
+        Column("duration_ns", "Duration", Unit.NS, "time the host waited in the call"),
+        Column("start_ns", "Start", Unit.NS, "when the call began", detail=1),
+        Column("process_id", "PID", Unit.ID, "process that waited"),
+        Column("thread_id", "TID", Unit.ID, "thread that waited"),
+        Column("api_name", "API Name", Unit.TEXT, "API function, with its version"),
+    ),
+    compute=compute,
+    options=(
+        ROWS,
+        Option("process", -1, "only calls of the process with this id; negative: of all"),
+        Option("thread", -1, "only calls of the thread with this id; negative: of all"),
+    ),
+)

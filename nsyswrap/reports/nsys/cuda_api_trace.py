@@ -1,0 +1,69 @@
+"""API trace: every CUDA runtime and driver call, with its result and its thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import durations, event_names, look_up
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per call, in row order."""
+    api = capture.columns("api", "start_ns", "return_value", "correlation_id", "global_tid")
+    return {
+        "start_ns": api["start_ns"],
+        "duration_ns": durations(capture, "api"),
+        "name": event_names(capture, "api"),
+        "return_value": api["return_value"],
+        "correlation_id": api["correlation_id"],
+        "process_id": process_ids(api["global_tid"]),
+        "thread_id": thread_ids(api["global_tid"]),
+        **_threads(capture, api["global_tid"]),
+    }
+
+
+def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Values]:
+    threads = capture.threads
+    if not threads:
+        capture.note("this export has no ThreadNames: priorities and names of threads are left empty")
+    known, positions = distinct(global_tids)
+    priorities = [threads.get(thread, (None, None))[0] for thread in known.tolist()]
+    numbers = [MISSING if priority is None else priority for priority in priorities]
+    return {
+        "thread_priority": np.array(numbers, np.int64)[positions],
+        "thread_name": look_up(global_tids, lambda thread: threads.get(thread, (None, None))[1]),
+    }
+
+
+REPORT = Report(
+    name="cuda_api_trace",
+    title="CUDA API Trace",
+    layer="parity",
+    needs=(("api",),),
+    columns=(
+        Column("start_ns", "Start", Unit.NS, "when the call began"),
+        Column("duration_ns", "Duration", Unit.NS, "CPU time in the call"),
+        Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
+        Column("return_value", "Result", Unit.NUMBER, "what the function returned; 0 is success"),
+        Column("correlation_id", "CorrID", Unit.ID, "what the call shares with the operations it started", 3),
+        Column("process_id", "Pid", Unit.ID, "process that called", 2),
+        Column("thread_id", "Tid", Unit.ID, "thread that called", 1),
+        Column("thread_priority", "T-Pri", Unit.NUMBER, "priority of the thread", 4),
+        Column("thread_name", "Thread Name", Unit.TEXT, "name of the thread"),
+    ),
+    compute=compute,
+    order=(Order("start_ns"),),
+)

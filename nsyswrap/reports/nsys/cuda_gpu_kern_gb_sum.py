@@ -1,0 +1,50 @@
+"""Kernel summary: GPU time by kernel name, grid and block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.names import durations, name_codes, shapes
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel name, grid and block."""
+    name_of, names = name_codes(capture, "kernel")
+    grid_of, grids = shapes(capture, "grid")
+    block_of, blocks = shapes(capture, "block")
+    codes, (name, grid, block) = group_keys(name_of, grid_of, block_of)
+    rows = Grouped(codes, [names[code] for code in name], durations(capture, "kernel"))
+    return {
+        **time_summary(rows, "instances", "name"),
+        "grid_xyz": [grids[code] for code in grid],
+        "block_xyz": [blocks[code] for code in block],
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_kern_gb_sum",
+    title="CUDA GPU Kernel/Grid/Block Summary",
+    layer="parity",
+    needs=(("kernel",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
+        *stat_columns(),
+        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension"),
+        Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension"),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True), Order("instances")),
+    qualifiers=KERNEL_NAMES,
+)

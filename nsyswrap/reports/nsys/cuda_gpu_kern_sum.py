@@ -1,0 +1,39 @@
+"""Kernel summary: GPU time by kernel name, all devices, processes and graph nodes together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
+from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import kernels, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel name."""
+    return time_summary(kernels(capture), "instances", "name")
+
+
+REPORT = Report(
+    name="cuda_gpu_kern_sum",
+    title="CUDA GPU Kernel Summary",
+    layer="parity",
+    needs=(("kernel",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True), Order("instances")),
+    qualifiers=KERNEL_NAMES,
+    reads={"kernel": NAMED},
+)

@@ -1,0 +1,44 @@
+"""Memory operations by size: copies by direction, and memsets. 1 MB is 10^6 bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import stat_columns, stat_values
+from nsyswrap.reports.summaries import memory_operations
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kind of operation."""
+    rows = memory_operations(capture, "bytes")
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "total_bytes": stats.total,
+        "count": stats.count,
+        **stat_values(stats, unit=Unit.BYTES),
+        "operation": rows.labels,
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_mem_size_sum",
+    title="CUDA GPU MemOps Summary (by Size)",
+    layer="parity",
+    needs=(("memcpy", "memset"),),
+    columns=(
+        Column("total_bytes", "Total", Unit.BYTES, "sum of the bytes"),
+        Column("count", "Count", Unit.COUNT, "number of operations"),
+        *stat_columns(unit=Unit.BYTES, of="the sizes"),
+        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+    ),
+    compute=compute,
+    order=(Order("total_bytes", descending=True),),
+    reads={"memcpy": ("bytes", "copy_kind"), "memset": ("bytes",)},
+)

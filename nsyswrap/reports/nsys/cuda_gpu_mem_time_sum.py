@@ -1,0 +1,38 @@
+"""Memory operations by time: copies by direction, and memsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import memory_operations, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kind of operation."""
+    return time_summary(memory_operations(capture), "count", "operation")
+
+
+REPORT = Report(
+    name="cuda_gpu_mem_time_sum",
+    title="CUDA GPU MemOps Summary (by Time)",
+    layer="parity",
+    needs=(("memcpy", "memset"),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("count", "Count", Unit.COUNT, "number of operations"),
+        *stat_columns(),
+        Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    reads={"memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
+)

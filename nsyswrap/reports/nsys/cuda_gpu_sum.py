@@ -1,0 +1,43 @@
+"""GPU summary: kernels and memory operations in one list, by GPU time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED, SPANS
+from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import gpu_operations, pooled, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel name or kind of memory operation."""
+    rows, categories = pooled(gpu_operations(capture))
+    return {**time_summary(rows, "instances", "operation"), "category": categories}
+
+
+REPORT = Report(
+    name="cuda_gpu_sum",
+    title="CUDA GPU Summary (Kernels/MemOps)",
+    layer="parity",
+    needs=(("kernel", "memcpy", "memset"),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of executions"),
+        *stat_columns(),
+        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", detail=6),
+        Column(
+            "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
+        ),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    qualifiers=KERNEL_NAMES,
+    reads={"kernel": NAMED, "memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
+)

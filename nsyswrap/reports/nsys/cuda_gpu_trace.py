@@ -1,0 +1,140 @@
+"""GPU trace: every kernel, copy and memset, where it ran, and with what.
+
+Throughput is nsys': the bytes times the whole number of such operations a second holds, which comes out low,
+and 0 for whatever lasts longer than a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.names import MEMSET, copy_name, durations, event_names, look_up
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import KERNEL_NAMES
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+SECOND_NS = 10**9
+_PLACES = ("context_id", "green_context_id", "stream_id")
+_COUNTS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
+_SHARED = ("static_shared_bytes", "dynamic_shared_bytes")
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per operation: kernels, then copies, then memsets, each in row order."""
+    parts = [
+        {**_operations(capture, kind), **more(capture)}
+        for kind, more in (("kernel", _kernels), ("memcpy", _copies), ("memset", _memsets))
+        if capture.has(kind)
+    ]
+    return {
+        column.name: np.concatenate([_filled(part, column) for part in parts]) for column in REPORT.columns
+    }
+
+
+def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
+    """Return a column of one kind of operation, missing where that kind has none."""
+    if column.name in part:
+        return part[column.name]
+    missing = None if column.unit is Unit.TEXT else MISSING
+    return np.full(len(part["start_ns"]), missing)
+
+
+def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
+    """Return what all operations have: when and where."""
+    rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
+    gpus = capture.gpu_names
+    if not gpus:
+        capture.note("this export has no TARGET_INFO_GPU: devices are listed without their name")
+    # Migrations of unified memory have no context and no stream. Up to 2024 nsys printed their 0.
+    blank = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
+    return {
+        **rows,
+        **{field: np.where(rows[field] == 0, MISSING, rows[field]) for field in blank},
+        "duration_ns": durations(capture, kind),
+        "device": look_up(rows["device_id"], lambda device: f"{gpus.get(device, '')} ({device})"),
+    }
+
+
+def _kernels(capture: Capture) -> dict[str, NDArray[Any]]:
+    return {**capture.columns("kernel", *_COUNTS, *_SHARED), "name": event_names(capture, "kernel")}
+
+
+def _copies(capture: Capture) -> dict[str, NDArray[Any]]:
+    rows = capture.columns("memcpy", "copy_kind", "src_kind", "dst_kind")
+    copies, memory = capture.labels("copy_kind"), capture.labels("mem_kind")
+    return {
+        **_moved(capture, "memcpy"),
+        "src_mem_kind": look_up(rows["src_kind"], memory.get),
+        "dst_mem_kind": look_up(rows["dst_kind"], memory.get),
+        "name": look_up(rows["copy_kind"], lambda kind: copy_name(copies[kind]) if kind in copies else None),
+    }
+
+
+def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
+    kinds = capture.columns("memset", "mem_kind")["mem_kind"]
+    return {
+        **_moved(capture, "memset"),
+        "src_mem_kind": look_up(kinds, capture.labels("mem_kind").get),
+        "name": np.full(len(kinds), MEMSET, dtype=object),
+    }
+
+
+def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
+    """Return the bytes of copies or memsets, and nsys' throughput; missing where no time passed."""
+    size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
+    per_second = SECOND_NS // np.maximum(duration, 1)
+    return {
+        "size_bytes": size,
+        "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING),
+    }
+
+
+REPORT = Report(
+    name="cuda_gpu_trace",
+    title="CUDA GPU Trace",
+    layer="parity",
+    needs=(("kernel", "memcpy", "memset"),),
+    columns=(
+        Column("start_ns", "Start", Unit.NS, "when the operation began on the GPU"),
+        Column("duration_ns", "Duration", Unit.NS, "GPU time of the operation"),
+        Column("correlation_id", "CorrId", Unit.ID, "what it shares with the API call that started it", 6),
+        *(
+            Column(f"{field}_{axis}", f"{header}{axis.upper()}", Unit.COUNT, f"{what} in dimension {axis}", 5)
+            for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))
+            for axis in "xyz"
+        ),
+        Column("registers_per_thread", "Reg/Trd", Unit.COUNT, "registers of each thread", 7),
+        Column("static_shared_bytes", "StcSMem", Unit.BYTES, "shared memory the kernel declares", 7),
+        Column("dynamic_shared_bytes", "DymSMem", Unit.BYTES, "shared memory the launch asked for", 7),
+        Column("size_bytes", "Bytes", Unit.BYTES, "what a copy moved or a memset wrote"),
+        Column(
+            "throughput_bytes_per_s",
+            "Throughput",
+            Unit.BYTES_PER_S,
+            "nsys' throughput, low by up to one part in as many as such operations fit into a second",
+            1,
+        ),
+        Column("src_mem_kind", "SrcMemKd", Unit.TEXT, "memory a copy read, or a memset wrote", 4),
+        Column("dst_mem_kind", "DstMemKd", Unit.TEXT, "memory a copy wrote", 4),
+        Column("device", "Device", Unit.TEXT, "name and number of the GPU", 2),
+        Column("context_id", "Ctx", Unit.ID, "CUDA context", 8),
+        Column("green_context_id", "GreenCtx", Unit.ID, "green context, where there is one", 9),
+        Column("stream_id", "Strm", Unit.ID, "CUDA stream", 3),
+        Column("name", "Name", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True),
+    ),
+    compute=compute,
+    order=(Order("start_ns"),),
+    qualifiers=KERNEL_NAMES,
+)

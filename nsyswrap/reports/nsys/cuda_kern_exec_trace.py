@@ -1,0 +1,94 @@
+"""Launch trace: every kernel with its launch call, the wait between them, and the span of both.
+
+A kernel whose call has two rows (runtime and driver) stands there twice, one without a call not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.names import event_names, shapes
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.reports.columns import KERNEL_NAMES
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per kernel and call."""
+    kernels, calls = _pairs(capture)
+    kernel = {n: v[kernels] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()}
+    api = {n: v[calls] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
+    queue = kernel["start_ns"] - api["end_ns"]
+    (grid_of, grids), (block_of, blocks) = shapes(capture, "grid"), shapes(capture, "block")
+    return {
+        "api_start_ns": api["start_ns"],
+        "api_ns": api["end_ns"] - api["start_ns"],
+        "queue_start_ns": np.where(queue >= 0, api["end_ns"], MISSING),
+        "queue_ns": np.where(queue >= 0, queue, MISSING),
+        "kernel_start_ns": kernel["start_ns"],
+        "kernel_ns": kernel["end_ns"] - kernel["start_ns"],
+        "total_ns": np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"],
+        "process_id": process_ids(api["global_tid"]),
+        "thread_id": thread_ids(api["global_tid"]),
+        "device_id": kernel["device_id"],
+        "api_name": event_names(capture, "api")[calls],
+        "grid_xyz": np.array(grids, dtype=object)[grid_of[kernels]],
+        "block_xyz": np.array(blocks, dtype=object)[block_of[kernels]],
+        "kernel_name": event_names(capture, "kernel")[kernels],
+    }
+
+
+def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows of kernels and of their calls, in the kernels' order.
+
+    Several calls of one kernel stand in the order nsys finds them in: by their ends, with NVTX names by rows.
+    """
+    pairs = launches(capture)
+    if capture.view.nvtx_names:
+        return pairs.operation, pairs.api
+    api = capture.columns("api", "end_ns", "global_tid", "name")
+    keys = [api[field][pairs.api] for field in ("name", "global_tid", "end_ns")]
+    order = np.lexsort((*keys, pairs.operation))
+    return pairs.operation[order], pairs.api[order]
+
+
+REPORT = Report(
+    name="cuda_kern_exec_trace",
+    title="CUDA Kernel Launch & Exec Time Trace",
+    layer="parity",
+    needs=(("kernel",), ("api",)),
+    columns=(
+        Column("api_start_ns", "API Start", Unit.NS, "when the launch call began"),
+        Column("api_ns", "API Dur", Unit.NS, "CPU time in the launch call"),
+        Column("queue_start_ns", "Queue Start", Unit.NS, "when the call returned, if before the kernel", 8),
+        Column("queue_ns", "Queue Dur", Unit.NS, "from the call's return to the kernel's start"),
+        Column("kernel_start_ns", "Kernel Start", Unit.NS, "when the kernel began", 7),
+        Column("kernel_ns", "Kernel Dur", Unit.NS, "GPU time of the kernel"),
+        Column("total_ns", "Total Dur", Unit.NS, "from the call's start to the later of both ends", 4),
+        Column("process_id", "PID", Unit.ID, "process that launched", 6),
+        Column("thread_id", "TID", Unit.ID, "thread that launched", 6),
+        Column("device_id", "DevId", Unit.ID, "device the kernel ran on", 3),
+        Column("api_name", "API Function", Unit.TEXT, "API function that launched"),
+        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", 2),
+        Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension", 2),
+        Column(
+            "kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True
+        ),
+    ),
+    compute=compute,
+    order=(Order("api_start_ns"),),
+    qualifiers=KERNEL_NAMES,
+)

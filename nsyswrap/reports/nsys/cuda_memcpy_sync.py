@@ -1,0 +1,45 @@
+"""Copies that block the host: cudaMemcpy* without Async.
+
+The thread waits for the copy, and for all work in its stream before it; cudaMemcpy*Async with pinned memory
+lets it go on. Copies that do not block are left out: those within one device, and those of up to 64 kB from
+host to device.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, started_by
+from nsyswrap.reports.table import Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.expert_rules import Arrays
+
+HOST_TO_DEVICE = 1  # kind of copy
+CALLS = re.compile("cudaMemcpy(?!.*Async)", re.IGNORECASE)
+UNBLOCKED_BYTES = 64_000  # from host to device; 64 KiB would be 65,536
+
+
+def compute(capture: Capture, rows: int) -> Arrays:
+    """Return one row per copy and synchronous call that started it."""
+    copy = capture.columns("memcpy", "bytes", "copy_kind", "src_device_id", "dst_device_id")
+    source, target = copy["src_device_id"], copy["dst_device_id"]
+    small = (copy["copy_kind"] == HOST_TO_DEVICE) & (copy["bytes"] <= UNBLOCKED_BYTES)
+    # To nsys a source that is known and a target that is not are one device.
+    inside = (source != MISSING) & ((source == target) | (target == MISSING))
+    return started_by(capture, "memcpy", ~small & ~inside, CALLS, rows)
+
+
+REPORT = Report(
+    name="cuda_memcpy_sync",
+    title="CUDA Synchronous Memcpy",
+    layer="parity",
+    needs=(("memcpy",), ("api",)),
+    columns=COPY_COLUMNS,
+    compute=compute,
+    options=(ROWS,),
+    rows_from=("memcpy",),
+)

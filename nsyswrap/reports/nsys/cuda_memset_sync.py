@@ -1,0 +1,40 @@
+"""Memsets that block the host: cudaMemset* without Async, on pinned or managed memory.
+
+The thread waits until the memory is set. cudaMemsetAsync lets it go on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import MANAGED, PINNED
+from nsyswrap.reports.expert_rules import ROWS, memory_columns, memory_kinds, started_by
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.expert_rules import Arrays
+
+CALLS = re.compile("cudaMemset(?!.*Async)", re.IGNORECASE)
+
+
+def compute(capture: Capture, rows: int) -> Arrays:
+    """Return one row per memset and synchronous call that started it."""
+    [kinds] = memory_kinds(capture, "memset")
+    return started_by(capture, "memset", np.isin(kinds, (PINNED, MANAGED)), CALLS, rows)
+
+
+REPORT = Report(
+    name="cuda_memset_sync",
+    title="CUDA Synchronous Memset",
+    layer="parity",
+    needs=(("memset",), ("api",)),
+    columns=memory_columns("memset", Column("mem_kind", "Memory Kind", Unit.TEXT, "kind of memory set")),
+    compute=compute,
+    options=(ROWS,),
+    rows_from=("memset",),
+)

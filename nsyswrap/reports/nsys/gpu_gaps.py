@@ -1,0 +1,62 @@
+"""Times in which a device did nothing for a process, between its first operation and its last.
+
+A GPU that is idle for longer than ``gap`` waits for the host: see what that did meanwhile (NVTX ranges, OS
+runtime calls, synchronisation), and launch earlier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import gaps
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
+from nsyswrap.reports.table import Column, Option, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.expert_rules import Arrays
+
+NS_PER_MS = 10**6
+FIELDS = ("duration_ns", "start_ns", "process_id", "device_id", "context_id")
+
+
+def compute(capture: Capture, rows: int, gap: int) -> Arrays:
+    """Return one row per gap, the longest first."""
+    found = [_gaps(work, gap * NS_PER_MS) for work in device_work(capture)]
+    columns = np.concatenate([np.empty((len(FIELDS), 0), np.int64), *found], axis=1)
+    data = dict(zip(FIELDS, columns, strict=True))
+    order = np.lexsort((data["start_ns"], -data["duration_ns"]))
+    shown = limited(capture, take(data, order), rows, LONGEST)
+    return {"row": np.arange(1, len(shown["start_ns"]) + 1), **shown}
+
+
+def _gaps(work: DeviceWork, longer_than_ns: int) -> NDArray[Any]:
+    """Return FIELDS of the gaps in order of time: a row per field, a column per gap."""
+    before, after = gaps(work.start_ns, work.end_ns)
+    start = work.end_ns[before]
+    duration = work.start_ns[after] - start
+    process, device = (np.full_like(start, number) for number in (work.process_id, work.device_id))
+    return np.stack((duration, start, process, device, work.context_id[before]))[:, duration > longer_than_ns]
+
+
+REPORT = Report(
+    name="gpu_gaps",
+    title="GPU Gaps",
+    layer="parity",
+    needs=(KINDS,),
+    columns=(
+        Column("row", "Row#", Unit.COUNT, "number of the gap, by its duration"),
+        Column("duration_ns", "Duration", Unit.NS, "time without any operation"),
+        Column("start_ns", "Start", Unit.NS, "end of the operation before it"),
+        *device_columns("before it"),
+    ),
+    compute=compute,
+    options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),
+)

@@ -1,0 +1,107 @@
+"""Stretches of time in which a device was hardly used, between its first operation and its last.
+
+For each process the time of a device is cut into ``chunks`` of equal length; those in use for less than
+``threshold`` percent are listed, and neighbours are put together. In use is time, not how much of the GPU an
+operation fills; operations side by side add up, to more than 100 % too. See what the host did meanwhile, and
+launch earlier, or more at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import overlap
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
+from nsyswrap.base.units import Unit, round_tenth
+from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
+from nsyswrap.reports.table import Column, Option, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.expert_rules import Arrays
+
+
+class Stretch(NamedTuple):
+    """Neighbouring chunks that are hardly used; nsys takes them in the order of the first three fields."""
+
+    used_before: int  # chunks of this device and process
+    device_id: int
+    process_id: int
+    context_id: int
+    start_ns: int
+    duration_ns: int
+    in_use_percent: float
+
+
+def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Arrays:
+    """Return one row per stretch, the least used first."""
+    rounding = capture.view.rounding
+    found = sorted(
+        stretch for work in device_work(capture) for stretch in _stretches(work, threshold, chunks, rounding)
+    )
+    columns = zip(*found, strict=True) if found else ((),) * len(Stretch._fields)
+    data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
+    shown = limited(capture, data, rows, "the first and not the least used, as in nsys")
+    in_use = np.array([round_tenth(percent, rounding) for percent in shown["in_use_percent"].tolist()])
+    order = np.lexsort((shown["duration_ns"], in_use))
+    return {"row": np.arange(1, len(order) + 1), **take(shown, order)}
+
+
+def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding) -> Iterator[Stretch]:
+    start, end = _chunks(work, chunks)
+    percent = overlap(work.start_ns, work.end_ns, start, end) / (end - start) * 100
+    low = np.flatnonzero(percent < threshold)
+    used_before = low - np.arange(len(low))  # is the same in neighbours
+    for used in np.unique(used_before).tolist():
+        part = low[used_before == used]
+        sizes = (end - start)[part]
+        first, duration = int(start[part[0]]), int(sizes.sum())
+        average = _sum(sizes * percent[part], rounding) / duration
+        ids = (work.device_id, work.process_id, work.last_context_id)
+        yield Stretch(used, *ids, first, duration, average)
+
+
+def _chunks(work: DeviceWork, chunks: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the starts and ends of the chunks; the last can be shorter, and there can be fewer."""
+    first, last = work.span_ns
+    size = math.ceil((last - first) / chunks)
+    start = first + size * np.arange(chunks)
+    start = start[start < last]
+    return start, np.minimum(start + size, last)
+
+
+def _sum(values: NDArray[Any], rounding: Rounding) -> float:
+    """Add up as the SQLite of that era does: one by one, or, from 3.43 on, without losing digits."""
+    return math.fsum(values.tolist()) if rounding == "2025" else float(np.cumsum(values)[-1])
+
+
+REPORT = Report(
+    name="gpu_time_util",
+    title="GPU Time Utilization",
+    layer="parity",
+    needs=(KINDS,),
+    columns=(
+        Column("row", "Row#", Unit.COUNT, "number of the stretch, by its use"),
+        Column(
+            "in_use_percent", "In-Use", Unit.PERCENT, "sum of the operations' time in it, of its duration"
+        ),
+        Column("duration_ns", "Duration", Unit.NS, "one chunk, or several next to each other"),
+        Column("start_ns", "Start", Unit.NS, "start of its first chunk"),
+        *device_columns("that ends last on the device"),
+    ),
+    compute=compute,
+    options=(
+        ROWS,
+        Option("threshold", 50, "list only what is in use for less than this many percent"),
+        Option("chunks", 30, "number of chunks, 1 to 1000", least=1, most=1000),
+    ),
+)

@@ -1,0 +1,75 @@
+"""MPI summary: time in MPI calls, by class of call and function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+# nsys' names of the classes, in the order in which rows of equal total stand.
+CLASSES = {
+    "collectives": "mpi_collective",
+    "other": "mpi_other",
+    "p2p": "mpi_p2p",
+    "start-wait": "mpi_start_wait",
+}
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per class and name id; a call that never ended is counted, and has no duration."""
+    classes, ids, durations = _calls(capture)
+    codes, (group_class, group_id) = group_keys(classes, ids)
+    ended = durations != MISSING
+    stats = grouped(codes[ended], durations[ended], len(group_id))
+    total = np.where(stats.count, stats.total, MISSING)
+    numbers = {
+        "time_percent": np.where(stats.count, share(stats.total), np.nan),
+        "total_ns": total,
+        "instances": np.bincount(codes),
+        **stat_values(stats),
+    }
+    order = np.argsort(~total, kind="stable")  # descending, what is missing last
+    return {
+        **{name: values[order] for name, values in numbers.items()},
+        "source": [list(CLASSES)[i] for i in group_class[order]],
+        "name": [capture.text(int(i)) for i in group_id[order]],
+    }
+
+
+def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
+    """Return class number, name id and duration in ns (``MISSING``: did not end) of every call."""
+    parts = []
+    for number, kind in enumerate(CLASSES.values()):
+        if capture.has(kind):
+            start, end, ids = capture.columns(kind, "start_ns", "end_ns", "name").values()
+            parts.append((np.full(len(ids), number), ids, np.where(end == MISSING, MISSING, end - start)))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+
+REPORT = Report(
+    name="mpi_event_sum",
+    title="MPI Event Summary",
+    layer="parity",
+    needs=(tuple(CLASSES.values()),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("instances", "Instances", Unit.COUNT, "number of calls"),
+        *stat_columns(),
+        Column("source", "Source", Unit.TEXT, "point-to-point, start or wait, collective, or other"),
+        Column("name", "Name", Unit.TEXT, "MPI function"),
+    ),
+    compute=compute,
+)

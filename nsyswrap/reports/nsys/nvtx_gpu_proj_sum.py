@@ -1,0 +1,79 @@
+"""NVTX GPU projection summary: by range name, how long the GPU worked on what was launched inside.
+
+The gaps between operations count, and the time of nested ranges counts in each of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import stat_columns, stat_values
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per range name and style."""
+    found = projections(capture)
+    ranges, which = found.ranges, found.which
+    codes, (name, style) = group_keys(ranges.code[which], ranges.style[which])
+    groups = len(name)
+    projected = grouped(codes, found.end - found.start, groups)
+    lasted = grouped(codes, (ranges.spans.end - ranges.spans.start)[which], groups)
+    operations = grouped(codes, found.operations, groups)
+    level = found.nesting.depth[which]
+    rooted = level != MISSING
+    return {
+        "range": ranges.labels(name),
+        "style": [STYLES[i] for i in style.tolist()],
+        "proj_total_ns": projected.total,
+        "range_total_ns": lasted.total,
+        "instances": projected.count,
+        **stat_values(projected, "proj_"),
+        "operations": operations.total,
+        "operations_avg": operations.avg,
+        "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
+        "children_avg": grouped(codes, found.children, groups).avg,
+    }
+
+
+REPORT = Report(
+    name="nvtx_gpu_proj_sum",
+    title="NVTX GPU Projection Summary",
+    layer="parity",
+    needs=(("nvtx",), ("api",), OPERATIONS),
+    columns=(
+        Column("range", "Range", Unit.TEXT, "domain and name of the range"),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", detail=2),
+        Column(
+            "proj_total_ns",
+            "Total Proj Time",
+            Unit.NS,
+            "sum of the projections: each from the first operation's start to the last one's end",
+        ),
+        Column("range_total_ns", "Total Range Time", Unit.NS, "sum of the ranges' durations on the CPU"),
+        Column("instances", "Range Instances", Unit.COUNT, "ranges of this name that launched something"),
+        *stat_columns("proj_", "Proj ", of="the projected durations"),
+        Column(
+            "operations", "Total GPU Ops", Unit.COUNT, "operations launched inside; a graph launch is one"
+        ),
+        Column("operations_avg", "Avg GPU Ops", Unit.RATIO, "operations per range", detail=6),
+        Column("level_avg", "Avg Range Lvl", Unit.RATIO, "ranges around it on its thread (mean)", detail=10),
+        Column(
+            "children_avg",
+            "Avg Num Child",
+            Unit.RATIO,
+            "ranges right below it that launched something too (mean)",
+            detail=11,
+        ),
+    ),
+    compute=compute,
+    order=(Order("proj_total_ns", descending=True),),
+)

@@ -1,0 +1,82 @@
+"""NVTX GPU projection trace: every range that launched something, and when the GPU worked on that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.spans import paths
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per range, in the order of NVTX_EVENTS."""
+    found = projections(capture)
+    ranges, which = found.ranges, found.which
+    thread, start, end = (values[which] for values in ranges.spans)
+    level, parent = found.nesting.depth[which], found.nesting.parent[which]
+    stacks = paths(found.nesting, ranges.row)
+    return {
+        "name": ranges.labels(ranges.code[which]),
+        "proj_start_ns": found.start,
+        "proj_ns": found.end - found.start,
+        "range_start_ns": start,
+        "range_ns": end - start,
+        "style": [STYLES[i] for i in ranges.style[which].tolist()],
+        "process_id": process_ids(thread),
+        "thread_id": thread_ids(thread),
+        "operations": found.operations,
+        "level": level,
+        "children": found.children,
+        "range_id": ranges.row[which],
+        "parent_id": np.where(level == MISSING, MISSING, np.append(ranges.row, MISSING)[parent]),
+        "range_stack": [stacks[i] for i in which.tolist()],
+    }
+
+
+REPORT = Report(
+    name="nvtx_gpu_proj_trace",
+    title="NVTX GPU Projection Trace",
+    layer="parity",
+    needs=(("nvtx",), ("api",), OPERATIONS),
+    columns=(
+        Column("name", "Name", Unit.TEXT, "domain and name of the range"),
+        Column("proj_start_ns", "Projected Start", Unit.NS, "start of the first operation launched inside"),
+        Column(
+            "proj_ns",
+            "Projected Duration",
+            Unit.NS,
+            "from there to the end of the last operation, with all gaps",
+        ),
+        Column("range_start_ns", "Orig Start", Unit.NS, "start of the range on the CPU", detail=4),
+        Column("range_ns", "Orig Duration", Unit.NS, "duration of the range on the CPU"),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", detail=5),
+        Column("process_id", "PID", Unit.ID, "process the range is of", detail=6),
+        Column("thread_id", "TID", Unit.ID, "thread the range is of", detail=3),
+        Column(
+            "operations",
+            "NumGPUOps",
+            Unit.COUNT,
+            "correlation ids of the operations launched inside: a graph launch is one",
+        ),
+        Column("level", "Lvl", Unit.NUMBER, "ranges around it on its thread, of both styles", detail=7),
+        Column(
+            "children", "NumChild", Unit.COUNT, "ranges right below it that launched something too", detail=8
+        ),
+        Column("range_id", "RangeId", Unit.ID, "row of the range in NVTX_EVENTS", detail=9),
+        Column("parent_id", "ParentId", Unit.ID, "RangeId of the range around it", detail=10),
+        Column(
+            "range_stack", "RangeStack", Unit.TEXT, "RangeIds from the outermost range to this", detail=11
+        ),
+    ),
+    compute=compute,
+)

@@ -1,0 +1,29 @@
+"""NVTX Push/Pop range summary: CPU time in push/pop ranges, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.capture.schema import NVTX_PUSH_POP
+from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
+from nsyswrap.reports.table import Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name."""
+    return nvtx_times(capture, NVTX_PUSH_POP)
+
+
+REPORT = Report(
+    name="nvtx_pushpop_sum",
+    title="NVTX Push/Pop Range Summary",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(*NVTX_TIMES, NVTX_RANGE),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

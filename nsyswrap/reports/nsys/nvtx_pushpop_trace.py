@@ -1,0 +1,108 @@
+"""NVTX push/pop range trace: every push/pop range with its parent, its children and its place on the stack.
+
+Two ranges of one thread with the same times are each other's parents: nsys lists neither them nor what lies
+in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.spans import paths, tree
+from nsyswrap.analysis.nvtx_ranges import nested_ranges
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NVTX_PUSH_POP
+from nsyswrap.reports.table import Column, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.arrays.spans import Tree
+    from nsyswrap.analysis.nvtx_ranges import Ranges
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+TAB = "--"  # per level, in the name tree
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per range, by start and duration."""
+    ranges = nested_ranges(capture, NVTX_PUSH_POP)
+    nesting = tree(ranges.spans)
+    numbers = _numbers(ranges, nesting)
+    shown = _shown(capture, nesting)
+    # Of equal ranges nsys 2025 lists the first in the table first, older ones the outermost.
+    ties = (ranges.row,) if capture.view.rounding == "2025" else (nesting.top, nesting.depth)
+    keys = (*ties, numbers["duration_ns"], numbers["start_ns"])
+    shown = shown[np.lexsort(tuple(key[shown] for key in keys))]
+    names, stacks = ranges.labels(ranges.code[shown]), paths(nesting, ranges.row)
+    levels = nesting.depth[shown].tolist()
+    return {
+        **{column: values[shown] for column, values in numbers.items()},
+        "name": names,
+        "range_stack": [stacks[i] for i in shown.tolist()],
+        "name_tree": [
+            None if name is None else TAB * level + name for name, level in zip(names, levels, strict=True)
+        ],
+    }
+
+
+def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
+    thread, start, end = ranges.spans
+    duration = np.where(end == MISSING, MISSING, end - start)
+    child = np.flatnonzero(nesting.parent >= 0)
+    child_ns = np.zeros_like(start)
+    np.add.at(child_ns, nesting.parent[child], duration[child])
+    return {
+        "start_ns": start,
+        "end_ns": end,
+        "duration_ns": duration,
+        "child_ns": child_ns,
+        "own_ns": np.where(end == MISSING, MISSING, duration - child_ns),
+        "process_id": process_ids(thread),
+        "thread_id": thread_ids(thread),
+        "level": nesting.depth,
+        "children": np.bincount(nesting.parent[child], minlength=len(start)),
+        "range_id": ranges.row,
+        "parent_id": np.append(ranges.row, MISSING)[nesting.parent],
+    }
+
+
+def _shown(capture: Capture, nesting: Tree) -> NDArray[Any]:
+    rooted = nesting.depth != MISSING
+    if left_out := int((~rooted).sum()):
+        capture.note(
+            f"left out, as in nsys: {left_out} ranges that are or lie in two of one thread and the same times"
+        )
+    return np.flatnonzero(rooted)
+
+
+REPORT = Report(
+    name="nvtx_pushpop_trace",
+    title="NVTX Push/Pop Range Trace",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(
+        Column("start_ns", "Start", Unit.NS, "start of the range"),
+        Column("end_ns", "End", Unit.NS, "end of the range", detail=5),
+        Column("duration_ns", "Duration", Unit.NS, "how long it lasted"),
+        Column("child_ns", "DurChild", Unit.NS, "sum over its children", detail=4),
+        Column("own_ns", "DurNonChild", Unit.NS, "its duration without that of its children"),
+        Column("name", "Name", Unit.TEXT, "domain and name of the range", detail=3),
+        Column("process_id", "PID", Unit.ID, "process that pushed it", detail=6),
+        Column("thread_id", "TID", Unit.ID, "thread that pushed it", detail=2),
+        Column("level", "Lvl", Unit.NUMBER, "ranges around it on its thread", detail=8),
+        Column("children", "NumChild", Unit.COUNT, "ranges right below it", detail=7),
+        Column("range_id", "RangeId", Unit.ID, "row of the range in NVTX_EVENTS", detail=9),
+        Column("parent_id", "ParentId", Unit.ID, "RangeId of the range around it", detail=10),
+        Column(
+            "range_stack", "RangeStack", Unit.TEXT, "RangeIds from the outermost range to this", detail=11
+        ),
+        Column("name_tree", "NameTree", Unit.TEXT, "its name, with two dashes per level"),
+    ),
+    compute=compute,
+)

@@ -1,0 +1,29 @@
+"""NVTX Start/End range summary: CPU time in start/end ranges, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.capture.schema import NVTX_START_END
+from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
+from nsyswrap.reports.table import Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name."""
+    return nvtx_times(capture, NVTX_START_END)
+
+
+REPORT = Report(
+    name="nvtx_startend_sum",
+    title="NVTX Start/End Range Summary",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(*NVTX_TIMES, NVTX_RANGE),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

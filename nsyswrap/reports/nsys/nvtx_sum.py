@@ -1,0 +1,32 @@
+"""NVTX range summary: CPU time in ranges, by name and style."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.nvtx_ranges import ALL
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+STYLE = Column("style", "Style", Unit.TEXT, "PushPop: nested on one thread; StartEnd: free")
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name and style."""
+    return nvtx_times(capture, ALL)
+
+
+REPORT = Report(
+    name="nvtx_sum",
+    title="NVTX Range Summary",
+    layer="parity",
+    needs=(("nvtx",),),
+    columns=(*NVTX_TIMES, STYLE, NVTX_RANGE),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

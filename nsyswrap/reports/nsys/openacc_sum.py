@@ -1,0 +1,50 @@
+"""OpenACC summary: time in data movements, launches and waits, by kind of event and source line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import group_keys, number_texts
+from nsyswrap.analysis.names import durations
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name as it is printed, whichever tables its events stand in."""
+    events = capture.columns("openacc", "source_file", "source_line")
+    places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
+    names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
+    return time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+
+
+def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None:
+    """Return ``name@file:line``, or the name where the file was not recorded; None where a part is lost."""
+    name, file = capture.text(name_id), capture.text(file_id)
+    if file_id == MISSING:
+        return name
+    return None if name is None or file is None or line == MISSING else f"{name}@{file}:{line}"
+
+
+REPORT = Report(
+    name="openacc_sum",
+    title="OpenACC Summary",
+    layer="parity",
+    needs=(("openacc",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("calls", "Num Calls", Unit.COUNT, "number of events"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "kind of event, with the directive's file and line where known"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,43 @@
+"""OpenMP summary: time in parallel regions, tasks, barriers and locks, by kind of event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.names import durations
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per table and name id: as in nsys, a name in two tables has two rows.
+
+    nsys takes the tables in no order of its own; rows of equal total stand here by the tables' names.
+    """
+    codes, (_, ids) = group_keys(capture.columns("openmp", "table")["table"], capture.name_ids("openmp"))
+    names = [capture.text(int(i)) for i in ids]
+    return time_summary(Grouped(codes, names, durations(capture, "openmp")), "count", "name")
+
+
+REPORT = Report(
+    name="openmp_sum",
+    title="OpenMP Summary",
+    layer="parity",
+    needs=(("openmp",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("count", "Count", Unit.COUNT, "number of events"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "kind of event, as the OpenMP runtime reports it"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,42 @@
+"""OS runtime summary: CPU time in calls of the C library and the threads library, by function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import durations
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import OSRT_CALL
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.table import Column, Order, Report
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per name id of the calls that were traced."""
+    traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
+    ids, codes = distinct(capture.name_ids("osrt")[traced])
+    names = [capture.text(int(i)) for i in ids]
+    return time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name")
+
+
+REPORT = Report(
+    name="osrt_sum",
+    title="OS Runtime Summary",
+    layer="parity",
+    needs=(("osrt",),),
+    columns=(
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
+        *stat_columns(),
+        Column("name", "Name", Unit.TEXT, "function of the C or threads library"),
+    ),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+)

@@ -1,0 +1,50 @@
+"""Unified memory: which instructions of the CPU caused page faults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.unified_memory import note_window
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return one row per instruction; from nsys 2025 on per instruction and source line."""
+    note_window(capture)
+    if capture.view.rounding == "legacy":
+        codes, [ids] = group_keys(capture.name_ids("um_cpu_fault"))
+        return {"cpu_faults": np.bincount(codes), "instruction": [capture.text(int(i)) for i in ids]}
+    events = capture.columns("um_cpu_fault", "name", "source_file", "source_line")
+    codes, (ids, files, lines) = group_keys(*events.values())
+    return {
+        "cpu_faults": np.bincount(codes),
+        "instruction": [capture.text(int(i)) for i in ids],
+        "source_file": [capture.text(int(i)) for i in files],
+        "source_line": lines,
+    }
+
+
+REPORT = Report(
+    name="um_cpu_page_faults_sum",
+    title="Unified Memory CPU Page Faults Summary",
+    layer="parity",
+    needs=(("um_cpu_fault",),),
+    columns=(
+        Column("cpu_faults", "CPU Page Faults", Unit.COUNT, "number of page faults on the CPU"),
+        Column("instruction", "CPU Instruction Address", Unit.TEXT, "function, or address, that faulted"),
+        Column(
+            "source_file", "Source File", Unit.TEXT, "source file of the instruction, if known", era="2025"
+        ),
+        Column("source_line", "Source Line", Unit.NUMBER, "line in the source file; 0: unknown", era="2025"),
+    ),
+    compute=compute,
+    order=(Order("cpu_faults", descending=True),),
+)

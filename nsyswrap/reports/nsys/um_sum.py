@@ -1,0 +1,107 @@
+"""Unified memory: bytes migrated and page faults by virtual address, the fastest migrations first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import grouped
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
+from nsyswrap.reports.table import Column, Option, Order, Report
+from nsyswrap.reports.unified_memory import migrations, note_faults
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+NS_PER_S = 10**9
+
+
+def compute(capture: Capture, rows: int) -> dict[str, Values]:
+    """Return one row per address, the fastest ``rows`` of them; all where that is negative."""
+    note_faults(capture)
+    on_cpu = capture.columns("um_cpu_fault", "address")["address"]
+    on_gpu = capture.columns("um_gpu_fault", "address", "faults")
+    to_host, to_device = (migrations(capture, way) for way in (UM_TO_HOST, UM_TO_DEVICE))
+    pages, (cpu, gpu, host, device) = _number(
+        on_cpu, on_gpu["address"], to_host["address"], to_device["address"]
+    )
+    values = {
+        "address": pages,
+        "to_device_bytes": _sums(device, to_device["bytes"], pages),
+        "to_host_bytes": _sums(host, to_host["bytes"], pages),
+        "cpu_faults": _sums(cpu, np.ones_like(cpu), pages),
+        "gpu_faults": _sums(gpu, on_gpu["faults"], pages),
+        "throughput_bytes_per_s": _throughput(
+            np.concatenate((host, device)),
+            np.concatenate((to_host["bytes"], to_device["bytes"])),
+            np.concatenate((to_host["duration_ns"], to_device["duration_ns"])),
+            pages,
+        ),
+    }
+    if 0 <= rows < len(pages):
+        capture.note(f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)")
+    chosen = np.argsort(-values["throughput_bytes_per_s"], kind="stable")[: rows if rows >= 0 else None]
+    return {name: part[chosen] for name, part in values.items()}
+
+
+def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Number the addresses in nsys' order: those of the first source, ascending, then what the next adds.
+
+    A missing address equals none of another source. Returns the addresses, and for each source its rows'
+    numbers.
+    """
+    apart = [np.where(part == MISSING, MISSING + number, part) for number, part in enumerate(sources)]
+    inner = [np.unique(part, return_inverse=True) for part in apart]
+    keys, first, codes = np.unique(
+        np.concatenate([part for part, _ in inner]), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    numbers = np.split(np.argsort(order)[codes], np.cumsum([len(part) for part, _ in inner])[:-1])
+    addresses = np.where(keys < MISSING + len(sources), MISSING, keys)[order]
+    return addresses, [number[rows] for number, (_, rows) in zip(numbers, inner, strict=True)]
+
+
+def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of each page, missing where there is nothing to sum."""
+    stats = grouped(codes, values, len(pages))
+    return np.where(stats.count, stats.total, MISSING)
+
+
+def _throughput(
+    codes: NDArray[Any], sizes: NDArray[Any], durations: NDArray[Any], pages: NDArray[Any]
+) -> NDArray[Any]:
+    """Return bytes per second as nsys computes them: the durations fit a whole number of times into 1 s."""
+    moved, spent = (grouped(codes, part, len(pages)).total for part in (sizes, durations))
+    times = NS_PER_S // np.maximum(spent, 1)
+    return np.where(spent > 0, moved * times.astype(float), np.nan)
+
+
+REPORT = Report(
+    name="um_sum",
+    title="Unified Memory Analysis Summary",
+    layer="parity",
+    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
+    columns=(
+        Column("address", "Virtual Address", Unit.ADDRESS, "of the pages migrated, or faulted on"),
+        Column("to_device_bytes", "HtoD Migration size", Unit.BYTES, "migrated from host to device"),
+        Column("to_host_bytes", "DtoH Migration size", Unit.BYTES, "migrated from device to host"),
+        Column("cpu_faults", "CPU Page Faults", Unit.COUNT, "number of page faults on the CPU", 1),
+        Column("gpu_faults", " GPU Page Faults", Unit.COUNT, "number of page faults on GPUs", 2),
+        Column(
+            "throughput_bytes_per_s",
+            "Migration Throughput",
+            Unit.BYTES_PER_S,
+            "bytes times the whole number of times their durations fit into a second: never too high",
+        ),
+    ),
+    compute=compute,
+    order=(Order("throughput_bytes_per_s", descending=True),),
+    options=(Option("rows", 10, "how many addresses to list at most; a negative number: all"),),
+    empty_answers=True,
+)

@@ -1,0 +1,69 @@
+"""Unified memory: bytes migrated and page faults of the whole capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
+from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.unified_memory import migrations, note_faults
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+
+def compute(capture: Capture) -> dict[str, Values]:
+    """Return the one row; what there are no events of is missing, but for CPU page faults: there are 0."""
+    note_faults(capture)
+    to_device, to_host = (migrations(capture, way) for way in (UM_TO_DEVICE, UM_TO_HOST))
+    on_cpu = capture.columns("um_cpu_fault", "address")["address"]
+    on_gpu = capture.columns("um_gpu_fault", "address", "faults")
+    addresses = [
+        part[part != MISSING]
+        for part in (on_cpu, on_gpu["address"], to_device["address"], to_host["address"])
+    ]
+    everywhere = all(map(len, addresses))  # as in nsys, nothing to say as soon as one of the four has none
+    pages = np.concatenate(addresses)
+    return {
+        "to_device_bytes": _sum(to_device["bytes"]),
+        "to_host_bytes": _sum(to_host["bytes"]),
+        "cpu_faults": np.array([len(on_cpu)]),
+        "gpu_faults": _sum(on_gpu["faults"]),
+        "lowest_address": np.array([pages.min() if everywhere else MISSING]),
+        "highest_address": np.array([pages.max() if everywhere else MISSING]),
+    }
+
+
+def _sum(values: NDArray[Any]) -> NDArray[Any]:
+    return np.array([values.sum() if len(values) else MISSING])
+
+
+REPORT = Report(
+    name="um_total_sum",
+    title="Unified Memory Totals Summary",
+    layer="parity",
+    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
+    columns=(
+        Column("to_device_bytes", "Total HtoD Migration Size", Unit.BYTES, "migrated from host to device"),
+        Column("to_host_bytes", "Total DtoH Migration Size", Unit.BYTES, "migrated from device to host"),
+        Column("cpu_faults", "Total CPU Page Faults", Unit.COUNT, "number of page faults on the CPU"),
+        Column("gpu_faults", "Total GPU PageFaults", Unit.COUNT, "number of page faults on GPUs"),
+        Column(
+            "lowest_address",
+            "Minimum Virtual Address",
+            Unit.ADDRESS,
+            "lowest page faulted on or migrated; missing where the CPU, GPUs or a direction had none",
+            2,
+        ),
+        Column("highest_address", "Maximum Virtual Address", Unit.ADDRESS, "highest such page", 1),
+    ),
+    compute=compute,
+    empty_answers=True,
+)

@@ -1,0 +1,132 @@
+"""Slowest and fastest rank in each NVTX range and each kernel, by name.
+
+The k-th range of a name belongs to the k-th of the other ranks. Where ranks wait for each other all ranges
+last as long, so what is judged is a rank's own GPU time: of the kernels, copies, memsets and graphs launched
+while the range was open, by any thread of the process, those that do not communicate. Ranges in which no rank
+launched anything of its own are judged by their duration on the CPU.
+
+Kernels are judged by the time of all of a name; communication kernels are left out, whose time is long on the
+rank that is early: rank_waiting. A kernel that a rank does not have takes it no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
+from nsyswrap.analysis.ranks.steps import slowest, steps
+from nsyswrap.analysis.ranks.waiting import verdict
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.ranks import with_rank_names
+from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.ranks.job import Job
+    from nsyswrap.analysis.ranks.members import Member
+
+    Row = tuple[object, ...]
+
+RANGE_GPU, RANGE_CPU, KERNEL = "range (GPU)", "range (CPU)", "kernel"
+
+REPORT = Report(
+    name="rank_skew",
+    title="Slowest and fastest rank",
+    layer="analysis",
+    needs=(("nvtx", "kernel"),),
+    columns=(
+        Column(
+            "judged",
+            "Judged",
+            Unit.TEXT,
+            f"{RANGE_GPU}: own GPU time in it; {RANGE_CPU}: its duration; {KERNEL}",
+        ),
+        Column("slowest_rank", "Slowest", Unit.NUMBER, "rank with the most time"),
+        Column("slowest_ns", "Time", Unit.NS, "its time, over all instances"),
+        Column("fastest_rank", "Fastest", Unit.NUMBER, "rank with the least time"),
+        Column("fastest_ns", "Time", Unit.NS, "its time, over all instances"),
+        Column("skew_ns", "Skew", Unit.NS, "difference of the two"),
+        Column("skew_percent", "Skew", Unit.PERCENT, "that as share of the median over the ranks"),
+        Column("instances", "Instances", Unit.COUNT, "ranges matched; kernels of the slowest rank"),
+        Column(
+            "slowest_in",
+            "Slowest In",
+            Unit.COUNT,
+            "instances in which that rank was slowest of all",
+            detail=1,
+        ),
+        Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited in these ranges", detail=2),
+        Column("name", "Name", Unit.TEXT, "NVTX range or kernel", kernels=True),
+    ),
+    compute=no_capture,
+)
+
+
+def table(job: Job) -> Table:
+    """Return a row per range and per kernel, the largest difference first, ranges before kernels."""
+    ranges, notes = steps(job)
+    of_ranges = [
+        (
+            RANGE_GPU if step.on_gpu else RANGE_CPU,
+            *_judged(
+                job, step.ranks, step.judged_ns.sum(axis=1), slowest(step.judged_ns), step.judged_ns.shape[1]
+            ),
+            int(step.waiting_ns.sum(axis=1).max()),
+            step.name,
+        )
+        for step in ranges
+        if step.judged_ns.shape[1]
+    ]
+    by_skew = REPORT.columns.index(next(column for column in REPORT.columns if column.name == "skew_ns"))
+    rows = [
+        row
+        for part in (of_ranges, list(_kernels(job)))
+        for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
+    ]
+    made = table_of(with_rank_names(REPORT, job), rows)
+    return replace(made, notes=(*job.notes, *notes), verdict=verdict(job), selection=job.selection)
+
+
+def _judged(
+    job: Job, ranks: Sequence[int], total: NDArray[Any], slow: NDArray[Any] | None, instances: int
+) -> Row:
+    """Return the columns from the slowest rank to ``slowest_in``, of one total per rank."""
+    most, least = int(total.argmax()), int(total.argmin())
+    skew, middle = int(total[most] - total[least]), float(np.median(total))
+    return (
+        *(job.name(ranks[most]), int(total[most]), job.name(ranks[least]), int(total[least])),
+        *(skew, skew * 100 / middle if middle else None, instances),
+        None if slow is None else int((slow == most).sum()),
+    )
+
+
+def _kernels(job: Job) -> Iterator[Row]:
+    found = [_of(member) for member in job.members]
+    for name in dict.fromkeys(name for kernels in found for name in kernels):
+        parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in found]
+        total = np.array([int(part.sum()) for part in parts])
+        as_many = len({len(part) for part in parts}) == 1
+        slow = slowest(np.array(parts)) if as_many else None
+        ranks = range(len(job.members))
+        yield (KERNEL, *_judged(job, ranks, total, slow, len(parts[int(total.argmax())])), None, name)
+
+
+def _of(member: Member) -> dict[str, NDArray[Any]]:
+    """Return the durations of a rank's own kernels by name, in ns, by start."""
+    capture = member.capture
+    if not capture.has("kernel"):
+        return {}
+    codes, names = name_codes(capture, "kernel")
+    own = np.flatnonzero(~communicates(member.everything)[selected_kernels(member)])
+    own = own[np.argsort(capture.columns("kernel", "start_ns")["start_ns"][own], kind="stable")]
+    order = own[np.argsort(codes[own], kind="stable")]
+    ends = np.cumsum(np.bincount(codes[own], minlength=len(names)))[:-1]
+    parts = np.split(durations(capture, "kernel")[order], ends)
+    return {str(name): part for name, part in zip(names, parts, strict=False) if len(part)}

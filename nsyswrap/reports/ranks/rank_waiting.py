@@ -1,0 +1,106 @@
+"""Each rank: how often it came last to a collective, and how long it waited for the others.
+
+A collective's kernel starts on each rank when that rank has come to it and ends when all have, so waiting
+counts as kernel time and the GPU looks busy. Waiting is the kernel's duration less the shortest among the
+ranks of that collective; the last to arrive waits least. That compares durations and needs no common clock.
+
+Collectives are matched by their order: the k-th kernel of a name in a stream with the k-th of other ranks.
+All-reduce, all-gather, reduce-scatter and all-to-all are; a broadcast or a send does not end on all ranks
+together, and is communication without waiting. All ranks that have collectives of a name count as one group,
+whatever communicators they have.
+
+Arrival times compare the captures' clocks, aligned on the start of each session; a note says how well that
+fits. With a selection, what it touches counts whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.ranks import job as alignment
+from nsyswrap.analysis.ranks.waiting import verdict, waiting
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.ranks import with_rank_names
+from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.ranks.job import Job
+
+REPORT = Report(
+    name="rank_waiting",
+    title="Waiting for other ranks",
+    layer="analysis",
+    needs=(("kernel",),),
+    columns=(
+        Column("rank", "Rank", Unit.NUMBER, "the rank"),
+        Column("collectives", "Collectives", Unit.COUNT, "collectives matched with those of other ranks"),
+        Column("last", "Last", Unit.COUNT, "of these, how often it was the last to arrive"),
+        Column(
+            "gpu_ns",
+            "GPU Time",
+            Unit.NS,
+            "durations of all its kernels, copies, memsets and graphs",
+            detail=3,
+        ),
+        Column("own_ns", "Own", Unit.NS, "of the GPU time, what does not communicate"),
+        Column(
+            "communication_ns", "Communication", Unit.NS, "time in communication kernels, waiting included"
+        ),
+        Column(
+            "waiting_ns",
+            "Waiting",
+            Unit.NS,
+            "of that, waiting for the last rank; missing where none is matched",
+        ),
+        Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as share of its GPU time"),
+        Column("waiting_med_ns", "Waiting Med", Unit.NS, "median waiting in a collective", detail=1),
+        Column(
+            "late_med_ns",
+            "Late Med",
+            Unit.NS,
+            "median time from the first rank's arrival to its own",
+            detail=2,
+        ),
+    ),
+    compute=no_capture,
+)
+
+
+def table(job: Job) -> Table:
+    """Return a row per rank."""
+    offsets = alignment.offsets_ns(job)
+    late = alignment.lateness_ns(job, offsets) if offsets is not None else [np.empty(0)] * len(job.members)
+    found = waiting(job)
+    parts = _waiting_each(job)
+    rows = []
+    for number, times in enumerate(job.times):
+        communication, own = int(times.communication_ns.sum()), int(times.own_ns.sum())
+        waited = int(parts[number].sum()) if len(parts[number]) or not communication else None
+        shown = [int(found.collectives[number]), int(found.last[number]), own + communication, own]
+        percent = waited * 100 / (own + communication) if waited is not None and own + communication else None
+        rows.append(
+            (
+                *(job.name(number), *shown, communication, waited, percent),
+                *(float(np.median(part)) if len(part) else None for part in (parts[number], late[number])),
+            )
+        )
+    notes = (*job.notes, alignment.note(job, offsets) if len(job.matched) else _nothing(job))
+    made = table_of(with_rank_names(REPORT, job), rows)
+    return replace(made, notes=tuple(filter(None, notes)), verdict=verdict(job), selection=job.selection)
+
+
+def _waiting_each(job: Job) -> list[np.ndarray]:
+    """Return each rank's waiting in each of its collectives."""
+    found = [[np.empty(0, np.int64)] for _ in job.members]
+    for group in job.matched.groups:
+        for number, part in zip(group.ranks, group.waiting_ns, strict=True):
+            found[number].append(part)
+    return [np.concatenate(parts) for parts in found]
+
+
+def _nothing(job: Job) -> str:
+    there = any(times.communication_ns.any() for times in job.times)
+    return "no collective could be matched" if there else "no communication kernels: nothing tells who waits"

@@ -1,0 +1,253 @@
+"""Group repeated runs: one row per combination of parameters, the lowest value of a measure first.
+
+The verdict says in sentences which combination is best and whether the repeats can tell them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.text import shorten_all
+from nsyswrap.base.units import Unit, human
+from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.reports.runs.find import Run
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.tables import Parameters
+    from nsyswrap.reports.table import Table
+
+
+_NAME_WIDTH = 60  # characters of a combination's name in a sentence
+
+_NS_PER_S = 10**9
+_FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of columns
+
+
+def verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column) -> str:
+    """Say which combination is best and which is worst, with figures; ``ranking``: the least first."""
+    if not ranking:
+        return f"Nothing to compare: no run that is done has {measure.name}."
+    if len(ranking) == 1:
+        return _alone(ranking[0], measure)
+    best, worst, names = ranking[0], ranking[-1], _names(ranking, parameters)
+    if best.median == worst.median:
+        alike = f"the same median in all {len(ranking)} combinations, {shown(best.median or 0, measure)}"
+        return " ".join([f"{measure.name}: {alike}.", *_largest_spread(ranking, names)])
+    least, most = ("best", "worst") if _is_time(measure) else ("least", "most")
+    said = (
+        f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
+        f"{most} {names[-1]}, {_range(worst, measure)}{_ratio(best, worst)}."
+    )
+    return " ".join([said, *_doubts(ranking), *_largest_spread(ranking, names)])
+
+
+def _alone(one: Repeats, measure: Column) -> str:
+    """Say of a single combination which of its runs lie farthest apart."""
+    name = shorten_all([one.results[0].run.name], _NAME_WIDTH)[0]
+    of = f"{measure.name} of {name}" if name else measure.name
+    if len(one.measured) == 1:
+        return f"{of}: {shown(one.values[0], measure)}, one run alone."
+    (low, first), (high, last) = one.measured[0], one.measured[-1]
+    return (
+        f"{of} over {len(one.measured)} runs: median {shown(one.median or 0, measure)}, "
+        f"from {shown(low, measure)} ({first}) to {shown(high, measure)} ({last})"
+        + (f"; spread {_percent(one)}." if one.spread_percent is not None else ".")
+    )
+
+
+def _doubts(ranking: Sequence[Repeats]) -> list[str]:
+    """Say what keeps the order from being certain."""
+    best, worst = ranking[0], ranking[-1]
+    if any(len(one.measured) == 1 for one in (best, worst)):
+        return ["With one run of a combination there is no spread to hold the difference against."]
+    if best.values[-1] >= worst.values[0]:
+        return ["Their ranges over repeats overlap: best and worst cannot be told apart."]
+    alike = sum(one.values[0] <= best.values[-1] for one in ranking[1:])
+    return [f"{alike} more cannot be told from the first: the ranges overlap."] if alike else []
+
+
+def _largest_spread(ranking: Sequence[Repeats], names: Sequence[str]) -> list[str]:
+    known = [(one, name) for one, name in zip(ranking, names, strict=True) if one.spread_percent is not None]
+    if not known:
+        return []
+    widest, name = max(known, key=lambda one: one[0].spread_percent or 0)
+    return [f"Largest spread over repeats: {_percent(widest)} ({name})."]
+
+
+def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
+    """Name the combinations by their labels, or by their parameters where labels are not all different."""
+    runs = [one.results[0].run for one in ranking]
+    labels = [run.name for run in runs]
+    values = [_said(parameters, run) for run in runs]
+    both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
+    found = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
+    return shorten_all(found, _NAME_WIDTH)
+
+
+def _said(parameters: Parameters, run: Run) -> str:
+    pairs = zip(parameters.columns, parameters.of(run), strict=True)
+    return " ".join(f"{column.header}={value}" for column, value in pairs if value is not None)
+
+
+def _range(one: Repeats, measure: Column) -> str:
+    low, high = (shown(value, measure) for value in (one.values[0], one.values[-1]))
+    middle = shown(one.median or 0, measure)
+    return f"{middle} ({low} to {high} in {len(one.measured)} runs)" if len(one.measured) > 1 else middle
+
+
+def _ratio(best: Repeats, worst: Repeats) -> str:
+    return f", {worst.median / best.median:.2f} times that" if best.median and worst.median else ""
+
+
+def _percent(one: Repeats) -> str:
+    return f"{human(one.spread_percent, Unit.PERCENT)} %"
+
+
+def _is_time(measure: Column) -> bool:
+    return measure.name.endswith(("_ns", "_s"))
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The runs of one combination, and the measure of those that are done, in ascending order.
+
+    A time of 0 is left out: there was nothing to take the time of.
+    """
+
+    results: Sequence[Result]
+    measured: Sequence[tuple[float, str]]  # and the run's label
+
+    @property
+    def values(self) -> list[float]:
+        """The measure alone."""
+        return [value for value, _ in self.measured]
+
+    @property
+    def median(self) -> float | None:
+        """The median over the repeats."""
+        return median(self.values) if self.measured else None
+
+    @property
+    def spread_percent(self) -> float | None:
+        """How far apart the repeats are, of their median; None where there are none to compare."""
+        middle = self.median
+        return (
+            100 * (self.values[-1] - self.values[0]) / middle if middle and len(self.measured) > 1 else None
+        )
+
+
+def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return the results of each combination, by its key."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(combination(result.run), []).append(result)
+    return found
+
+
+def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
+    """Return the column with this name; without one, what says most: GPU work where any was seen.
+
+    That is the time in kernels, and where graphs were recorded as a whole the time the GPU was busy: what
+    ran in them is in no kernel. Raises UsageError with the columns there are.
+    """
+    by_name = {column.name: column for column in FIGURES}
+    if name and name not in by_name:
+        raise UsageError(f"there is no figure {name!r} to compare by", f"figures: {' '.join(by_name)}")
+    totals = [result.totals or {} for result in results]
+    for figure, seen in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
+        if not name and any(total.get(seen) for total in totals):
+            return by_name[figure]
+    return by_name[name or "wall_s"]
+
+
+def by_combination(
+    groups: Sequence[Sequence[Result]], parameters: Parameters, measure: Column, top: int | None = None
+) -> Table:
+    """Return a row for each of the first ``top`` combinations: the least median first, none known last."""
+    repeats = sorted((_repeats(group, measure) for group in groups), key=_rank)
+    shown = repeats[:top]
+    front = _constant_first_to_go(parameters, repeats)
+    named = _needs_label(repeats, parameters)
+    of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
+    report = Report(
+        name="by_combination",
+        title=f"{measure.header} by combination, {of}",
+        layer="analysis",
+        needs=(),
+        columns=((LABEL,) if named else ()) + front + _figures(measure),
+        compute=no_capture,
+    )
+    rows = [
+        (
+            *((one.results[0].run.name or None,) if named else ()),
+            *parameters.of(one.results[0].run),
+            *(len(one.measured), len(one.results), one.median),
+            *((one.values[0], one.values[-1]) if one.measured else (None, None)),
+            one.spread_percent,
+        )
+        for one in shown
+    ]
+    return table_of(report, rows)
+
+
+def ranked(groups: Sequence[Sequence[Result]], measure: Column) -> list[Repeats]:
+    """Return the combinations that can be compared, the least median first."""
+    return [one for one in sorted((_repeats(group, measure) for group in groups), key=_rank) if one.measured]
+
+
+def unit_of(measure: Column) -> Unit:
+    """Return the unit of the values here: what is in seconds elsewhere is in ns, as all times on a screen."""
+    return Unit.NS if measure.name.endswith("_s") else measure.unit
+
+
+def shown(value: float, measure: Column) -> str:
+    """Write a value of the measure for a person."""
+    return human(value, unit_of(measure)) + (" %" if measure.unit is Unit.PERCENT else "")
+
+
+def _repeats(group: Sequence[Result], measure: Column) -> Repeats:
+    factor = _NS_PER_S if measure.name.endswith("_s") else 1
+    done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
+    known = [(value * factor, run.label) for value, run in done if value is not None]
+    return Repeats(group, sorted(one for one in known if one[0] or unit_of(measure) is not Unit.NS))
+
+
+def _rank(one: Repeats) -> tuple[bool, float]:
+    return (one.median is None, one.median or 0.0)
+
+
+def _needs_label(repeats: Sequence[Repeats], parameters: Parameters) -> bool:
+    """Whether parameters alone do not tell the combinations apart."""
+    return len({parameters.of(one.results[0].run) for one in repeats}) < len(repeats)
+
+
+def _constant_first_to_go(parameters: Parameters, repeats: Sequence[Repeats]) -> tuple[Column, ...]:
+    """Return the columns of the parameters; one that is the same for all is the first to be left out."""
+    values = zip(*(parameters.of(one.results[0].run) for one in repeats), strict=True)
+    constant = len(repeats) > 1
+    return tuple(
+        replace(column, detail=_FIRST_TO_GO) if constant and len(set(given)) == 1 else column
+        for column, given in zip(parameters.columns, values, strict=True)
+    )
+
+
+def _figures(measure: Column) -> tuple[Column, ...]:
+    name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), unit_of(measure)
+    suffix = "_ns" if unit is Unit.NS else ""
+    return (
+        Column("done", "Done", Unit.COUNT, "runs that are done and have the measure", 2),
+        Column("runs", "Runs", Unit.COUNT, "runs that were planned, or found", 2),
+        Column(f"med_{name}{suffix}", "Median", unit, f"median of {measure.name} over those done", _STAYS),
+        Column(f"min_{name}{suffix}", "Min", unit, "least of them", 3),
+        Column(f"max_{name}{suffix}", "Max", unit, "largest of them", 3),
+        Column(
+            "spread_percent", "Spread", Unit.PERCENT, "(largest - least) / median; missing for one alone", 1
+        ),
+    )

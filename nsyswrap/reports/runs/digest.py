@@ -1,0 +1,185 @@
+"""What collecting many runs needs to know of one: its totals, how long its kernels ran, its summaries.
+
+A node sends back a table of (kernel, duration, count) and no means: what is merged from it is exact.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import open_capture
+from nsyswrap.reports import NAMES, find
+from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
+from nsyswrap.reports.summaries import kernels
+from nsyswrap.reports.table import Column, read_ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from nsyswrap.capture.capture import Capture
+
+FORMAT = 1  # goes up with every change of what is stored: a digest of another format is made anew
+# Reports that have a row for an event, a gap or an address: they grow with the length of a run.
+_ROW_PER_EVENT = (
+    *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
+    *("nvtx_gpu_proj_trace", "mpi_event_trace", "um_sum"),
+    *("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync"),
+    *("gpu_gaps", "gpu_idle"),
+)
+SUMMARIES = tuple(name for name in NAMES if name not in _ROW_PER_EVENT)
+TOTALS = (
+    *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
+    Column(
+        "busy_ns",
+        "GPU Busy",
+        Unit.NS,
+        "time in which anything ran on a GPU (-r gpu_time), summed over the GPUs; missing where nothing was "
+        "seen to run, 0 where what ran took less than a ns",
+    ),
+    Column(
+        "busy_percent",
+        "GPU Busy",
+        Unit.PERCENT,
+        "the same as a share of the times from each GPU's first operation to its last, of all GPUs together",
+    ),
+    Column("recorded_ns", "Recorded", Unit.NS, "how long nsys recorded, where the export says so"),
+    Column(
+        "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys' messages about lost events: figures are too low"
+    ),
+)
+
+Number = int | float
+Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rows of one report: machine names of its columns, and each column's unrounded values."""
+
+    columns: list[str]
+    values: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One capture in short. ``source`` is the size in bytes and the time of change in ns of its file."""
+
+    source: tuple[int, int]
+    totals: Mapping[str, Number | None]
+    kernels: Sequence[Kernel]
+    summaries: Mapping[str, Summary]
+
+
+def digest(path: Path) -> Digest:
+    """Digest a .sqlite, a .nsys-rep or a run folder; raises CaptureError with what is wrong with it."""
+    source = identity(path)  # before it is read: one that changes meanwhile is digested again
+    capture = open_capture(path)
+    read_ahead(capture, [find(name) for name in SUMMARIES])
+    summaries = {name: _summary(capture, name) for name in SUMMARIES if not find(name).lacks(capture)}
+    return Digest(
+        source or (0, 0),
+        _totals(capture, summaries.get("gpu_time")),
+        _kernel_durations(capture),
+        {name: summary for name, summary in summaries.items() if summary},
+    )
+
+
+def write_digest(folder: Path) -> None:
+    """Digest the capture of a run folder and store that in it; raises CaptureError, OutputError."""
+    write(digest(folder), folder / DIGEST)
+
+
+def write(made: Digest, path: Path) -> None:
+    """Store a digest as compact JSON; whoever reads it meanwhile sees all or nothing of it."""
+    text = json.dumps({"format": FORMAT, **asdict(made)}, separators=(",", ":"), ensure_ascii=False)
+    RunFolder(path.parent).write(path.name, text + "\n")
+
+
+def read(path: Path) -> Digest:
+    """Read a stored digest; raises CaptureError where it is none of this format."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        if stored.pop("format") != FORMAT:
+            raise CaptureError(f"{path} was written by another nsyswrap")
+        summaries = {name: Summary(**summary) for name, summary in stored.pop("summaries").items()}
+        size, mtime_ns = stored.pop("source")
+        return Digest((size, mtime_ns), summaries=summaries, **stored)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CaptureError(f"{path} cannot be read: {error}") from None
+
+
+def stored(folder: Path) -> Digest | None:
+    """Return the digest that lies in a run folder, if it is that of the capture that lies there.
+
+    Where the capture was taken away to save room, its digest stands for it.
+    """
+    try:
+        found = read(folder / DIGEST)
+    except CaptureError:
+        return None
+    return found if identity(folder) in (None, found.source) else None
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return the size and the time of change of a capture's file; None where there is none."""
+    files = [path / EXPORT, path / REPORT] if path.is_dir() else [path]
+    for file in files:
+        if file.exists():
+            stat = file.stat()
+            return stat.st_size, stat.st_mtime_ns
+    return None
+
+
+def _summary(capture: Capture, name: str) -> Summary | None:
+    """Return the rows of a report; None where the export was trimmed of what it needs."""
+    try:
+        table = find(name).make(capture)
+    except NotInCapture:
+        return None
+    columns = list(map(list, zip(*table.rows(), strict=True)))
+    return Summary([column.name for column in table.columns], columns or [[] for _ in table.columns])
+
+
+def _totals(capture: Capture, gpu_time: Summary | None) -> dict[str, Number | None]:
+    return {
+        **gpu_totals(capture),
+        **_busy(gpu_time),
+        "recorded_ns": capture.info.duration_ns,
+        "loss_warnings": sum(message.loss for message in capture.diagnostics),
+    }
+
+
+def _busy(gpu_time: Summary | None) -> dict[str, Number | None]:
+    """Add up the devices of the gpu_time report; of one that processes shared, the row of all of them."""
+    if gpu_time is None:
+        return {"busy_ns": None, "busy_percent": None}
+    of = dict(zip(gpu_time.columns, gpu_time.values, strict=True))
+    devices = list(zip(of["device_id"], of["process_id"], of["busy_ns"], of["window_ns"], strict=True))
+    shared = {device for device, process, *_ in devices if process is None}
+    alone = [row for row in devices if row[1] is None or row[0] not in shared]
+    busy_ns, window_ns = (sum(row[i] for row in alone) for i in (2, 3))
+    return {"busy_ns": busy_ns, "busy_percent": 100 * busy_ns / window_ns if window_ns else None}
+
+
+def _kernel_durations(capture: Capture) -> list[Kernel]:
+    """Return how often each kernel ran for how long, by full name."""
+    if not capture.has("kernel"):
+        return []
+    rows = kernels(capture)
+    pairs, (codes, durations_ns) = group_keys(rows.codes, rows.values)
+    counts = np.bincount(pairs, minlength=len(codes))
+    firsts = np.flatnonzero(np.diff(codes, prepend=MISSING))
+    return [
+        (rows.labels[int(codes[part[0]])], durations_ns[part].tolist(), counts[part].tolist())
+        for part in np.split(np.arange(len(codes)), firsts[1:])
+    ]

@@ -1,0 +1,179 @@
+"""Which runs there are under the paths that were given, and what lies in the folder of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
+from nsyswrap.base.text import shortest_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    HowFar = Callable[[Path], tuple[str, str]]
+
+_MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
+_EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
+CAPTURES = (_EXPORT, *_REPORTS)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its folder or loose capture, what tells it apart, and how it ended.
+
+    ``what`` is the label of its combination of parameters, empty for one that was not planned. ``outcome``
+    is that of its status, or how far it is; of a loose capture it is done. ``wall_s`` is what the run took
+    from its start to its report, in seconds. ``batch`` tells batches apart, where there are several. None:
+    not known.
+    """
+
+    path: Path
+    label: str
+    outcome: str
+    what: str = ""
+    parameters: Mapping[str, object] | None = None
+    repeat: int | None = None
+    exit_code: int | None = None
+    wall_s: float | None = None
+    message: str = ""
+    batch: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its combination is called; one that was not planned has its own name."""
+        return self.what or ("" if self.planned else self.label)
+
+    @property
+    def planned(self) -> bool:
+        """Whether a plan says which repeat of which combination it is."""
+        return self.repeat is not None
+
+
+class _Place(NamedTuple):
+    """Where a run lies: a folder or a loose capture, and the folder of the batch it is of."""
+
+    path: Path
+    batch: Path | None = None
+    loose: bool = False
+
+
+def find(paths: Iterable[Path], unfinished: HowFar) -> list[Run]:
+    """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
+
+    ``unfinished`` says of a planned run without a status how far it is, and why. Raises CaptureError for a
+    path that is not there.
+    """
+    found: dict[str, _Place] = {}
+    for path in paths:
+        if not os.path.lexists(path):
+            raise CaptureError(f"{path}: No such file or directory", "check the name; quote a pattern")
+        for place in _below(path):
+            found.setdefault(os.path.realpath(place.path), place)
+    places = [place for real, place in found.items() if _export_beside(real) not in found]
+    batches = list(dict.fromkeys(place.batch for place in places if place.batch))
+    named: dict[Path | None, str] = {}
+    if len(batches) > 1:
+        named.update(zip(batches, shortest_labels(batches), strict=True))
+    return [
+        _loose(place.path, label)
+        if place.loose
+        else _look(place.path, label, unfinished, named.get(place.batch, ""))
+        for place, label in zip(places, shortest_labels([place.path for place in places]), strict=True)
+    ]
+
+
+def is_batch(path: Path) -> bool:
+    """Whether a path is the folder of a batch."""
+    return (path / BATCH).is_file()
+
+
+def _below(path: Path) -> Iterator[_Place]:
+    """Yield each run at or below a path."""
+    if not path.is_dir():
+        loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
+        yield _Place(path if loose else path.parent, loose=loose)
+        return
+    for folder, folders, files in os.walk(path):
+        here = Path(folder)
+        if BATCH in files:
+            yield from (_Place(run, here) for run in _planned(here))
+            folders.clear()
+        elif _MARKS.intersection(files):
+            yield _Place(here)
+            folders.clear()
+        else:
+            yield from (_Place(here / name, loose=True) for name in sorted(files) if name.endswith(CAPTURES))
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def _planned(folder: Path) -> list[Path]:
+    """Return the run folders of a batch; those that its plan left out later are no more part of it."""
+    facts = _facts(folder / BATCH)
+    try:
+        return [folder / RUNS / run["folder"] for run in facts["runs"] if run.get("active", True)]
+    except (KeyError, TypeError):
+        raise CaptureError(f"{folder / BATCH} cannot be read", "give the run folders below it") from None
+
+
+def _export_beside(capture: str) -> str:
+    """Return what the export of a report is called; empty for any other file."""
+    stem, suffix = os.path.splitext(capture)  # noqa: PTH122 - of many
+    return stem + _EXPORT if suffix in _REPORTS else ""
+
+
+def _loose(path: Path, label: str) -> Run:
+    """Take a capture for a run that is done; a link that leads nowhere is one that cannot be read."""
+    if path.exists():
+        return Run(path, label, "done")
+    return Run(path, label, "damaged", message=f"{path} is a link to what is not there")
+
+
+def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> Run:
+    """Read how a run ended, and what it was planned as."""
+    spec = _facts(path / SPEC)
+    parameters = spec.get("parameters")
+    return Run(
+        path,
+        label,
+        what=str(spec.get("label", "")),
+        parameters=parameters if isinstance(parameters, dict) else {},
+        repeat=_whole(spec.get("repeat")),
+        wall_s=_seconds(RunFolder(path).read_run()),
+        batch=batch,
+        **_ending(path, unfinished),
+    )
+
+
+def _ending(path: Path, unfinished: HowFar) -> dict[str, Any]:
+    if not (path / STATUS).exists():
+        planned = (path / SPEC).exists() or not path.exists()
+        outcome, message = unfinished(path) if planned else ("unfinished", "")
+        return {"outcome": outcome, "message": message}
+    try:
+        status = RunFolder(path).read_status()
+    except CaptureError as error:
+        return {"outcome": "damaged", "message": str(error)}
+    return {"outcome": status.outcome, "exit_code": status.exit_code, "message": status.message}
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one where there is none."""
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _seconds(run: object) -> float | None:
+    value = run.get("duration_s") if isinstance(run, dict) else None
+    return float(value) if isinstance(value, (int, float)) else None

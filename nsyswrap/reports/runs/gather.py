@@ -1,0 +1,244 @@
+"""Get a digest of every run: the stored one, or a new one made in a scratch folder.
+
+Digests are made by forked processes. A process that dies costs its own capture only. Forking takes
+milliseconds, because this process has imported the reports and has no other thread by then. It also does not
+run the user's script again, as a new interpreter would.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.run_folder import DIGEST
+from nsyswrap.reports import find
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, Number, digest, identity, stored, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from nsyswrap.reports.runs.digest import Number
+    from nsyswrap.reports.runs.find import Run
+
+
+_PATIENCE_S = 10.0  # what a worker has to tidy up after a signal; a large capture is digested in less
+
+_NOT_ENDED = ("planned", "running", "lost")  # what lies there is of no run that came to an end
+
+
+@dataclass(frozen=True)
+class Task:
+    """A capture to digest, known by a number, and the file its digest goes to."""
+
+    number: int
+    capture: Path
+    target: Path
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a digest says in short: its totals and the reports it holds; or why there is none."""
+
+    totals: Mapping[str, Number | None] | None
+    reports: tuple[str, ...] = ()
+    error: str = ""
+
+
+def usable_cpus() -> int:
+    """Return the number of CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
+    """Digest captures in ``jobs`` processes, and yield each as it is done; all end with the iterator."""
+    for name in SUMMARIES:
+        find(name)  # imports it: once, here
+    waiting = iter(tasks)
+    workers: dict[Any, _Worker] = {}
+    try:
+        for _, task in zip(range(jobs), waiting, strict=False):
+            worker = _Worker(task)
+            workers[worker.pipe] = worker
+        while workers:
+            for pipe in wait(list(workers)):
+                worker = workers[pipe]
+                yield worker.task, worker.answer()
+                task_after = next(waiting, None)
+                if task_after and worker.alive:
+                    worker.give(task_after)
+                    continue
+                workers.pop(pipe).end()
+                if task_after:
+                    worker = _Worker(task_after)
+                    workers[worker.pipe] = worker
+    finally:
+        for worker in workers.values():
+            worker.end()
+
+
+class _Worker:
+    """A process that digests one capture after another, seen from outside."""
+
+    def __init__(self, task: Task) -> None:
+        context = multiprocessing.get_context("fork")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        with _held(signal.SIGINT, signal.SIGTERM):  # until it knows what to do with them
+            self._process.start()
+        theirs.close()  # its end is the only one: the pipe breaks when it dies
+        self.alive = True
+        self.give(task)
+
+    def give(self, task: Task) -> None:
+        self.task = task
+        with suppress(OSError):  # it died since: then that is what there is to read
+            self.pipe.send(task)
+
+    def answer(self) -> Made:
+        try:
+            made: Made = self.pipe.recv()
+        except (EOFError, OSError):
+            self.alive = False
+            self._process.join()
+            return Made(None, error=f"{self.task.capture}: {_death(self._process.exitcode)}")
+        return made
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.join(_PATIENCE_S)
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+
+@contextmanager
+def _held(*signals: signal.Signals) -> Iterator[None]:
+    """Let signals wait until the block ends; a process that is forked in it holds them until it lets go."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection) -> None:
+    """Digest what comes through the pipe, until it closes or SIGTERM comes.
+
+    Ctrl-C is the parent's, which ends this process. The first SIGTERM raises, so that what was begun is
+    tidied up; Python drops what is raised where an object is finalized, so that is looked for as well.
+    """
+    stopped = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise KeyboardInterrupt
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if not isinstance(what.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(what)
+
+    sys.unraisablehook = dropped
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        while not stopped:
+            task: Task = pipe.recv()
+            pipe.send(_made(task))
+    except (EOFError, OSError, KeyboardInterrupt):
+        return
+
+
+def _made(task: Task) -> Made:
+    try:
+        found = digest(task.capture)
+        write(found, task.target)
+    except NsyswrapError as error:
+        return Made(None, error=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever one capture leads to, the others go on
+        return Made(None, error=f"{task.capture} cannot be read: {type(error).__name__}: {error}")
+    return Made(found.totals, tuple(found.summaries))
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"the process that read it was ended by {name}" + (
+            ", as a system without memory does" if name == "SIGKILL" else ""
+        )
+    return f"the process that read it ended with {code}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run with its totals, and where its digest lies; both None where there is no capture to read."""
+
+    run: Run
+    totals: Mapping[str, Number | None] | None = None
+    digest: Path | None = None
+    reports: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> bool:
+        """Whether it is held against others: what was cut short or failed says nothing of its combination."""
+        return self.run.outcome == "done" and self.digest is not None
+
+
+def gather(
+    runs: Sequence[Run], scratch: Path, jobs: int, on_result: Callable[[Result], None] = lambda _: None
+) -> list[Result]:
+    """Return a result for each run, in their order; nothing is written but into ``scratch``.
+
+    What is kept in memory of a run is its totals: digests stay on disk.
+    """
+    found: dict[int, Result] = {}
+
+    def keep(number: int, result: Result) -> None:
+        found[number] = result
+        on_result(result)
+
+    def to_digest() -> Iterator[Task]:
+        for number, run in enumerate(runs):
+            if result := _without_reading(run):
+                keep(number, result)
+            else:
+                yield Task(number, run.path, scratch / f"{number}.json")
+
+    with closing(digest_all(to_digest(), jobs)) as made:
+        for task, answer in made:
+            keep(task.number, _result(runs[task.number], task.target, answer))
+    return [found[number] for number in range(len(runs))]
+
+
+def _without_reading(run: Run) -> Result | None:
+    """Return the result of a run whose digest lies there, or of which there is nothing to read (yet)."""
+    if run.outcome in _NOT_ENDED:
+        return Result(run)
+    if run.path.is_dir() and (there := stored(run.path)):
+        return _read(run, run.path / DIGEST, there.totals, there.summaries)
+    return None if identity(run.path) else Result(run)
+
+
+def _result(run: Run, digest: Path, made: Made) -> Result:
+    """Put what was read to a run; done and not to be read is damaged, any other end stays what it was."""
+    if made.totals is not None:
+        return _read(run, digest, made.totals, made.reports)
+    outcome = "damaged" if run.outcome == "done" else run.outcome
+    return Result(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error)))))
+
+
+def _read(run: Run, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]) -> Result:
+    """Return a result that shares its names with all others: there can be very many."""
+    known = {column.name: totals.get(column.name) for column in TOTALS}
+    return Result(run, known, digest, tuple(name for name in SUMMARIES if name in reports))

@@ -1,0 +1,121 @@
+"""Exact statistics of kernels over any number of captures, in memory that their number does not change.
+
+What is pooled are (kernel, duration, count), in an SQLite file; sums are whole numbers of any size. So every
+figure is what ``cuda_gpu_kern_sum`` would say of one capture that holds all the executions.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from nsyswrap.reports.runs.digest import Kernel
+
+_CACHE_KIB = 16_384  # of the file; what does not fit stays on disk
+_SETUP = f"""
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -{_CACHE_KIB};
+CREATE TABLE kernel (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE pooled (
+    part INTEGER, kernel INTEGER, duration_ns INTEGER, executions INTEGER,
+    PRIMARY KEY (part, kernel, duration_ns)
+) WITHOUT ROWID;
+"""
+_ADD = """
+INSERT INTO pooled VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
+"""
+
+
+class Statistics(NamedTuple):
+    """Of one kernel; durations in ns, the deviation is the sample's (n - 1) and 0 for a single execution."""
+
+    name: str | None
+    executions: int
+    total_ns: int
+    avg_ns: float
+    med_ns: float
+    min_ns: int
+    max_ns: int
+    std_ns: float
+
+
+class Pool:
+    """Durations of kernels by part: a part is whatever is to have statistics of its own, by number."""
+
+    def __init__(self, file: Path) -> None:
+        """Pool in a new file, which is the caller's to remove."""
+        self._db = sqlite3.connect(file)
+        self._db.executescript(_SETUP)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def add(self, part: int, kernels: Iterable[Kernel]) -> None:
+        """Add the kernels of one capture."""
+        for name, durations_ns, counts in kernels:
+            kernel = self._kernel_id(name)
+            rows = zip(durations_ns, counts, strict=True)
+            self._db.executemany(_ADD, ((part, kernel, *row) for row in rows))
+        self._db.commit()
+
+    def parts(self) -> Iterator[tuple[int, list[Statistics]]]:
+        """Yield each part that has kernels, in order, and their statistics: the most total time first."""
+        parts = self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall()
+        for (part,) in parts:
+            found = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
+            yield part, sorted(found, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
+
+    def _kernel_id(self, name: str | None) -> int:
+        """Return the number of a kernel, 0 of one without a name."""
+        if name is None:
+            return 0
+        self._db.execute("INSERT OR IGNORE INTO kernel (name) VALUES (?)", (name,))
+        return int(self._db.execute("SELECT id FROM kernel WHERE name = ?", (name,)).fetchone()[0])
+
+    def _kernels(self, part: int) -> list[tuple[int, str | None, int]]:
+        """Return number, name and executions of a part's kernels."""
+        return self._db.execute(
+            "SELECT kernel, name, sum(executions) FROM pooled LEFT JOIN kernel ON id = kernel WHERE part = ? "
+            "GROUP BY kernel",
+            (part,),
+        ).fetchall()
+
+    def _statistics(self, part: int, kernel: int, name: str | None, count: int) -> Statistics:
+        ordered = self._db.execute(
+            "SELECT duration_ns, executions FROM pooled WHERE part = ? AND kernel = ? ORDER BY duration_ns",
+            (part, kernel),
+        )
+        return statistics(name, count, ordered)
+
+
+def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> Statistics:
+    """Return the statistics of ``count`` executions: (duration in ns, executions) in ascending order."""
+    seen = total = squares = 0
+    least: int | None = None
+    low = high = duration = 0
+    for duration, executions in ordered:
+        least = duration if least is None else least
+        low = duration if seen <= (count - 1) // 2 else low
+        high = duration if seen <= count // 2 else high
+        seen += executions
+        total += duration * executions
+        squares += duration * duration * executions
+    variance = Fraction(count * squares - total * total, count * max(count - 1, 1))
+    return Statistics(
+        name, count, total, total / count, (low + high) / 2, least or 0, duration, math.sqrt(variance)
+    )
+
+
+def shares(rows: Sequence[Statistics]) -> list[float | None]:
+    """Return each kernel's part of the total time in percent; missing where there is none."""
+    whole = sum(row.total_ns for row in rows)
+    return [row.total_ns * 100.0 / whole if whole else None for row in rows]

@@ -1,0 +1,138 @@
+"""Make the table of runs: label, parameters, how each run ended, what the GPU did, how long it took."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import Unit
+from nsyswrap.reports import find
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from nsyswrap.reports.runs.find import Run
+    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.table import Table
+
+
+_PREFIX = "parameter_"
+_LARGEST = 2**63
+
+RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, as short as tells it from the others")
+LABEL = Column(
+    "label", "Label", Unit.TEXT, "what the plan calls the combination; of what was not planned, the run"
+)
+BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, where there are several")
+REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "which of the repeats of its combination")
+
+_OUTCOMES = (
+    Column(
+        "outcome",
+        "Outcome",
+        Unit.TEXT,
+        "of status.json; damaged: its capture cannot be read; before it has ended: planned, running or lost",
+    ),
+    Column("exit_code", "Exit Code", Unit.NUMBER, "what `nsyswrap profile` would have ended with"),
+)
+_WALL = Column("wall_s", "Wall", Unit.NUMBER, "seconds from the start of the run to its report")
+_MESSAGE = Column("message", "Message", Unit.TEXT, "what was wrong")
+FIGURES = (*TOTALS, _WALL)
+REPORT = Column("report", "Report", Unit.TEXT, "report that the row is of")
+RUNS = Column("runs", "Runs", Unit.COUNT, "runs whose captures were merged")
+
+
+class Parameters:
+    """The parameters of runs as columns, in the order they first occur; of several batches the batch first.
+
+    A column of numbers alone is one of numbers, any other one of texts. A parameter with the name of a column
+    in ``taken`` is called ``parameter_<name>``.
+    """
+
+    def __init__(self, runs: Sequence[Run], taken: Collection[str]) -> None:
+        """Look at every run's parameters."""
+        kinds: dict[str, set[type]] = {}
+        for run in runs:
+            for name, value in (run.parameters or {}).items():
+                kinds.setdefault(name, set()).add(type(plain(value)))
+        self._kinds = {name: _kind(found) for name, found in kinds.items()}
+        self._batch = any(run.batch for run in runs)
+        columns = [BATCH] if self._batch else []
+        for name, kind in self._kinds.items():
+            used = {*taken, *(column.name for column in columns)}
+            columns.append(_column(name, used, Unit.TEXT if kind is str else Unit.NUMBER))
+        self.columns = tuple(columns)
+
+    def of(self, run: Run) -> tuple[object, ...]:
+        """Return the value of each column; None where the run has no such parameter."""
+        batch = (run.batch or None,) if self._batch else ()
+        values = ((plain((run.parameters or {}).get(name)), kind) for name, kind in self._kinds.items())
+        return (*batch, *(None if value is None else kind(value) for value, kind in values))
+
+
+def combination(run: Run) -> str:
+    """Return what is the same for all repeats of a combination, and differs between two.
+
+    What was not planned repeats nothing: it is a combination of its own.
+    """
+    facts = [run.batch, run.what, run.parameters or {}] if run.planned else [run.label]
+    return json.dumps(facts, sort_keys=True)
+
+
+def plain(value: object) -> int | float | str | None:
+    """Return a parameter as a number or a text that any file can hold."""
+    if value is None or isinstance(value, float):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST:
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _kind(found: set[type]) -> type:
+    """Return what all the values of a parameter can be written as."""
+    return next((kind for kind in (str, float) if kind in found), int)
+
+
+def _column(name: str, used: Collection[str], unit: Unit) -> Column:
+    shown = str(plain(name))
+    unique = shown
+    while unique in used:
+        unique = _PREFIX + unique
+    return Column(unique, shown, unit, "parameter of the plan")
+
+
+def parameters_of(results: Sequence[Result]) -> Parameters:
+    """Return the parameters of all runs, named as no column of any of the tables is."""
+    ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
+    of_reports = (column.name for name in SUMMARIES for column in find(name).columns)
+    return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
+
+
+def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
+    """Return a row for each run; figures that nobody knows are missing."""
+    report = Report(
+        name="results",
+        title="Results, one row a run",
+        layer="analysis",
+        needs=(),
+        columns=(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE),
+        compute=no_capture,
+    )
+    rows = [
+        (
+            *(result.run.label, result.run.name or None, *parameters.of(result.run), result.run.repeat),
+            *(result.run.outcome, result.run.exit_code, *figures(result).values()),
+            str(result.run.message).encode("utf-8", "backslashreplace").decode() or None,
+        )
+        for result in results
+    ]
+    return table_of(report, rows)
+
+
+def figures(result: Result) -> dict[str, int | float | None]:
+    """Return the figures of a run by the names of their columns."""
+    totals = result.totals or {}
+    return {**{column.name: totals.get(column.name) for column in TOTALS}, "wall_s": result.run.wall_s}

@@ -1,0 +1,302 @@
+"""Tables about scenarios: several variants side by side, and one operation timed by several clocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.names import durations
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.insight.nvtx_phases import REPORT as PHASES
+from nsyswrap.reports.insight.timing_audit import REPORT as AUDIT
+from nsyswrap.reports.insight.timing_audit import STEADY
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Table
+
+
+_VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
+_OPERATOR = Column("operator", "Operator", Unit.TEXT, "implementation that was timed")
+_PHASE_COLUMNS = ("launches", "api_med_ns", "queue_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
+_AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
+_GPU_COLUMNS = (
+    Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
+    Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
+    Column("graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not seen", detail=3),
+    Column("graph_ns", "Graph Time", Unit.NS, "sum of their durations", detail=3),
+    Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
+    Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
+    Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
+    Column(
+        "copy_ns", "Copy Time", Unit.NS, "sum of their durations; with managed memory part of the kernel's"
+    ),
+)
+
+GPU_BY_VARIANT = Report(
+    name="gpu_by_variant",
+    title="GPU work by variant",
+    layer="analysis",
+    needs=(),
+    columns=(_VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
+    compute=no_capture,
+)
+
+TIMING_BY_VARIANT = Report(
+    name="timing_by_variant",
+    title="What the program measured, and what nsys saw, per iteration",
+    layer="analysis",
+    needs=(),
+    columns=(
+        _VARIANT,
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured"),
+        *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
+    ),
+    compute=no_capture,
+)
+
+AUDIT_BY_VARIANT = Report(
+    name="audit_by_variant",
+    title="Whether what the program measured is what it launched",
+    layer="analysis",
+    needs=(),
+    columns=(
+        _VARIANT,
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured, over all verdicts"),
+        *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
+    ),
+    compute=no_capture,
+)
+
+PROFILER_BY_VARIANT = Report(
+    name="profiler_by_variant",
+    title="What the program's own profiler saw, in runs without nsys",
+    layer="analysis",
+    needs=(),
+    columns=(
+        _VARIANT,
+        _OPERATOR,
+        Column("program_med_ns", "Program", Unit.NS, "median the program measured, its profiler on"),
+        Column("launches", "Launches", Unit.COUNT, "launches made while the profiler was open"),
+        Column("cpu_ops", "Operators Seen", Unit.COUNT, "PyTorch's operators (aten) it saw on the CPU"),
+        Column("kernels", "Kernels Seen", Unit.COUNT, "of these, the kernels the profiler saw"),
+        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the kernels it saw"),
+    ),
+    compute=no_capture,
+)
+
+SCENARIO_RUNS = Report(
+    name="scenario_runs",
+    title="Every run of every scenario",
+    layer="analysis",
+    needs=(),
+    columns=(
+        Column("scenario", "Scenario", Unit.TEXT, "the scenario"),
+        _VARIANT,
+        Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, and why"),
+        *_GPU_COLUMNS,
+    ),
+    compute=no_capture,
+)
+
+AGREES_PERCENT = 10
+_UNEXPLAINED = "unexplained: run it again"
+
+# Clock of a run -> what it is called, and what it measures besides the kernel.
+CLOCKS = {
+    "sync": ("perf_counter", "holds launch and wait too"),
+    "event": ("cuda.Event", "holds idle GPU time too"),
+    "profiler": ("torch.profiler", _UNEXPLAINED),
+}
+LOOK_FOR = (
+    "torch.profiler and nsys time the kernel itself; perf_counter with a synchronise holds the launch and "
+    "the wait too, and cuda.Event the time between its two records in which no kernel ran. The longer the "
+    "kernel, the less that matters: under 20 µs it can outweigh the kernel."
+)
+
+CROSS_CHECK = Report(
+    name="cross_check",
+    title="The same launches by four clocks, each in a run of its own",
+    layer="analysis",
+    needs=(),
+    columns=(
+        Column("operator", "Operator", Unit.TEXT, "operation that was timed"),
+        Column("clock", "Clock", Unit.TEXT, "what timed it"),
+        Column("launches", "Launches", Unit.COUNT, "times the operation was run, the warm-up too"),
+        Column("median_ns", "Median", Unit.NS, "median of the timed ones"),
+        Column("beyond_ns", "Over Kernel", Unit.NS, "median less nsys' median kernel time"),
+        Column("beyond_percent", "Over", Unit.PERCENT, "the same as percent of nsys' kernel time"),
+        Column("note", "Note", Unit.TEXT, f"where it is off by more than {AGREES_PERCENT} %: why"),
+    ),
+    compute=no_capture,
+)
+
+
+def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
+    """Return kernels, launches and copies of each variant's capture."""
+    wanted = [column.name for column in GPU_BY_VARIANT.columns[1:]]
+    rows = [
+        (variant, *(totals[name] for name in wanted))
+        for variant, totals in ((variant, gpu_totals(capture)) for variant, capture in captures.items())
+    ]
+    return table_of(GPU_BY_VARIANT, rows)
+
+
+def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
+    """Put each timing a program printed beside nsys' phases of its NVTX range.
+
+    A timing has ``range``, ``operator`` and ``median_us``. A variant without a capture was run without nsys.
+    """
+    rows: list[tuple[object, ...]] = []
+    for variant, result in measured.items():
+        phases = _phases(captures[variant]) if variant in captures else {}
+        for timing in result["timings"]:
+            seen = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
+            rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *seen))
+    return table_of(TIMING_BY_VARIANT, rows)
+
+
+def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
+    """Put each timing a program printed beside the verdicts on its NVTX range, warm-up left out.
+
+    A row per verdict; one without, where the variant was run without nsys or the range is not to be found.
+    """
+    rows: list[tuple[object, ...]] = []
+    for variant, result in measured.items():
+        verdicts = _verdicts(captures[variant]) if variant in captures else {}
+        for timing in result["timings"]:
+            found = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
+            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in found]
+    return table_of(AUDIT_BY_VARIANT, rows)
+
+
+def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
+    """Return what profilers inside the programs saw: a row for each timing with ``profiler``."""
+    rows = [
+        (
+            variant,
+            timing["operator"],
+            timing["median_us"] * 1e3,
+            *(timing["profiler"][name] for name in ("launches", "cpu_ops", "kernels")),
+            _ns(timing["profiler"]["kernel_median_us"]),
+        )
+        for variant, result in measured.items()
+        for timing in result["timings"]
+        if timing.get("profiler")
+    ]
+    return table_of(PROFILER_BY_VARIANT, rows)
+
+
+def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table:
+    """Return a row per (scenario, variant, outcome, capture); without a capture there are no totals."""
+    names = [column.name for column in _GPU_COLUMNS]
+    rows = []
+    for *labels, capture in runs:
+        totals = gpu_totals(capture) if capture else dict.fromkeys(names)
+        rows.append((*labels, *(totals[name] for name in names)))
+    return table_of(SCENARIO_RUNS, rows)
+
+
+def gpu_totals(capture: Capture) -> dict[str, int | None]:
+    """Return what ran on the GPU, what launching cost, and what was copied; nothing where none was traced."""
+    if capture.info.cuda_traced is False and not any(map(capture.has, ("api", *KINDS))):
+        return dict.fromkeys(column.name for column in _GPU_COLUMNS)
+    launch_ns: int | None = int(launched(capture).api_ns.sum())
+    if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):
+        launch_ns = None  # calls that were not recorded are no zero
+    has_copies = capture.has("memcpy")
+    return {
+        "kernels": capture.count("kernel"),
+        "kernel_ns": _total_ns(capture, "kernel"),
+        "graphs": capture.count("graph"),
+        "graph_ns": _total_ns(capture, "graph"),
+        "launch_ns": launch_ns,
+        "copies": capture.count("memcpy"),
+        "copied_bytes": int(capture.columns("memcpy", "bytes")["bytes"].sum()) if has_copies else 0,
+        "copy_ns": _total_ns(capture, "memcpy"),
+    }
+
+
+def _total_ns(capture: Capture, kind: str) -> int:
+    return int(durations(capture, kind).sum()) if capture.has(kind) else 0
+
+
+def _phases(capture: Capture) -> dict[str, list[object]]:
+    """Return the phases of each NVTX range; none where nsys has no API calls or ranges to tell them from."""
+    return {str(row["range"]): [row[name] for name in _PHASE_COLUMNS] for row in _rows(capture, PHASES)}
+
+
+def _verdicts(capture: Capture) -> dict[str, list[list[object]]]:
+    """Return a row per verdict on the steady instances of each NVTX range, as `_phases` does."""
+    found: dict[str, list[list[object]]] = {}
+    for row in _rows(capture, AUDIT):
+        if row["phase"] == STEADY:
+            found.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
+    return found
+
+
+def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
+    if report.lacks(capture):
+        return []
+    names = [column.name for column in report.columns]
+    return [dict(zip(names, row, strict=True)) for row in report.make(capture).rows()]
+
+
+def _ns(microseconds: float | None) -> float | None:
+    return None if microseconds is None else microseconds * 1e3
+
+
+def cross_check(
+    capture: Capture, under_nsys: dict[str, Any], by_clock: Mapping[str, dict[str, Any]]
+) -> Table:
+    """Return a row per operator and clock, and nsys' own.
+
+    ``under_nsys`` and ``by_clock`` are what the script measured in the run of the capture and in those
+    without nsys. Raises NotInCapture where nsys recorded no kernel of an operation.
+    """
+    names = [column.name for column in PHASES.columns]
+    phases = {str(row[0]): dict(zip(names, row, strict=True)) for row in PHASES.make(capture).rows()}
+    rows: list[tuple[object, ...]] = []
+    for timing in under_nsys["timings"]:
+        operator, launches = timing["operator"], timing["launches"]
+        kernel = phases.get(timing["range"], {}).get("kernel_med_ns")
+        if not kernel:
+            raise NotInCapture(
+                f"{CROSS_CHECK.name}: {capture.source} holds no kernels inside the NVTX range "
+                f"{timing['range']!r}",
+                f"see how nsys fared: nsyswrap report {capture.source}",
+            )
+        recorded = _recorded(phases, timing)
+        note = "" if recorded == launches else f"of {launches} the program made"
+        rows.append((operator, "nsys", recorded, kernel, 0.0, 0.0, note))
+        for clock, result in by_clock.items():
+            [own] = [found for found in result["timings"] if found["operator"] == operator]
+            rows.append((operator, *_row(clock, own, float(str(kernel)), launches)))
+    return table_of(CROSS_CHECK, rows)
+
+
+def _recorded(phases: Mapping[str, Mapping[str, object]], timing: dict[str, Any]) -> int:
+    """Count the launches that nsys recorded of an operation, in its timed ranges and in its warm-up."""
+    timed, warmed = phases[timing["range"]], phases.get(f"warm-up {timing['range']}")
+    found = [row for row in (timed, warmed) if row]
+    return round(sum(float(str(row["launches"])) * int(str(row["instances"])) for row in found))
+
+
+def _row(clock: str, timing: dict[str, Any], kernel_ns: float, launches: int) -> tuple[object, ...]:
+    name, reason = CLOCKS[clock]
+    median_ns = timing["median_us"] * 1e3
+    beyond = median_ns - kernel_ns
+    percent = 100 * beyond / kernel_ns
+    note = ""
+    if abs(percent) > AGREES_PERCENT:
+        note = reason if beyond > 0 else _UNEXPLAINED
+    if timing["launches"] != launches:
+        note = f"nsys' run made {launches} launches"
+    return name, timing["launches"], median_ns, beyond, percent, note

@@ -1,0 +1,143 @@
+"""The time summaries of nsys: operations on the GPU, API calls and NVTX ranges, grouped by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
+from nsyswrap.analysis.names import MEMSET, copy_name, durations, name_codes
+from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
+from nsyswrap.reports.table import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
+NVTX_TIMES = (
+    TIME_PERCENT,
+    TOTAL_TIME,
+    Column("instances", "Instances", Unit.COUNT, "number of ranges of this name"),
+    *stat_columns(),
+)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Rows with a group code each; ``labels[code]`` names it. Of equal rows the lower code comes first."""
+
+    codes: NDArray[Any]
+    labels: list[str | None]
+    values: NDArray[Any]
+
+
+def kernels(capture: Capture) -> Grouped:
+    """Kernels by name, with their durations in ns."""
+    codes, labels = name_codes(capture, "kernel")
+    return Grouped(codes, labels, durations(capture, "kernel"))
+
+
+def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
+    """Copies by direction and memsets, as nsys labels them, with durations in ns or ``bytes``.
+
+    Copies whose kind has no label are left out, as nsys does.
+    """
+    parts: list[tuple[NDArray[Any], list[str], NDArray[Any]]] = []
+    if capture.has("memcpy"):
+        kinds = capture.columns("memcpy", "copy_kind")["copy_kind"]
+        named = capture.labels("copy_kind")
+        known = np.isin(kinds, list(named))
+        labels = [copy_name(named[int(kind)]) for kind in np.unique(kinds[known])]
+        parts.append((kinds[known], labels, _measure(capture, "memcpy", value)[known]))
+    if capture.has("memset"):
+        measured = _measure(capture, "memset", value)
+        parts.append((np.zeros_like(measured), [MEMSET], measured))
+    return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
+
+
+def api_calls(capture: Capture) -> Grouped:
+    """API calls by name, with their durations in ns."""
+    codes, labels = name_codes(capture, "api")
+    return Grouped(codes, labels, durations(capture, "api"))
+
+
+def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:
+    """Kernels and memory operations with their durations, each under nsys' category."""
+    parts = [("CUDA_KERNEL", kernels(capture))] if capture.has("kernel") else []
+    return [*parts, ("MEMORY_OPER", memory_operations(capture))]
+
+
+def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
+    """Put categories into one grouping by label, and return the category of each label.
+
+    A label of several categories gets that of its longest row, of equally long ones that of the first: nsys
+    names the group after that row.
+    """
+    owners: dict[str | None, list[tuple[str, Grouped]]] = {}
+    for category, part in parts:
+        for label in part.labels:
+            owners.setdefault(label, []).append((category, part))
+    rows = _pool([part for _, part in parts])
+    return rows, [_owner(owners[label], label) for label in rows.labels]
+
+
+def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
+    """Return the columns all of nsys' time summaries have; ``count`` and ``label`` name two of them."""
+    stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": stats.total,
+        count: stats.count,
+        **stat_values(stats),
+        label: rows.labels,
+    }
+
+
+def _owner(owners: Sequence[tuple[str, Grouped]], label: str | None) -> str:
+    def longest(owner: tuple[str, Grouped]) -> int:
+        part = owner[1]
+        return int(part.values[part.codes == part.labels.index(label)].max())
+
+    return (owners[0] if len(owners) == 1 else max(owners, key=longest))[0]
+
+
+def _measure(capture: Capture, kind: str, value: str) -> NDArray[Any]:
+    return durations(capture, kind) if value == "duration" else capture.columns(kind, value)[value]
+
+
+def _pool(groups: Sequence[Grouped]) -> Grouped:
+    """Put groups of several kinds into one, by label."""
+    labels = [label for group in groups for label in group.labels]
+    offsets = np.cumsum([0] + [len(group.labels) for group in groups])
+    ids = np.concatenate(
+        [np.empty(0, np.int64)] + [g.codes + o for g, o in zip(groups, offsets[:-1], strict=True)]
+    )
+    values = np.concatenate([np.empty(0, np.int64)] + [group.values for group in groups])
+    return Grouped(*text_codes(ids, labels.__getitem__), values)
+
+
+def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
+    """Return the times of the ranges of some event types, by name and style."""
+    ranges = counted_ranges(capture, types)
+    codes, (name, style) = group_keys(ranges.code, ranges.style)
+    ended = ranges.spans.end != MISSING
+    durations = (ranges.spans.end - ranges.spans.start)[ended]
+    stats = grouped(codes[ended], durations, len(name))
+    return {
+        "time_percent": share(stats.total),
+        "total_ns": np.where(stats.count == 0, MISSING, stats.total),
+        "instances": np.bincount(codes, minlength=len(name)),
+        **stat_values(stats),
+        "style": [STYLES[i] for i in style.tolist()],
+        "range": ranges.labels(name),
+    }

@@ -1,0 +1,265 @@
+"""What a report is: named columns, what it needs, how it is computed and ordered. Nothing here formats."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Rounding, Unit, round_tenth
+from nsyswrap.capture import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+    Values = NDArray[Any] | Sequence[str | None]
+    Compute = Callable[..., Mapping[str, Values]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
+
+    ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last; below
+    0 it stays. ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels.
+    ``prose``: its texts are sentences; such a column comes last.
+    """
+
+    name: str
+    header: str
+    unit: Unit
+    help: str
+    detail: int = 0
+    era: Rounding | None = None
+    kernels: bool = False
+    prose: bool = False
+
+    @property
+    def moment(self) -> bool:
+        """Whether its times are points in time, and no durations."""
+        return self.name.endswith(("start_ns", "end_ns"))
+
+
+@dataclass(frozen=True)
+class Order:
+    """One key of a report's row order; ``rounded`` sorts on the value as it is printed, as nsys does."""
+
+    column: str
+    descending: bool = False
+    rounded: bool = False
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number that a report takes, as nsys' rules do: ``-r gpu_gaps:gap=1``."""
+
+    name: str
+    default: int
+    help: str
+    least: int | None = None
+    most: int | None = None
+
+    def check(self, report: str, value: int) -> int:
+        """Return ``value``; raises UsageError where it is out of range."""
+        if (self.least is not None and value < self.least) or (self.most is not None and value > self.most):
+            limits = [f"at least {self.least}"] if self.least is not None else []
+            limits += [f"at most {self.most}"] if self.most is not None else []
+            raise UsageError(f"{report}: {self.name}={value} is out of range", f"{' and '.join(limits)}")
+        return value
+
+
+@dataclass(frozen=True)
+class Report:
+    """A named table. ``needs`` lists groups of event kinds: of each group, one has to be there.
+
+    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
+    ascending order of the rows' key; ``order`` sorts them, and equal rows stay as they are. ``parity``
+    reports equal nsys' own, cell by cell. ``empty_answers``: tables that are there without rows are an
+    answer, as nsys takes them. ``rows_from``: the kinds without whose events a selection leaves no row,
+    where that is not every group it needs. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name``
+    it takes. ``reads``: the fields of large tables it will ask for, by kind, so that one pass reads them all.
+    ``conclude`` says in a sentence what the values come to; empty where nothing is to be said.
+    """
+
+    name: str
+    title: str
+    layer: Literal["parity", "analysis"]
+    needs: tuple[tuple[str, ...], ...]
+    columns: tuple[Column, ...]
+    compute: Compute
+    order: tuple[Order, ...] = ()
+    options: tuple[Option, ...] = ()
+    empty_answers: bool = False
+    rows_from: tuple[str, ...] = ()
+    qualifiers: tuple[str, ...] = ()
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
+
+    def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
+        """Return the groups of which the capture holds no event, whatever is selected of it."""
+        there = capture.whole.holds if self.empty_answers else capture.whole.has
+        return [group for group in self.needs if not any(there(kind) for kind in group)]
+
+    def make(self, capture: Capture, **options: int) -> Table:
+        """Compute the table; raises NotInCapture with what would collect the events it lacks."""
+        checked = self._checked(options)
+        for group in self.lacks(capture):
+            kinds = [kind.title for name, kind in schema.EVENTS.items() if name in group]
+            raise NotInCapture(
+                f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
+                f"none happened, or none were collected ({schema.EVENTS[group[0]].collect})",
+            )
+        seen = self._clipping(capture)
+        read_ahead(seen, [self])
+        with seen.noting() as notes:
+            nothing = self._nothing_selected(seen)
+            data = dict(_no_rows(self) if nothing else self.compute(seen, **checked))
+            if seen.view.selection.narrows and not len(data[self.columns[0].name]):
+                seen.note("nothing in what is selected")
+        for order in reversed(self.order):
+            data = _reorder(data, order, capture.view.rounding)
+        verdict = self.conclude(seen, data) if self.conclude and len(data[self.columns[0].name]) else ""
+        return Table(
+            self, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
+        )
+
+    def _clipping(self, capture: Capture) -> Capture:
+        """Cut rows off at the window's ends, or not: what the user says, or else the layer."""
+        selection = capture.view.selection
+        if selection.clip is not None or not selection.windowed:
+            return capture
+        return capture.viewed(selection=replace(selection, clip=self.layer == "analysis"))
+
+    def _nothing_selected(self, seen: Capture) -> bool:
+        if not seen.view.selection.narrows or self.empty_answers:
+            return False
+        groups = (self.rows_from,) if self.rows_from else self.needs
+        return any(not any(seen.has(kind) for kind in group) for group in groups)
+
+    def _checked(self, given: Mapping[str, int]) -> dict[str, int]:
+        known = {option.name: option for option in self.options}
+        for name in given.keys() - known.keys():
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"{self.name} has no option {name!r}", takes)
+        return {
+            name: option.check(self.name, given.get(name, option.default)) for name, option in known.items()
+        }
+
+
+def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
+    """Read what several reports will ask for, each table in one pass; what is not there is passed over."""
+    wanted: dict[str, list[str]] = {}
+    for report in reports:
+        if not report.lacks(capture):
+            for kind, fields in report.reads.items():
+                wanted.setdefault(kind, []).extend(fields)
+    with capture.noting():  # the report that needs a field says what is wrong with it
+        for kind, asked in wanted.items():
+            if capture.has(kind):
+                with suppress(NotInCapture):
+                    capture.columns(kind, *dict.fromkeys(asked))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A computed report: unrounded values per column, in row order, and the rounding formats print with.
+
+    ``notes`` say what a reader has to know of it, ``selection`` what part of the capture it is about, and
+    ``suffix`` how it was asked for, in the way nsys names its files (``gpu_gaps_gap=1``), ``verdict`` what it
+    comes to, in a sentence.
+    """
+
+    report: Report
+    data: Mapping[str, Values]
+    rounding: Rounding = "2025"
+    notes: tuple[str, ...] = ()
+    selection: str = ""
+    suffix: str = ""
+    verdict: str = ""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.data[self.columns[0].name])
+
+    @property
+    def label(self) -> str:
+        """The report's name, and how it was asked for: what files are called."""
+        return self.report.name + self.suffix
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the table's era."""
+        return tuple(column for column in self.report.columns if column.era in (None, self.rounding))
+
+    def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
+        """Return the rows, or the first ``top``, as plain values: int, float, str, or None for missing."""
+        columns = [_plain(self.data[column.name][:top]) for column in self.columns]
+        return list(zip(*columns, strict=True))
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The table as a DataFrame: unrounded, columns named with their units."""
+        import pandas as pd  # noqa: PLC0415 - it costs more than a small report
+
+        from nsyswrap.capture.frames import pandas_values  # noqa: PLC0415
+
+        return pd.DataFrame({column.name: pandas_values(self.data[column.name]) for column in self.columns})
+
+
+def _no_rows(report: Report) -> dict[str, Values]:
+    return {
+        column.name: [] if column.unit is Unit.TEXT else np.empty(0, np.int64) for column in report.columns
+    }
+
+
+def no_capture(_: Capture) -> Mapping[str, Values]:
+    """Stand for ``compute`` in a report over several captures, which a function of its own makes."""
+    raise NotImplementedError
+
+
+def table_of(report: Report, rows: Sequence[tuple[object, ...]]) -> Table:
+    """Return a table of rows that were made elsewhere; None is a missing number."""
+    columns = zip(*rows, strict=True) if rows else [() for _ in report.columns]
+    data: dict[str, Values] = {
+        column.name: [None if value is None else str(value) for value in values]
+        if column.unit is Unit.TEXT
+        else _numbers(values)
+        for column, values in zip(report.columns, columns, strict=True)
+    }
+    return Table(report, data)
+
+
+def _numbers(values: Sequence[Any]) -> NDArray[Any]:
+    """Return integers as int64, anything else as float64, with what stands for a missing one."""
+    whole = all(value is None or isinstance(value, int) for value in values)
+    return np.array([(MISSING if whole else np.nan) if value is None else value for value in values])
+
+
+def _plain(values: Values) -> Sequence[object]:
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "f":
+        return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
+    return [None if value == MISSING else value for value in values.tolist()]
+
+
+def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> dict[str, Values]:
+    key = np.asarray(data[order.column])
+    if order.rounded:
+        key = np.array([round_tenth(value, rounding) for value in key.tolist()])
+    if order.descending:
+        key = ~key if key.dtype.kind == "i" else -key  # ~: what is missing comes last, as in SQL
+    rows = np.argsort(key, kind="stable")
+    return {
+        name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+        for name, values in data.items()
+    }

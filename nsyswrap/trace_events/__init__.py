@@ -1,9 +1,0 @@
-"""A capture as Chrome trace events, which Perfetto and chrome://tracing show as a timeline.
-
-``compose`` says what is in the trace, ``write`` and ``stream`` write it, block by block.
-"""
-
-from nsyswrap.trace_events.trace import Trace, compose
-from nsyswrap.trace_events.writer import stream, write
-
-__all__ = ["Trace", "compose", "stream", "write"]

@@ -1,0 +1,203 @@
+"""The audit over columns says what plain loops over ranges say, on small captures drawn by lot."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from tiny_export import Row, call, global_id, kernel, nvtx, opened
+
+from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
+from nsyswrap.base.missing import MISSING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.analysis.timing_audit import Audit
+
+LAUNCH, WAIT = "cudaLaunchKernel", "cudaStreamSynchronize"
+STEP = 400  # ns: times are multiples of it, so that many are equal and some differences are tolerated
+LENGTH = 30 * STEP
+Thread = tuple[int, int]  # process and thread id
+
+
+class Call(NamedTuple):
+    thread: Thread
+    name: str
+    start: int
+    end: int
+
+
+class Operation(NamedTuple):
+    call: int | None
+    process: int
+    device: int
+    start: int
+    end: int
+
+
+class Range(NamedTuple):
+    thread: Thread
+    start: int
+    end: int
+    domain: int
+
+
+class Drawn(NamedTuple):
+    calls: list[Call]
+    operations: list[Operation]
+    ranges: list[Range]
+
+    def rows(self) -> list[Row]:
+        """The capture; an operation's correlation id is its call's number, the same in every process."""
+        correlation: dict[int, int] = {}
+        for i, made in enumerate(self.calls):
+            correlation[i] = 1 + sum(other.thread[0] == made.thread[0] for other in self.calls[:i])
+        calls = [
+            call(made.name, made.start, made.end, correlation[i], pid=made.thread[0], tid=made.thread[1])
+            for i, made in enumerate(self.calls)
+        ]
+        ran = [
+            kernel(
+                "k", ran.start, ran.end, 999 if ran.call is None else correlation[ran.call], pid=ran.process
+            )
+            for ran in self.operations
+        ]
+        placed = [
+            Row(row.table, {**row.cells, "deviceId": ran.device})
+            for row, ran in zip(ran, self.operations, strict=True)
+        ]
+        return [*calls, *placed, *(_nvtx(one) for one in self.ranges)]
+
+
+def _nvtx(one: Range) -> Row:
+    return nvtx("r", one.start, one.end, globalTid=global_id(*one.thread), domainId=one.domain)
+
+
+def drawn(seed: int) -> Drawn:
+    dice = random.Random(seed)  # noqa: S311 - no secret
+
+    def span(longest: int) -> tuple[int, int]:
+        start = STEP * dice.randrange(LENGTH // STEP)
+        return start, start + STEP * dice.randrange(longest)
+
+    threads = [(100, 100), (100, 101), (200, 200)][: dice.randrange(1, 4)]
+    calls, taken = [], set()
+    for _ in range(dice.randrange(1, 14)):
+        thread, (start, end) = dice.choice(threads), span(6)
+        if (thread, start) not in taken:  # two launches at once would leave open which is the first
+            taken.add((thread, start))
+            calls.append(Call(thread, dice.choice((LAUNCH, LAUNCH, WAIT)), start, end))
+    operations = []
+    for i, made in enumerate(calls):
+        for _ in range(dice.choice((1, 1, 2)) if made.name == LAUNCH else 0):
+            start = made.start + STEP * dice.randrange(8)
+            ends = start + STEP * dice.randrange(1, 8)
+            operations.append(Operation(i, made.thread[0], dice.randrange(2), start, ends))
+    operations += [Operation(None, 100, 0, *span(4)) for _ in range(dice.randrange(2))]
+    ranges = [
+        Range(dice.choice(threads), *span(12), dice.choice((0, 0, 1))) for _ in range(dice.randrange(1, 9))
+    ]
+    return Drawn(calls, operations, sorted(ranges, key=lambda one: one.start))
+
+
+def union(spans: list[tuple[int, int]], start: int = 0, end: int = 2 * LENGTH) -> int:
+    """How many steps from ``start`` to ``end`` any of the spans holds, one after another."""
+    ticks = range(start, end, STEP)
+    return STEP * sum(any(first <= tick < last for first, last in spans) for tick in ticks)
+
+
+class Loops:
+    """The definitions, word by word, for one range."""
+
+    def __init__(self, capture: Drawn, one: Range) -> None:
+        self.calls, self.one = capture.calls, one
+        process = [other for other in capture.ranges if other.thread[0] == one.thread[0]]
+        main = [other for other in process if other.domain == 0] or process
+        self.heads = {other.thread for other in main}
+        everything = capture.operations
+        self.own = [ran for ran in everything if self.launched_here(ran)]
+        ran_there = [ran for ran in everything if ran.process == one.thread[0]]
+        devices = {ran.device for ran in self.own or ran_there}
+        self.process = [ran for ran in ran_there if ran.device in devices]
+        self.earlier = [ran for ran in self.process if self.launch_time(ran) < one.start < ran.end]
+        near = [ran for ran in everything if ran.device in devices]
+        older = [ran for ran in self.process if self.launch_time(ran) < one.start]
+        self.other = [ran for ran in near if ran not in self.own and ran not in older]
+        self.earlier_end = max([one.start, *(ran.end for ran in self.earlier)])
+
+    def launched_here(self, ran: Operation) -> bool:
+        return (
+            ran.call is not None
+            and self.one.start <= self.calls[ran.call].start < self.one.end
+            and self.counts(self.calls[ran.call].thread)
+        )
+
+    def counts(self, thread: Thread) -> bool:
+        """What other threads of the process launch counts where this one alone has ranges."""
+        adopts = self.heads == {self.one.thread} and thread[0] == self.one.thread[0]
+        return adopts or thread == self.one.thread
+
+    def launch_time(self, ran: Operation) -> int:
+        return ran.start if ran.call is None else self.calls[ran.call].start
+
+    def in_calls(self, end: int, *names: str) -> int:
+        mine = [made for made in self.calls if made.thread == self.one.thread and made.name in names]
+        return union([(made.start, made.end) for made in mine], self.one.start, end)
+
+    def judged(self) -> dict[str, Any]:
+        start, end = self.one.start, self.one.end
+        own_end = max((ran.end for ran in self.own), default=None)
+        calls = sorted(
+            {ran.call for ran in self.own if ran.call is not None}, key=lambda i: self.calls[i].start
+        )
+        first = self.calls[calls[0]] if calls else None
+        waited = self.in_calls(min(first.start if first else end, self.earlier_end), WAIT)
+        busy, late = self.earlier_end - start > TOLERANCE_NS, (own_end or 0) - end > TOLERANCE_NS
+        if first:
+            verdict = (
+                ("mixed" if late else "includes earlier work")
+                if busy
+                else "launch only"
+                if late
+                else "complete"
+            )
+        else:
+            verdict = "includes earlier work" if busy and waited > TOLERANCE_NS else "no GPU work"
+        lost = 0
+        if verdict in {"mixed", "includes earlier work"}:
+            lost = waited + (self.dependency(calls[0]) if first else 0)
+        return {
+            "verdict": verdict,
+            "launches": len(calls),
+            "should_ns": (own_end if late and own_end else end) - start - lost,
+            "api_ns": self.in_calls(end, LAUNCH, WAIT),
+            "sync_ns": self.in_calls(end, WAIT),
+            "own_gpu_ns": sum(ran.end - ran.start for ran in self.own),
+            "own_busy_ns": union([(ran.start, ran.end) for ran in self.own]),
+            "own_end_after_ns": MISSING if own_end is None else own_end - end,
+            "earlier_ns": self.earlier_end - start,
+            "other_ns": union([(ran.start, ran.end) for ran in self.other], start, end),
+        }
+
+    def dependency(self, call_number: int) -> int:
+        began = min(ran.start for ran in self.own if ran.call == call_number)
+        before = max([0, *(ran.end for ran in self.process if ran.end <= began)])
+        made = self.calls[call_number]
+        return max(0, min(self.earlier_end, before) - (made.start if began < made.end else made.end))
+
+
+def values(found: Audit, i: int) -> dict[str, Any]:
+    names = ("launches", "should_ns", "api_ns", "sync_ns", "own_gpu_ns", "own_busy_ns")
+    more = ("own_end_after_ns", "earlier_ns", "other_ns")
+    numbers = {name: int(getattr(found, name)[i]) for name in (*names, *more)}
+    return {"verdict": VERDICTS[found.verdict[i]], **numbers}
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_as_loops_say(seed: int, tmp_path: Path) -> None:
+    capture = drawn(seed)
+    found = audit(opened(tmp_path, *capture.rows()))
+    expected = [Loops(capture, one).judged() for one in capture.ranges]
+    assert [values(found, i) for i in range(len(found))] == expected

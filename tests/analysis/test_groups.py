@@ -1,0 +1,101 @@
+"""Grouped statistics against values worked out on paper."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nsyswrap.analysis.arrays.groups import Statistics, group_keys, grouped, number_texts
+
+
+def of(*values: int) -> Statistics:
+    """The statistics of one group."""
+    return grouped(np.zeros(len(values), np.int64), np.array(values, np.int64), 1)
+
+
+def test_a_single_value_has_no_deviation() -> None:
+    one = of(7)
+    assert (one.count[0], one.total[0], one.avg[0], one.med[0]) == (1, 7, 7.0, 7.0)
+    assert (one.min[0], one.max[0], one.std[0]) == (7, 7, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "median"),
+    [((3, 1, 2), 2.0), ((4, 1, 3, 2), 2.5), ((1, 2), 1.5), ((5, 5, 5, 9), 5.0), ((1, 1, 2, 2), 1.5)],
+)
+def test_the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle(
+    values: tuple[int, ...], median: float
+) -> None:
+    assert of(*values).med.tolist() == [median]
+
+
+def test_the_deviation_is_that_of_a_sample() -> None:
+    # mean 5; squares 9 + 1 + 1 + 1 + 0 + 0 + 4 + 16 = 32; 32 / 7
+    assert of(2, 4, 4, 4, 5, 5, 7, 9).std[0] == pytest.approx((32 / 7) ** 0.5)
+
+
+def test_the_deviation_of_huge_values_that_are_near_each_other_is_not_lost() -> None:
+    hour = 3_600_000_000_000
+    assert of(hour + 1, hour + 2, hour + 3).std.tolist() == [1.0]
+
+
+def test_groups_do_not_mix_and_need_no_order() -> None:
+    codes, values = np.array([2, 0, 2, 0, 2]), np.array([30, 1, 10, 2, 20])
+    found = grouped(codes, values, 3)
+    assert found.count.tolist() == [2, 0, 3]
+    assert found.total.tolist() == [3, 0, 60]
+    assert found.min[[0, 2]].tolist() == [1, 10]
+    assert found.max[[0, 2]].tolist() == [2, 30]
+    assert found.med[[0, 2]].tolist() == [1.5, 20.0]
+    assert found.std[[0, 2]].tolist() == [pytest.approx(0.5**0.5), 10.0]
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_group_without_values_has_no_average_and_no_deviation(empty: int) -> None:
+    codes = np.array([code for code in (0, 1, 2) if code != empty])
+    found = grouped(codes, np.array([5, 8]), 3)
+    assert (found.count[empty], found.total[empty], found.std[empty]) == (0, 0, 0.0)
+    assert np.isnan(found.avg[empty])
+    assert np.isnan(found.med[empty])
+    assert np.delete(found.med, empty).tolist() == [5.0, 8.0]
+
+
+@pytest.mark.parametrize("groups", [0, 2])
+def test_no_values_at_all(groups: int) -> None:
+    found = grouped(np.empty(0, np.int64), np.empty(0, np.int64), groups)
+    assert found.count.tolist() == found.std.tolist() == [0] * groups
+    assert np.isnan(found.avg).tolist() == [True] * groups
+
+
+def test_totals_stay_integers_beyond_what_a_float_can_tell_apart() -> None:
+    assert of(2**53, 1).total.tolist() == [2**53 + 1]
+    assert of(2**53, 1).total.dtype == np.int64
+
+
+def test_keys_are_numbered_in_ascending_order_of_the_first_then_the_second() -> None:
+    codes, (first, second) = group_keys(np.array([9, -1, 9, -1]), np.array([1, 5, 0, 5]))
+    assert codes.tolist() == [2, 0, 1, 0]
+    assert first.tolist() == [-1, 9, 9]
+    assert second.tolist() == [5, 0, 1]
+
+
+def test_no_rows_make_no_keys() -> None:
+    codes, keys = group_keys(np.empty(0, np.int64), np.empty(0, np.int64))
+    assert [codes.tolist(), *(key.tolist() for key in keys)] == [[], [], []]
+
+
+def test_texts_are_numbered_in_byte_order_with_the_missing_one_first() -> None:
+    ids = np.array([40, 10, 30, 20, 10])
+    codes, texts = number_texts(ids, ["b", "é", None, "B"])  # of the ids 10, 20, 30, 40
+    assert texts == [None, "B", "b", "é"]
+    assert codes.tolist() == [1, 2, 0, 3, 2]
+
+
+def test_one_text_behind_two_ids_is_one_group() -> None:
+    codes, texts = number_texts(np.array([1, 2, 3]), ["same", "other", "same"])
+    assert (codes.tolist(), texts) == ([1, 0, 1], ["other", "same"])
+
+
+def test_no_texts_are_no_groups() -> None:
+    codes, texts = number_texts(np.empty(0, np.int64), [])
+    assert (codes.tolist(), texts) == ([], [])

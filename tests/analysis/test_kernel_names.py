@@ -1,0 +1,172 @@
+"""Kernel names: which class they tell, and what a person reads instead of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import ROOT, capture_names, run_folder
+from tiny_export import kernel, memcpy, opened, write
+
+from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
+from nsyswrap.analysis.kernel_names.demangled import plain
+from nsyswrap.api import open_capture
+from nsyswrap.base.text import shorten_all
+from nsyswrap.render.formats import screen, text
+from nsyswrap.render.formats.text import readable_tables, told_apart
+from nsyswrap.reports.summary import summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+# Class, what a person reads ("-": the same), and the name.
+LINES = (ROOT / "tests" / "data" / "kernel_names.tsv").read_text(encoding="utf-8").splitlines()[1:]
+KNOWN = [tuple(line.split("\t")) for line in LINES]
+NAMES = [name for _, _, name in KNOWN]
+ADD = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>, X>(int, T2)"
+BY_CXXFILT = ADD.replace("(int)4", "4")
+TIMES = "\u00d7"
+
+
+@pytest.mark.parametrize(("kind", "shown", "name"), KNOWN)
+def test_real_names(kind: str, shown: str, name: str) -> None:
+    assert classify(name) == kind
+    assert readable(name) == (name if shown == "-" else shown)
+
+
+def test_there_is_a_real_name_of_every_class_and_for_every_rule() -> None:
+    assert {kind for kind, _, _ in KNOWN} == set(CLASSES)
+    deciding = {next((rule for rule in RULES if re.search(rule[1], plain(name))), None) for name in NAMES}
+    assert set(RULES) <= deciding
+
+
+def test_no_name_is_too_strange() -> None:
+    for name in NAMES:
+        for end in range(0, len(name), 11):  # names are cut short by their makers, too
+            assert readable(name[:end]) or not end
+            assert classify(name[:end]) in CLASSES
+    assert (classify(None), classify(""), readable("")) == ("other", "other", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vector_add(float *, int)",
+        "my::stencil<float, (int)3>(T1 *)",
+        "[CUDA memcpy Host-to-Device]",
+        "cudaLaunchKernel",
+        "void at::native::vectorized_elementwise_kernel",
+        "(a name, of / no kind <",
+    ],
+)
+def test_what_is_unknown_stays_as_it_is(name: str) -> None:
+    assert readable(name) == name
+
+
+def test_rules_of_the_users_own_come_first_and_in_order() -> None:
+    rules = (("mine", r"^void at::"), ("theirs", "vectorized"))
+    assert classify(ADD, rules) == "mine"
+    assert classify(ADD, rules[1:]) == "theirs"
+    assert classify(ADD, (("mine", "nothing of that"),)) == "elementwise"
+
+
+def test_names_that_read_the_same_are_numbered() -> None:
+    shown = told_apart([ADD, BY_CXXFILT, "f"])
+    assert shown == {
+        ADD: f"elementwise add<float> {TIMES}4 #1",
+        BY_CXXFILT: f"elementwise add<float> {TIMES}4 #2",
+        "f": "f",
+    }
+
+
+def test_a_name_that_looks_like_a_numbered_one() -> None:
+    clash = f"elementwise add<float> {TIMES}4 #1"
+    shown = told_apart([ADD, BY_CXXFILT, clash])
+    assert len(set(shown.values())) == 3
+    assert shown[clash] == clash
+
+
+def test_the_range_before_a_name_stays() -> None:
+    assert told_apart([f"epoch/step/{ADD}"]) == {
+        f"epoch/step/{ADD}": f"epoch/step/elementwise add<float> {TIMES}4"
+    }
+
+
+@pytest.mark.parametrize("run", capture_names())
+def test_no_two_kernels_become_one(run: str, tmp_path: Path) -> None:
+    capture = open_capture(run_folder(run, tmp_path))
+    if not capture.has("kernel"):
+        pytest.skip("no kernels")
+    table = capture.report("cuda_gpu_kern_sum")
+    [shown] = readable_tables([table])
+    names = list(shown.data["name"])
+    assert len(set(names)) == len(names) == len(set(table.data["name"]))
+    assert len(set(shorten_all(names, 30))) == len(names)
+
+
+def test_all_names_together_stay_apart() -> None:
+    shown = told_apart(NAMES)
+    assert len(set(shown.values())) == len(set(NAMES)) > 200
+    assert len({readable(name) for name in NAMES}) < len(set(NAMES))  # without numbers they would not
+
+
+def test_only_columns_of_kernels_change(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel(ADD, 0, 10), kernel(BY_CXXFILT, 10, 15), memcpy(1, 0, 2, 8))
+    tables = [capture.report(name) for name in ("cuda_gpu_sum", "cuda_gpu_kern_sum")]
+    first, second = readable_tables(tables)
+    assert [row[:-1] for row in first.rows()] == [row[:-1] for row in tables[0].rows()]
+    assert first.data["operation"] == [
+        f"elementwise add<float> {TIMES}4 #1",
+        f"elementwise add<float> {TIMES}4 #2",
+        "[CUDA memcpy Host-to-Device]",
+    ]
+    assert second.data["name"] == first.data["operation"][:2]  # one kernel, one name
+
+
+def test_a_missing_name_stays_missing(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel(7, 0, 10))
+    [shown] = readable_tables([capture.report("cuda_gpu_kern_sum")])
+    assert shown.data["name"] == [None]
+    assert "(no name)" in text.render([shown])["cuda_gpu_kern_sum.txt"]
+
+
+def test_on_the_screen(tmp_path: Path) -> None:
+    summary = summarise(opened(tmp_path, kernel(ADD, 0, 10)))
+    assert f"elementwise add<float> {TIMES}4" in screen.render(screen.with_readable_names(summary))
+    assert "elementwise add" not in screen.render(summary)
+
+
+def test_the_command_shows_them_on_its_screen(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
+    assert f"elementwise add<float> {TIMES}4" in cli("report", path, "--readable").stdout
+    assert "elementwise add" not in cli("report", path).stdout
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_the_command_shows_them(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
+    done = cli("report", path, "-r", "cuda_gpu_kern_sum", "--format", form, "--readable")
+    assert f"elementwise add<float> {TIMES}4" in done.stdout
+    assert "at::native" not in done.stdout
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "json", "parquet"])
+def test_data_has_the_names_as_they_are(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
+    done = cli(
+        "report", path, "-r", "cuda_gpu_kern_sum", "--format", form, "-o", tmp_path / "o", "--readable"
+    )
+    assert done.returncode == 2
+    assert f"--readable and --format {form} do not go together" in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_csv_beside_a_screen_has_the_names_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
+    done = cli("report", path, "-r", "cuda_gpu_kern_sum", "--csv", tmp_path / "csv", "--readable")
+    assert "elementwise add<float>" in done.stdout
+    assert "names in files stay as they are" in done.stderr
+    assert ADD in (tmp_path / "csv" / "cuda_gpu_kern_sum.csv").read_text(encoding="utf-8")

@@ -1,0 +1,265 @@
+"""What nsys is told, what it says, and what makes an export complete."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys.command import Options
+
+COMPLETE = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
+ALWAYS = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
+
+
+def argv(options: Options) -> list[str]:
+    """What options make of the command line, without what is always there."""
+    whole = nsys.profile_argv("/nsys", options, Path("run/report"), ["program", "-x"])
+    assert whole[:2] == ["/nsys", "profile"]
+    assert whole[-3:] == ["--output=run/report", "program", "-x"]
+    return whole[2:-3]
+
+
+def test_by_default_nsys_makes_its_own_tables() -> None:
+    assert argv(Options()) == ["--stats=true", *ALWAYS]
+
+
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [
+        (Options(um_faults=True), ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]),
+        (Options(graphs="node"), ["--cuda-graph-trace=node"]),
+        (Options(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),
+        (
+            Options(capture_range="nvtx:a step@domain"),
+            [
+                "--capture-range=nvtx",
+                "--nvtx-capture=a step@domain",
+                "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
+            ],
+        ),
+        (Options(delay=0.5, duration=60.0), ["--delay=0.5", "--duration=60"]),
+        (Options(extra=("--kill=none", "-x", "true")), ["--kill=none", "-x", "true"]),
+    ],
+)
+def test_an_option_adds(options: Options, added: list[str]) -> None:
+    assert argv(options) == ["--stats=true", *ALWAYS, *added]
+
+
+def test_without_tables_the_export_is_still_asked_for() -> None:
+    assert argv(Options(stats=False)) == ["--export=sqlite", *ALWAYS]
+
+
+def test_what_to_trace() -> None:
+    assert argv(Options(trace="cuda,cublas")) == ["--stats=true", "--trace=cuda,cublas", *ALWAYS[1:]]
+
+
+@pytest.mark.parametrize(
+    ("options", "may"),
+    [
+        (Options(), False),
+        (Options(delay=1), False),
+        (Options(duration=1), True),
+        (Options(capture_range="nvtx:x"), True),
+        (Options(extra=("--duration=3",)), True),
+        (Options(extra=("-d", "3")), True),
+        (Options(extra=("-c", "nvtx")), True),
+        (Options(extra=("--duration-frames=60",)), True),
+        (Options(extra=("--delay=3",)), False),
+    ],
+)
+def test_whether_nsys_may_end_the_program(options: Options, *, may: bool) -> None:
+    assert options.may_end_program is may
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "log", "recorded_s", "ended"),
+    [
+        (Options(), 143, "", 5, False),  # somebody else's SIGTERM
+        (Options(duration=2), 143, "", 2.01, True),
+        (Options(duration=2), 5, "", 2.01, True),  # the program caught the signal
+        (Options(duration=2), 5, "", 1.5, False),  # it failed before
+        (Options(duration=2), 5, "", 1.995, True),
+        (Options(capture_range="nvtx:x"), 5, "Capture range ended in the application.", 1, True),
+        (Options(capture_range="nvtx:x"), 5, "Capture range started in the application.", 1, False),
+        (
+            Options(capture_range="nvtx:x", extra=("--capture-range-end=stop",)),
+            5,
+            "Capture range ended in the application.",
+            1,
+            False,
+        ),
+        (Options(extra=("--duration=2",)), 143, "", 2.01, True),
+    ],
+)
+def test_whether_nsys_ended_the_program(
+    options: Options, code: int, log: str, recorded_s: float, *, ended: bool
+) -> None:
+    assert options.ended_program(code, log, recorded_s) is ended
+
+
+@pytest.mark.parametrize(
+    ("extra", "outlives"),
+    [((), False), (("--kill=none",), True), (("--kill", "none"), True), (("--wait=primary",), True)],
+)
+def test_whether_the_program_outlives_nsys(extra: tuple[str, ...], *, outlives: bool) -> None:
+    assert Options(extra=extra).program_outlives_nsys is outlives
+
+
+# As 2023.4.4 writes it into a file: progress bars with carriage returns, the tables before "Generated:".
+SAID = (
+    "Generating '/tmp/nsys-report-05f5.qdstrm'\n"
+    "\r[1/3] [0%                          ] report.nsys-rep"
+    "\r[1/3] [===========50%              ] report.nsys-rep"
+    "\r[1/3] [========================100%] report.nsys-rep\n"
+    "\r[2/3] [0%                          ] report.sqlite"
+    "\r[2/3] [========================100%] report.sqlite\n"
+    "[3/3] Executing 'cuda_api_sum' stats report\n"
+    "\n"
+    " Time (%)  Name\n"
+    " --------  ----\n"
+    "    100.0  cudaFree\n"
+    "\n"
+    "Generated:\n    /r/report.nsys-rep\n    /r/report.sqlite\n"
+)
+
+
+def test_what_nsys_said_is_split_into_log_and_tables() -> None:
+    log, tables = nsys.split_log(SAID)
+    assert log == (
+        "Generating '/tmp/nsys-report-05f5.qdstrm'\n"
+        "[1/3] [========================100%] report.nsys-rep\n"
+        "[2/3] [========================100%] report.sqlite\n"
+        "Generated:\n    /r/report.nsys-rep\n    /r/report.sqlite\n"
+    )
+    assert tables.startswith("[3/3] Executing 'cuda_api_sum' stats report\n")
+    assert "100.0  cudaFree" in tables
+    assert "Generated" not in tables
+
+
+def test_without_tables_all_is_log() -> None:
+    assert nsys.split_log("a\nb\n") == ("a\nb\n", "")
+    assert nsys.split_log("") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("tail", "shown"),
+    [
+        ("", ""),
+        ("Generating '/tmp/nsys-report-05f5.qdstrm'\n", ""),
+        (SAID[: SAID.index("50%") + 40], "nsys: importing the recording 50 %"),
+        (SAID[: SAID.index("report.sqlite") + 13], "nsys: exporting to SQLite 0 %"),
+    ],
+)
+def test_progress(tail: str, shown: str) -> None:
+    assert nsys.progress(tail) == shown
+
+
+@pytest.mark.parametrize(
+    ("log", "meaning"),
+    [
+        ("", ""),
+        ("Generated:\n    /r/report.nsys-rep\n", ""),
+        (
+            "Importation failed.\nFailed to create '/r/report.qdstrm': No space left on device.",
+            "the disk is full",
+        ),
+        (
+            "Importer error status: The importer binary and its dependencies were not found.",
+            "nsys does not find its importer",
+        ),
+        ("Failed to get number of the device CPUs.", "nsys cannot read /sys"),
+        ("Failed to probe the process (sync)", "nsys could not start the program"),
+        (
+            'boost::filesystem::temp_directory_path: Not a directory [system:20]: "/nonexistent"',
+            "nsys finds no folder for its temporary files",
+        ),
+        (
+            'Failed to create directory "/proc/nvidia": No such file or directory',
+            'nsys says: Failed to create directory "/proc/nvidia": No such file or directory',
+        ),
+        (
+            "unrecognised option '--bogus=1'\n\nusage: nsys profile",
+            "this nsys says: unrecognised option '--bogus=1'",
+        ),
+        ("Export failed: [QuadDCommon::tag_message*] = database or disk is full", "the disk is full"),
+        ("unrecognized option '--x'", "this nsys says: unrecognized option '--x'"),
+        (
+            "Illegal --trace argument 'bogus'\nPossible --trace values are one or more of",
+            "nsys says: Illegal --trace argument 'bogus'",
+        ),
+        (
+            "Failed to create '/r/report.nsys-rep': No such file or directory.\n",
+            "nsys says: Failed to create '/r/report.nsys-rep': No such file or directory.",
+        ),
+        (
+            "Importer error status: Importation failed.",
+            "nsys says: Importer error status: Importation failed.",
+        ),
+    ],
+)
+def test_what_nsys_says_has_a_meaning(log: str, meaning: str) -> None:
+    assert nsys.fault(log)[0] == meaning
+
+
+def test_a_complete_export() -> None:
+    assert nsys.check_export(COMPLETE) == ""
+    assert nsys.recorded_s(COMPLETE) > 0
+
+
+@pytest.mark.parametrize(
+    ("counted", "recorded_s"), [("1000", 1.0), ("0", 0.059), ("soon", 0.059), (None, 0.059)]
+)
+def test_nsys_says_how_long_it_counted(tmp_path: Path, counted: str | None, recorded_s: float) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as db:
+        db.execute("CREATE TABLE ANALYSIS_DETAILS (duration)")
+        db.execute("INSERT INTO ANALYSIS_DETAILS VALUES (59000000)")
+        if counted:
+            db.execute("CREATE TABLE META_DATA_CAPTURE (name, value)")
+            db.execute("INSERT INTO META_DATA_CAPTURE VALUES ('RUN_DURATION_MS', ?)", [counted])
+        db.commit()
+    assert nsys.recorded_s(tmp_path / "x.sqlite") == recorded_s
+
+
+def test_no_export(tmp_path: Path) -> None:
+    assert nsys.check_export(tmp_path / "absent.sqlite") == "there is none"
+    assert nsys.recorded_s(tmp_path / "absent.sqlite") == 0
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.5, 0.999])
+def test_a_cut_off_export(tmp_path: Path, kept: float) -> None:
+    content = COMPLETE.read_bytes()
+    (tmp_path / "cut.sqlite").write_bytes(content[: int(len(content) * kept)])
+    assert nsys.check_export(tmp_path / "cut.sqlite") != ""
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + bytes(4080)])
+def test_what_is_no_export(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file.sqlite").write_bytes(content)
+    assert nsys.check_export(tmp_path / "file.sqlite") != ""
+    assert nsys.recorded_s(tmp_path / "file.sqlite") == 0
+
+
+def test_a_stub(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "stub.sqlite")) as db:
+        db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+    assert "stub" in nsys.check_export(tmp_path / "stub.sqlite")
+
+
+def test_checking_writes_nothing(tmp_path: Path) -> None:
+    export = tmp_path / "a#b?c%20.sqlite"
+    export.write_bytes(COMPLETE.read_bytes())
+    assert nsys.check_export(export) == ""
+    assert list(tmp_path.iterdir()) == [export]
+
+
+@pytest.mark.parametrize("name", ["a%pb", "R&D", 'a "b"', "two\nlines"])
+def test_folders_nsys_cannot_write_into(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nsys.trips_over(tmp_path / name / "run")
+    assert not nsys.trips_over(tmp_path / "it's fine" / "run")
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    assert nsys.trips_over(Path("run"))

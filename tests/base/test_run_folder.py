@@ -1,0 +1,181 @@
+"""The run folder: who may write into it, what is in it, and which is the newest."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base import run_folder as folder
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.files import umask
+from nsyswrap.base.run_folder import FILES, RUN, STATUS, RunFolder, Status
+
+DONE = Status("done", 0, 0, 0)
+
+
+def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "a" / "b").create({})
+    assert [path.name for path in sorted((tmp_path / "a" / "b").iterdir())] == [f".{STATUS}.part", RUN]
+    assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "a", tmp_path / "a" / "b")] == [
+        oct(0o777 & ~umask()),
+        "0o700",
+    ]
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    RunFolder(tmp_path).create({})
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", [*FILES, "anything", ".hidden"])
+def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OutputError, match="exists and is not empty") as error:
+        RunFolder(tmp_path).create({})
+    assert error.value.exit_code == 73
+    assert "--force" in error.value.hint
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_force_removes_the_files_of_a_run_and_nothing_else(tmp_path: Path) -> None:
+    for name in (*FILES, "notes.txt"):
+        (tmp_path / name).write_text("old")
+    RunFolder(tmp_path).create({}, force=True)
+    assert {path.name for path in tmp_path.iterdir()} == {RUN, f".{STATUS}.part", "notes.txt"}
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("mine")
+    for force in (False, True):
+        with pytest.raises(OutputError, match=f"cannot write {tmp_path / 'run'}: File exists"):
+            RunFolder(tmp_path / "run").create({}, force=force)
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot write /proc/run: No such file or directory"):
+        RunFolder(Path("/proc/run")).create({})
+    with pytest.raises(OutputError, match=r"cannot write .*/absent/run\.json: No such file"):
+        RunFolder(tmp_path / "absent").write(RUN, {})
+    with pytest.raises(OutputError, match="cannot write /proc/nsyswrap-runs/x-"):
+        folder.claim_output("x", Path("/proc/nsyswrap-runs"))
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.write("a.txt", "first\n")
+    (tmp_path / ".a.txt.part").mkdir()  # in the way
+    with pytest.raises(OutputError):
+        run.write("a.txt", "second\n")
+    assert (tmp_path / "a.txt").read_text() == "first\n"
+
+
+def test_what_cannot_be_put_in_its_place_goes(tmp_path: Path) -> None:
+    (tmp_path / RUN).mkdir()
+    with pytest.raises(OutputError):
+        RunFolder(tmp_path).write(RUN, {})
+    assert [path.name for path in tmp_path.iterdir()] == [RUN]
+
+
+def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write(RUN, {"command": ["é", "\udcff"]})
+    assert b'"\xc3\xa9"' in (tmp_path / RUN).read_bytes()
+    assert b'"\xff"' in (tmp_path / RUN).read_bytes()
+
+
+def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
+    status = Status("nsys_failed", 3, -9, 70, "nsys left no complete export", "see nsys.log")
+    RunFolder(tmp_path).write_status(status)
+    assert RunFolder(tmp_path).read_status() == status
+    assert list(json.loads((tmp_path / STATUS).read_text())) == [
+        "outcome",
+        "program_code",
+        "nsys_code",
+        "exit_code",
+        "message",
+        "hint",
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"outcome": "done", "more": 1}'])
+def test_a_status_that_is_none(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / STATUS).write_text(content)
+    with pytest.raises(CaptureError, match=r"status\.json cannot be read"):
+        RunFolder(tmp_path).read_status()
+
+
+def test_what_is_known_of_a_run(tmp_path: Path) -> None:
+    assert RunFolder(tmp_path).read_run() == {}
+    RunFolder(tmp_path).write(RUN, {"cwd": "/x"})
+    assert RunFolder(tmp_path).read_run() == {"cwd": "/x"}
+
+
+def test_names_of_new_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _: "20250102-030405")
+    names = [folder.claim_output("dir/train.py", tmp_path / "runs").name for _ in range(3)]
+    assert names == ["train-20250102-030405", "train-20250102-030405-2", "train-20250102-030405-3"]
+    assert folder.default_output("x", tmp_path) == tmp_path / "x-20250102-030405"
+    assert not (tmp_path / "x-20250102-030405").exists()
+    assert folder.default_output("", tmp_path).name == "program-20250102-030405"
+
+
+def test_folders_claimed_at_the_same_time_differ(tmp_path: Path) -> None:
+    claimed: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: claimed.append(folder.claim_output("x", tmp_path))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(claimed)) == 8
+
+
+def test_the_newest_run_is_the_one_that_ended_last(tmp_path: Path) -> None:
+    for age, name in enumerate(["scenario/variant", "b", "a"]):
+        (tmp_path / name).mkdir(parents=True)
+        RunFolder(tmp_path / name).write_status(DONE)
+        os.utime(tmp_path / name / STATUS, (1000 - age, 1000 - age))
+    (tmp_path / "still-running").mkdir()
+    assert folder.newest_run(tmp_path) == tmp_path / "scenario" / "variant"
+
+
+def test_no_run_at_all(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="no run folder under") as error:
+        folder.newest_run(tmp_path / "absent")
+    assert error.value.exit_code == 65
+    assert "profile a program first" in error.value.hint
+
+
+def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert folder.cache_dir("a", "b") == tmp_path / "xdg" / "nsyswrap" / "a" / "b"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert folder.cache_dir() == tmp_path / "home" / ".cache" / "nsyswrap"
+    assert folder.cache_dir().is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    with pytest.raises(OutputError, match="cannot make the cache folder /proc/cache"):
+        folder.cache_dir()
+
+
+def test_no_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:  # as for a user without a name in a container
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(OutputError, match="there is no place for a cache") as error:
+        folder.cache_dir()
+    assert "XDG_CACHE_HOME" in error.value.hint
+
+
+def test_free_space(tmp_path: Path) -> None:
+    assert folder.free_space_note(tmp_path).endswith(f" MB free at {tmp_path}")

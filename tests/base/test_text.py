@@ -1,0 +1,104 @@
+"""Kernel names on a screen: they fit, and different ones stay different."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from rich.cells import cell_len
+
+from nsyswrap.base.text import clip, shorten, shorten_all
+
+TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Linear<{}, {}>>(T1::Params)"
+
+
+def test_a_name_that_fits_stays_as_it_is() -> None:
+    assert shorten("add", 3) == clip("add", 3) == "add"
+
+
+def test_the_middle_of_a_long_name_goes() -> None:
+    assert shorten("vectorized_elementwise_kernel", 13) == "vectoriz…rnel"
+
+
+def test_return_type_and_parameters_go_where_they_tell_nothing() -> None:
+    assert shorten_all(["void f<int>(T1, (anonymous)(x))", "g()"], 44) == ["f<int>", "g"]
+
+
+def test_parameters_stay_where_they_tell_names_apart() -> None:
+    names = ["add(int, float *)", "add(int, double *)"]
+    assert shorten_all(names, 44) == names
+
+
+def test_the_place_where_names_part_is_shown() -> None:
+    names = ["a" * 99 + middle + "b" * 99 for middle in ("xx", "xy")]
+    assert shorten_all(names, 20) == ["aaaaaa…aaxxbbbbbbbb…", "aaaaaa…aaxybbbbbbbb…"]
+
+
+def test_names_that_part_in_too_many_places_get_a_number() -> None:
+    names = [("a" * 90).join(bits) for bits in ("000", "001", "010", "011", "100", "101")]
+    shown = shorten_all(names, 20)
+    assert len(set(shown)) == 6
+    assert any(text.endswith("~1") for text in shown)
+
+
+def test_a_name_that_stands_twice_stays_the_same_twice() -> None:
+    assert shorten_all(["f(int)", "g(int)", "f(int)"], 44) == ["f", "g", "f"]
+
+
+def test_no_names() -> None:
+    assert shorten_all([], 44) == []
+
+
+@pytest.mark.parametrize("width", [8, 20, 30, 44, 100])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a" * 99 + middle + "b" * 99 for middle in "xyz"],
+        ["same" * 50 + str(number) for number in range(300)],
+        [str(number) + "same" * 50 for number in range(300)],
+        [TEMPLATE.format(*types) for types in itertools.product(["float", "half", "int8"], repeat=3)],
+        [("a" * 90).join(bits) for bits in itertools.product("01", repeat=6)],
+        ["漢" * length for length in range(1, 60)],
+        ["f(" + "int, " * number + "int)" for number in range(40)],
+    ],
+    ids=["middle", "end", "start", "templates", "six places", "lengths", "parameters"],
+)
+def test_different_names_stay_different_and_fit(names: list[str], width: int) -> None:
+    shown = shorten_all(names, width)
+    assert len(set(shown)) == len(set(names))
+    assert max(map(cell_len, shown)) <= width
+
+
+def test_names_of_any_make() -> None:
+    dice = random.Random(7)  # noqa: S311 - no secret
+    pieces = [
+        "void ",
+        "kernel<",
+        "float",
+        "int",
+        "::",
+        ">(",
+        ")",
+        "漢字",
+        "é",
+        "👩‍👩‍👧",
+        " ",
+        "…",
+        "~1",
+        "(",
+        "x" * 40,
+    ]
+    for _ in range(200):
+        names = ["".join(dice.choices(pieces, k=dice.randrange(1, 12))) for _ in range(12)]
+        width = dice.randrange(8, 60)
+        shown = dict(zip(names, shorten_all(names, width), strict=True))
+        assert len(set(shown.values())) == len(shown)
+        assert max(map(cell_len, shown.values())) <= width
+
+
+def test_wide_characters_count_twice() -> None:
+    assert clip("漢字漢字", 8) == "漢字漢字"
+    assert clip("漢字漢字", 7) == "漢字漢…"
+    assert clip("漢字漢字", 6) == "漢字…"
+    assert cell_len(shorten("漢" * 40, 20)) <= 20

@@ -1,0 +1,174 @@
+"""The bench runs, in small, and does not time answers that differ."""
+
+# ruff: noqa: S608 - tables are named in tiny_export
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+from tiny_export import API, KERNEL
+
+from nsyswrap.base.errors import CheckFailed
+from nsyswrap.capture import schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BENCH = ROOT / "tests" / "bench"
+KERNELS = 2_000
+_LIAR = """#!/bin/sh
+"$REAL_NSYS" "$@" || exit
+for argument; do
+  case $argument in --output=*) sed -i '3s/[0-9]/&0/' "${argument#--output=}_cuda_api_sum.csv" ;; esac
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("made") / "large.sqlite")
+
+
+def made(path: Path) -> Path:
+    checkout = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, BENCH / "make_export.py", path, str(KERNELS)], check=True, env=checkout)
+    return path
+
+
+def bench(
+    environment: dict[str, str], *arguments: str | Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", BENCH / "run", "--rounds", "1", *arguments],
+        env={**environment, "PYTHON": sys.executable, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def asked(export: Path, query: str) -> list[tuple[int, ...]]:
+    with closing(sqlite3.connect(export)) as db:
+        return db.execute(query).fetchall()
+
+
+def test_the_made_export_has_the_cases_that_are_hard(export: Path) -> None:
+    matching = (
+        "SELECT count(k.start), count(DISTINCT k.globalPid), sum(r.start IS NULL), count(r.start), "
+        f"count(DISTINCT k.streamId) FROM {KERNEL} k LEFT JOIN {API} r "
+        f"ON r.correlationId = k.correlationId AND r.globalTid & {schema.PROCESS_MASK} = k.globalPid"
+    )
+    [(kernels, processes, lost, launched, streams)] = asked(export, matching)
+    assert (kernels, processes, streams) == (KERNELS, 2, 10)
+    assert lost > 0
+    assert lost + launched == KERNELS
+    both = f"SELECT count(DISTINCT globalPid) FROM {KERNEL} GROUP BY correlationId ORDER BY 1 DESC"
+    assert asked(export, both)[0] == (2,)
+    nodes = (
+        f"SELECT count(*), count(DISTINCT graphNodeId) FROM {KERNEL} "
+        "GROUP BY globalPid, correlationId ORDER BY 1 DESC"
+    )
+    assert asked(export, nodes)[0] == (40, 40)
+    assert asked(export, nodes)[-1] == (1, 0)
+
+
+def test_kernel_names_are_as_long_as_those_of_pytorch(export: Path) -> None:
+    made_up = "value LIKE 'void at::native::%, const T3 *)'"
+    lengths = f"SELECT count(*), avg(length(value)) FROM StringIds WHERE {made_up}"
+    [(names, mean)] = asked(export, lengths)
+    assert names == 300
+    assert mean == pytest.approx(262, abs=2)
+
+
+def test_only_the_first_launch_of_a_kernel_is_slow(export: Path) -> None:
+    spent = f"SELECT end - start FROM {API} ORDER BY 1"
+    times_ns = [time for (time,) in asked(export, spent)]
+    assert times_ns[len(times_ns) // 2] < 10_000
+    assert times_ns[-100] > 1_000_000 > times_ns[-1_000]
+
+
+def test_the_same_export_is_made_again(export: Path, tmp_path: Path) -> None:
+    assert made(tmp_path / "again.sqlite").read_bytes() == export.read_bytes()
+
+
+@pytest.mark.nsys
+def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    done = bench(environment, "--kernels", "2e3,4e3", "--nsys", nsys, "--json", found)
+    assert (done.returncode, done.stdout.count("nsys stats ")) == (0, 4), done.stderr
+    said = json.loads(found.read_text())
+    assert [part["kernels"] for part in said["measured"]] == [2_000, 4_000, 0]
+    costs = said["measured"][0]["costs"]
+    assert all(cost["wall_s"] > 0 and cost["peak_bytes"] > 10**7 for [cost] in costs.values())
+    [first, *_, growth, screen, usage] = said["ratios"]
+    assert first["measured"] == pytest.approx(
+        costs["nsys stats"][0]["wall_s"] / costs["nsyswrap"][0]["wall_s"]
+    )
+    assert (first["goal"], growth["goal"], screen["goal"], usage["goal"]) == ("", "<= 2", "<= 1", "<= 1.5")
+    assert growth["reached"] is (growth["measured"] <= 2)
+
+
+@pytest.mark.nsys
+def test_answers_that_differ_are_not_timed(
+    nsys: str, environment: dict[str, str], export: Path, tmp_path: Path
+) -> None:
+    liar = tmp_path / "nsys"
+    liar.write_text(_LIAR)
+    liar.chmod(0o755)
+    done = bench(environment, "--export", export, "--nsys", liar, REAL_NSYS=nsys)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cuda_api_sum, line 3: nsys says" in done.stderr
+
+
+@pytest.mark.nsys
+def test_what_is_no_export_is_said(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
+    done = bench(environment, "--export", tmp_path / "nothing.sqlite", "--nsys", nsys)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "nothing.sqlite" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "row", ["9.1,12,a\n", "9.0,12,b\n", "9.0,13,a\n", "9.0,12\n", "", "9.0,12,a\n9.0,12,a\n"]
+)
+def test_a_number_that_is_off_is_found(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    from answers import check_numbers  # noqa: PLC0415 - the bench's modules are found from here on
+
+    rounded, other = tmp_path / "rounded.csv", tmp_path / "other.csv"
+    rounded.write_text("Avg (ns),Count,Name\n9.0,12,a\n")
+    other.write_text("mean,count,name\n8.9501,12,a\n")
+    check_numbers(rounded, other)
+    other.write_text(f"mean,count,name\n{row}")
+    with pytest.raises(CheckFailed, match=r"other, row [12]: nsys says"):
+        check_numbers(rounded, other)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "speed", "memory"), [(10**5, "", ""), (10**6, ">= 15", ""), (10**7, ">= 25", "<= 0.5")]
+)
+def test_goals_are_those_of_large_exports(
+    kernels: int, speed: str, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    from measure import Cost  # noqa: PLC0415 - the bench's modules are found from here on
+    from outcome import Bench, ratios  # noqa: PLC0415
+
+    short = ("nsyswrap report add2/both", "import pandas", "nsyswrap --help", "import click")
+    start = {name: [Cost(1, 1)] for name in short}
+    costs = {"nsys stats": [Cost(30, 10)], "nsyswrap": [Cost(9, 4), Cost(1, 6), Cost(2, 5)]}
+    fast, small, *_ = ratios([Bench("", kernels, costs)], Bench("", 0, start))
+    assert (fast.measured, fast.goal, fast.reached) == (
+        15,
+        speed,
+        {"": None, ">= 15": True, ">= 25": False}[speed],
+    )
+    assert (small.measured, small.goal, small.reached) == (0.5, memory, True if memory else None)

@@ -1,0 +1,329 @@
+"""Reading columns: what is no export is told from what is a damaged one, and the file stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
+
+from nsyswrap import reports
+from nsyswrap.api import Capture
+from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture import export as reader
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Cli
+
+PAGE = 4096
+
+
+def large(path: Path) -> Path:
+    """An export whose tables take several pages each."""
+    kernels = (kernel(f"kernel {i}", 10 * i + 2, 10 * i + 8, i) for i in range(400))
+    calls = (call("cudaLaunchKernel", 10 * i, 10 * i + 1, i) for i in range(400))
+    copies = (memcpy(1, i, i + 5, 8) for i in range(200))
+    return write(path, *kernels, *calls, *copies, *(nvtx(f"step {i}", i, i + 9) for i in range(100)))
+
+
+def overwrite_page(path: Path, number: int, seed: int = 0) -> None:
+    """Put random bytes where a page was; the first is number 1."""
+    with path.open("r+b") as file:
+        file.seek((number - 1) * PAGE)
+        file.write(random.Random(seed).randbytes(PAGE))  # noqa: S311 - no secret
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def text(path: Path) -> None:
+    path.write_text("kernel,duration\nadd,5\n", encoding="utf-8")
+
+
+def noise(path: Path) -> None:
+    path.write_bytes(random.Random(1).randbytes(50_000))  # noqa: S311 - no secret
+
+
+def only_magic(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 20)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def missing(path: Path) -> None:
+    assert not path.exists()
+
+
+def cut_off(path: Path) -> None:
+    content = large(path).read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def overwritten(path: Path) -> None:
+    db = sqlite3.connect(large(path))
+    [(page,)] = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (KERNEL,))
+    db.close()
+    overwrite_page(path, page)
+
+
+def of_others(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE bookmarks (url TEXT)")
+    db.commit()
+    db.close()
+
+
+def strings_alone(path: Path) -> None:
+    write(path, strings={1: "add"})
+
+
+JUNK = [
+    (empty, NotACapture, r"is empty \(0 bytes\)"),
+    (text, NotACapture, "is no SQLite database"),
+    (noise, NotACapture, "is no SQLite database"),
+    (only_magic, CaptureError, "cannot be read|cut off"),
+    (folder, NotACapture, "Is a directory|no run folder"),
+    (missing, NotACapture, "No such file"),
+    (cut_off, DamagedCapture, r"is cut off: [\d,]+ of [\d,]+ bytes"),
+    (overwritten, DamagedCapture, "cannot be read: database disk image is malformed"),
+    (of_others, NotACapture, "no Nsight Systems export"),
+    (strings_alone, NotACapture, "no Nsight Systems export"),
+]
+junk = pytest.mark.parametrize(("make", "error", "said"), JUNK, ids=[make.__name__ for make, *_ in JUNK])
+
+
+@junk
+def test_junk_is_told_apart(
+    make: Callable[[Path], None], error: type[CaptureError], said: str, tmp_path: Path
+) -> None:
+    make(tmp_path / "x.sqlite")
+    with pytest.raises(error, match=said) as caught:
+        Capture(tmp_path / "x.sqlite").report("cuda_gpu_kern_sum")
+    assert str(tmp_path / "x.sqlite") in str(caught.value)
+
+
+@junk
+def test_junk_is_one_clear_line_and_exit_code_65(
+    make: Callable[[Path], None], error: type[CaptureError], said: str, tmp_path: Path, cli: Cli
+) -> None:
+    make(tmp_path / "x.sqlite")
+    done = cli("report", tmp_path / "x.sqlite", "-r", "cuda_gpu_kern_sum")
+    message, *hint = done.stderr.splitlines()
+    assert done.returncode == error.exit_code == 65
+    assert done.stdout == ""
+    assert message.startswith(f"nsyswrap: {tmp_path / 'x.sqlite'}")
+    assert re.search(said, message)
+    assert all(line.startswith("  ") for line in hint)
+    assert len(hint) <= 1
+
+
+@pytest.mark.parametrize("name", ["x.sqlite", "x.nsys-rep"])
+def test_a_pipe_is_told_and_not_waited_for(name: str, tmp_path: Path, cli: Cli) -> None:
+    os.mkfifo(tmp_path / name)
+    done = cli("report", name)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert re.match(f"nsyswrap: {name} is no file", done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_what_may_not_be_read(tmp_path: Path, cli: Cli) -> None:
+    large(tmp_path / "x.sqlite").chmod(0)
+    for command in ("report", "redact --check"):
+        done = cli(*command.split(), tmp_path / "x.sqlite")
+        assert (done.returncode, done.stdout) == (65, "")
+        assert done.stderr == f"nsyswrap: {tmp_path / 'x.sqlite'}: Permission denied\n"
+
+
+def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_path: Path) -> None:
+    sound = large(tmp_path / "sound.sqlite").read_bytes()
+    path = tmp_path / "x.sqlite"
+    told = 0
+    for page in range(1, len(sound) // PAGE + 1):
+        path.write_bytes(sound)
+        overwrite_page(path, page, seed=page)
+        try:
+            capture = Capture(path)
+            for name in reports.NAMES:
+                capture.report(name)
+        except CaptureError:
+            told += 1
+    assert told > len(sound) // PAGE // 2
+
+
+@pytest.mark.parametrize("start", ["soon", float("inf")])
+def test_something_else_where_a_number_belongs(tmp_path: Path, start: object) -> None:
+    export = Export(write(tmp_path / "x.sqlite", row(KERNEL, start=start)))
+    with pytest.raises(DamagedCapture, match=f"{KERNEL}.start holds something that is no integer"):
+        export.columns(KERNEL, [("start", "int")])
+
+
+def test_texts_that_are_stored_as_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE StringIds SET value = CAST(value AS BLOB)")
+    assert Capture(path).events("kernel")["name"].tolist() == ["k"]
+
+
+def test_a_table_that_has_lost_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), nvtx("a", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA writable_schema = 1")
+        db.execute("UPDATE sqlite_master SET name = NULL WHERE name = ?", (NVTX,))
+        db.commit()
+    with suppress(DamagedCapture):  # as some releases of SQLite say
+        assert Export(path).tables.keys() == {"StringIds", KERNEL}
+
+
+def test_a_length_that_asks_for_more_memory_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = Export(write(tmp_path / "x.sqlite", kernel("k", 0, 5)))
+    monkeypatch.setattr(Export, "_array", out_of_memory)
+    with pytest.raises(DamagedCapture, match=r"x.sqlite cannot be read: out of memory"):
+        export.columns(KERNEL, [("start", "int")])
+
+
+def out_of_memory(*_: object) -> None:
+    raise MemoryError
+
+
+def state(path: Path) -> tuple[str, list[str], int]:
+    """What must not change: the bytes, what lies beside them, the time of the last write."""
+    return (
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        sorted(entry.name for entry in path.parent.iterdir()),
+        path.stat().st_mtime_ns,
+    )
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+@pytest.mark.parametrize("mode", [0o755, 0o555], ids=["writable", "read-only"])
+def test_nothing_is_written_into_the_file_or_beside_it(
+    tmp_path: Path, cli: Cli, journal: str, mode: int
+) -> None:
+    path = write(tmp_path / "x.sqlite", *everything())
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA journal_mode = {journal}")
+    db.close()
+    path.chmod(mode & 0o666)
+    tmp_path.chmod(mode)
+    before = state(path)
+    capture = Capture(path)
+    for name in reports.NAMES:
+        capture.report(name)
+    done = cli("report", path, "-r", "all")
+    tmp_path.chmod(0o755)
+    assert done.returncode == 0
+    assert state(path) == before
+
+
+def test_a_path_that_would_mean_something_in_a_uri(tmp_path: Path) -> None:
+    path = write(tmp_path / "a b?mode=rw#c %41'é.sqlite", kernel("k", 0, 5))
+    assert Export(path).count(KERNEL) == 1
+
+
+def test_columns_come_in_row_order_as_64_bit_integers(tmp_path: Path) -> None:
+    far = [kernel("k", start, 5) for start in (2**62, -(2**63) + 1, 0)]
+    [starts] = Export(write(tmp_path / "x.sqlite", *far)).columns(KERNEL, [("start", "int")])
+    assert starts.dtype == np.int64
+    assert starts.tolist() == [2**62, -(2**63) + 1, 0]
+
+
+def test_an_index_changes_no_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", *(kernel("k", start, start + 5, 9 - start) for start in range(9)))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE INDEX one ON {KERNEL} (correlationId)")
+    export = Export(path)
+    [correlations] = export.columns(KERNEL, [("correlationId", "int")])
+    [starts] = export.columns(KERNEL, [("start", "int")])
+    assert (starts + correlations).tolist() == [9] * 9
+
+
+def test_null_is_missing_and_nothing_else(tmp_path: Path) -> None:
+    rows = [nvtx("a", 0, None), nvtx(None, 0, 0)]
+    export = Export(write(tmp_path / "x.sqlite", *rows))
+    ends, texts = export.columns(NVTX, [("end", "int"), ("text", "text")])
+    assert ends.tolist() == [MISSING, 0]
+    assert texts.tolist() == ["a", None]
+
+
+def test_a_name_with_quotes(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute('CREATE TABLE "a ""b""" ("c ""d""")')
+        db.execute('INSERT INTO "a ""b""" VALUES (3)')
+        db.commit()
+    export = Export(path)
+    assert export.count('a "b"') == 1
+    assert export.columns('a "b"', [('c "d"', "int")])[0].tolist() == [3]
+
+
+def test_a_column_is_read_once_and_cannot_be_changed(tmp_path: Path) -> None:
+    export = Export(write(tmp_path / "x.sqlite", kernel("k", 0, 5)))
+    first = export.columns(KERNEL, [("start", "int"), ("end", "int")])
+    again = export.columns(KERNEL, [("end", "int"), ("streamId", "int")])
+    assert again[0] is first[1]
+    with pytest.raises(ValueError, match="read-only"):
+        first[0][0] = 1
+
+
+def test_a_table_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_ROWS", 3)
+    export = Export(write(tmp_path / "x.sqlite", *(kernel("k", i, 50) for i in range(10))))
+    [starts] = export.columns(KERNEL, [("start", "int")])
+    assert starts.tolist() == list(range(10))
+
+
+def test_integers_of_a_large_table_come_from_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [nvtx(f"step {i}" if i % 2 else None, i, i + 9) for i in range(5000)]
+    path = write(tmp_path / "x.sqlite", *events, kernel("k", 0, 5))
+    wanted: list[tuple[str, schema.FieldKind]] = [("start", "int"), ("text", "text"), ("textId", "string")]
+    export = Export(path)
+    starts, texts, ids = export.columns(NVTX, wanted)
+    [kernels] = export.columns(KERNEL, [("start", "int")])
+    assert starts.tolist() == list(range(5000))
+    assert texts.tolist() == [f"step {i}" if i % 2 else None for i in range(5000)]
+    assert ids.tolist() == [MISSING] * 5000
+    assert kernels.tolist() == [0]
+    assert export.by_sqlite == {KERNEL: "few rows"}
+    monkeypatch.setattr(Export, "rows", None)  # the rows have been counted
+    assert export.count(NVTX) == 5000
+
+
+def test_tables_that_are_missing_or_empty_have_no_rows(tmp_path: Path) -> None:
+    export = Export(write(tmp_path / "x.sqlite", kernel("k", 0, 5), empty=[API]))
+    assert [export.count(table) for table in (KERNEL, API, NVTX)] == [1, 0, 0]
+    [starts] = export.columns(API, [("start", "int")])
+    assert starts.dtype == np.int64
+    assert len(starts) == 0
+
+
+def test_text_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
+    strings: dict[int, str | bytes] = {1: b"a\xff", 2: b"a\xfe", 3: "aÿ"}
+    export = Export(write(tmp_path / "x.sqlite", kernel(1, 0, 5), strings=strings))
+    assert export.strings == {1: r"a\xff", 2: r"a\xfe", 3: "aÿ"}
+
+
+def test_arrays_outlive_the_file(tmp_path: Path) -> None:
+    export = Export(write(tmp_path / "x.sqlite", kernel("k", 7, 9)))
+    [starts] = export.columns(KERNEL, [("start", "int")])
+    export.close()
+    assert starts.tolist() == [7]

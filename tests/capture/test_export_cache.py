@@ -1,0 +1,74 @@
+"""The cache of exports: what was not used for long goes, and what has no room."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tiny_export import kernel, write
+
+from nsyswrap.base.errors import NotACapture
+from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.capture import open as opening
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder exports are cached in, and an nsys that exports to what is in the report."""
+
+    def export(_: str, report: Path, target: Path) -> None:
+        target.write_bytes(report.read_bytes())
+
+    newest = nsys_install.Nsys("nsys", "2025.3.1")
+    monkeypatch.setattr(nsys_install, "newest", lambda: newest)
+    monkeypatch.setattr(nsys, "export", export)
+    monkeypatch.setattr(nsys, "check_export", lambda path: "" if path.exists() else "there is none")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "nsyswrap" / "exports"
+
+
+def cached(tmp_path: Path, name: str, used_days_ago: float = 0) -> Path:
+    """Export a report of this name, and say when that was used."""
+    path = opening.cached_export(write(tmp_path / f"{name}.nsys-rep", kernel(name, 0, 5)))
+    moment = time.time() - used_days_ago * DAY_S
+    os.utime(path, (moment, moment))
+    return path
+
+
+def test_what_was_not_used_for_long_goes(tmp_path: Path, cache: Path) -> None:
+    old, recent = cached(tmp_path, "old", 31), cached(tmp_path, "recent", 29)
+    assert not old.exists()
+    assert set(cache.iterdir()) == {recent}
+    assert opening.cached_export(tmp_path / "recent.nsys-rep") == recent
+    assert recent.stat().st_atime > time.time() - DAY_S  # it is used again
+
+
+def test_what_was_used_first_makes_room(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = cached(tmp_path, "first", 2), cached(tmp_path, "second", 3)
+    monkeypatch.setattr(opening, "ROOM_BYTES", 2 * first.stat().st_size)
+    last = cached(tmp_path, "last")
+    assert set(cache.iterdir()) == {first, last}
+    monkeypatch.setattr(opening, "ROOM_BYTES", 1)
+    assert opening.cached_export(tmp_path / "second.nsys-rep") == second
+    assert set(cache.iterdir()) == {second}  # the one in use stays
+
+
+def test_what_a_killed_process_left_goes(tmp_path: Path, cache: Path) -> None:
+    for name, age_s in (("exporting-a", 10 * nsys.EXPORT_DEADLINE_S), ("exporting-b", 0)):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "export.sqlite").touch()
+        os.utime(cache / name, (time.time() - age_s,) * 2)
+    export = cached(tmp_path, "x")
+    assert set(cache.iterdir()) == {export, cache / "exporting-b"}
+
+
+def test_what_cannot_be_exported() -> None:
+    with pytest.raises(NotACapture, match=r"^absent\.nsys-rep: No such file or directory$"):
+        opening.cached_export(Path("absent.nsys-rep"))
+    with pytest.raises(NotACapture, match=r"^/dev/null is no file$"):
+        opening.cached_export(Path("/dev/null"))

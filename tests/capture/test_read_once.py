@@ -1,0 +1,50 @@
+"""Reports say what they will read, and captures end when nobody holds them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import everything, opened
+
+from nsyswrap import reports
+from nsyswrap.api import Capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", reports.NAMES)
+def test_what_it_reads_ahead_is_what_it_asks_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, set[str]] = {}
+    columns = Capture.columns
+
+    def noted(capture: Capture, kind: str, *fields: str) -> object:
+        asked.setdefault(kind, set()).update(fields)
+        return columns(capture, kind, *fields)
+
+    report = reports.find(name)
+    monkeypatch.setattr(Capture, "columns", noted)
+    replace(report, reads={}).make(opened(tmp_path, *everything()))
+    assert not report.reads or {kind: set(fields) for kind, fields in report.reads.items()} == asked
+
+
+def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything())
+    part = capture.select(time="5/50")
+    gc.disable()  # thousands of captures in one process: none waits for the collector
+    try:
+        for report in ("cuda_gpu_kern_sum", "launch_overhead", "cuda_memcpy_async", "nvtx_kern_sum"):
+            assert len(capture.report(report)) >= len(part.report(report, rounding="legacy"))
+        export = weakref.ref(capture._export)  # noqa: SLF001
+        del capture
+        assert export() is not None
+        del part
+        assert export() is None
+    finally:
+        gc.enable()

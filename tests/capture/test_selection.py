@@ -1,0 +1,261 @@
+"""What part of a capture is looked at: times, NVTX ranges, devices, processes; whole rows or cut ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tiny_export import (
+    OSRT,
+    Row,
+    call,
+    diagnostic,
+    domain,
+    global_id,
+    kernel,
+    memcpy,
+    nvtx,
+    opened,
+    row,
+    um_cpu_fault,
+    um_gpu_fault,
+)
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.selection import LEAST, MOST, Selection, chosen, parse_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+WORKER = 101  # a thread that is not its process' first
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("5/7", 5, 7),
+        ("5/5", 5, 5),
+        ("1s/2.5s", 1_000_000_000, 2_500_000_000),
+        ("10ms/", 10_000_000, None),
+        ("/300us", None, 300_000),
+        (" 1s/2s ", 1_000_000_000, 2_000_000_000),
+        ("1s2ms3us4ns/", 1_002_003_004, None),
+        ("2ns5us2/", 5_004, None),  # a number without a unit, as the last
+        ("1nsec/1usec", 1, 1_000),
+        ("1msec/1sec", 1_000_000, 1_000_000_000),
+        ("1m/1h", 60_000_000_000, 3_600_000_000_000),
+        ("1min/1hour", 60_000_000_000, 3_600_000_000_000),
+        ("1e3/1E4us", 1_000, 10_000_000),
+        ("1e-3s/", 1_000_000, None),
+        (".5us/1.us", 500, 1_000),
+        ("-1s-1ms/+1s", -1_001_000_000, 1_000_000_000),
+        ("-1s1ms/", -999_000_000, None),
+        ("-1.9/1.9", -1, 1),  # towards zero
+        ("0.5ns0.5ns/", 0, None),
+        ("9007199254740993/", 2**53 + 1, None),  # an integer stays exact
+        ("9223372036854775807/", MOST, None),
+        ("-9223372036854775808/", LEAST, None),
+    ],
+)
+def test_times_in_the_grammar_of_nsys(text: str, start: int | None, end: int | None) -> None:
+    assert parse_time(text) == (start, end)
+
+
+@pytest.mark.parametrize("text", ["", "/", "5", "1s", " "])
+def test_what_is_no_range_of_times(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time range") as caught:
+        parse_time(text)
+    assert "START/END" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("s/", "e3/", "1x/", "1S/", "1 s/", "1s /2s", "1s/2s/3s", "//", "1//2", "1,000/", "1_000/", "0x10/"),
+        *("inf/", "nan/", "--1/", "1+1/", "1-1/", "1..5/", "1.5.5s/", "-/", "./", "1e/", "1secs/", "1µs/"),
+        *("\u0661/", "9" * 5000 + "/"),
+    ],
+)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time") as caught:
+        parse_time(text)
+    assert "as in 1s2.5ms" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9223372036854775808/", "-9223372036854775809/", "1e19/", "1e400s/", "300000000000h/", "1e400s-1e400s/"],
+)
+def test_times_that_64_bits_do_not_hold(text: str) -> None:
+    with pytest.raises(UsageError, match="is more than 64 bits of nanoseconds hold"):
+        parse_time(text)
+
+
+def test_a_range_that_ends_before_it_starts() -> None:
+    with pytest.raises(UsageError, match="'2s/1s' ends before it starts"):
+        parse_time("2s/1s")
+
+
+def test_a_time_and_a_range_do_not_go_together() -> None:
+    with pytest.raises(UsageError, match="do not go together"):
+        chosen("1/2", "step")
+
+
+def spans(*times: tuple[int, int]) -> list[Row]:
+    return [kernel(f"{start}-{end}", start, end, 1) for start, end in times]
+
+
+def names(capture: Capture, kind: str = "kernel") -> list[str | None]:
+    return [capture.text(i) for i in capture.name_ids(kind).tolist()]
+
+
+BOUNDS = [(0, 10), (0, 11), (10, 20), (15, 15), (19, 30), (20, 30), (5, 20), (5, 25), (10, 10), (20, 20)]
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        # An end at the window's start counts, one at its end does not; what spans the window does.
+        ("10/20", ["0-10", "0-11", "10-20", "15-15", "19-30", "5-20", "5-25", "10-10"]),
+        ("20/", ["10-20", "19-30", "20-30", "5-20", "5-25", "20-20"]),
+        ("/10", ["0-10", "0-11", "5-20", "5-25"]),
+        ("10/10", ["0-10", "0-11", "5-20", "5-25"]),
+        ("40/50", []),
+        ("-1h/1h", [f"{start}-{end}" for start, end in BOUNDS]),
+    ],
+)
+def test_rows_that_overlap_a_window_stay_whole(tmp_path: Path, time: str, expected: list[str]) -> None:
+    capture = opened(tmp_path, *spans(*BOUNDS)).select(time=time, clip=False)
+    assert names(capture) == expected
+    assert capture.count("kernel") == len(expected)
+    assert capture.has("kernel") == bool(expected)
+    columns = capture.columns("kernel", "start_ns", "end_ns")
+    assert [f"{s}-{e}" for s, e in zip(*(c.tolist() for c in columns.values()), strict=True)] == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("10/20", [(10, 11), (10, 20), (15, 15), (19, 20), (10, 20), (10, 20), (10, 10)]),
+        ("20/", [(20, 30), (20, 30), (20, 25), (20, 20)]),
+        ("/10", [(0, 10), (0, 10), (5, 10), (5, 10)]),
+        ("40/50", []),
+    ],
+)
+def test_rows_cut_off_at_a_window_have_a_part_in_it(
+    tmp_path: Path, time: str, expected: list[tuple[int, int]]
+) -> None:
+    capture = opened(tmp_path, *spans(*BOUNDS)).select(time=time, clip=True)
+    columns = capture.columns("kernel", "start_ns", "end_ns")
+    assert list(zip(*(c.tolist() for c in columns.values()), strict=True)) == expected
+
+
+def test_left_to_the_reports_nsys_own_are_whole_and_the_others_are_cut(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 100, 8)).select(time="40/60")
+    assert capture.report("cuda_gpu_mem_time_sum").data["total_ns"] == [100]
+    assert capture.report("memcpy_bandwidth").data["total_ns"] == [20]
+    assert "whole rows (--clip no)" in capture.report("cuda_gpu_mem_time_sum").selection
+    assert "cut at its ends (--clip yes)" in capture.report("memcpy_bandwidth").selection
+
+
+@pytest.mark.parametrize(("clip", "total"), [(False, 100), (True, 20)])
+def test_the_user_says_whether_rows_are_cut(tmp_path: Path, clip: bool, total: int) -> None:  # noqa: FBT001
+    capture = opened(tmp_path, memcpy(1, 0, 100, 8)).select(time="40/60", clip=clip)
+    for name in ("cuda_gpu_mem_time_sum", "memcpy_bandwidth"):
+        assert capture.report(name).data["total_ns"] == [total]
+
+
+def test_devices_and_processes(tmp_path: Path) -> None:
+    rows = [kernel(f"{pid}.{gpu}", 0, 5, 1, pid=pid, deviceId=gpu) for pid in (100, 200) for gpu in (0, 1)]
+    capture = opened(tmp_path, *rows, call("cudaFree", 0, 5), call("cuFree", 0, 5, pid=200, tid=7))
+    assert names(capture.select(device=1)) == ["100.1", "200.1"]
+    assert names(capture.select(process=200)) == ["200.0", "200.1"]
+    assert names(capture.select(process=200, device=0)) == ["200.0"]
+    assert names(capture.select(process=200, device=0), "api") == ["cuFree"]
+    assert names(capture.select(process=200, time="5/")) == ["200.0", "200.1"]
+    several = capture.viewed(selection=Selection(devices=(0, 1), processes=(100, 200)))
+    assert several.count("kernel") == 4
+
+
+def test_a_process_id_is_taken_out_of_an_id_of_64_bits(tmp_path: Path) -> None:
+    high = global_id(300, 0, hardware=255)
+    capture = opened(tmp_path, kernel("k", 0, 5, globalPid=high), kernel("l", 0, 5))
+    assert high < 0
+    assert names(capture.select(process=300)) == ["k"]
+
+
+def test_the_whole_capture_is_still_there(tmp_path: Path) -> None:
+    part = opened(tmp_path, *spans((0, 5), (10, 15))).select(time="10/")
+    assert (part.count("kernel"), part.whole.count("kernel")) == (1, 2)
+    assert part.whole.view.selection == Selection()
+    assert part.select(time="0/").count("kernel") == 2  # a part of the whole, not of the part
+    assert part.whole is part.whole
+
+
+def test_a_part_is_read_only_and_keeps_its_row_numbers(tmp_path: Path) -> None:
+    part = opened(tmp_path, *spans((0, 5), (10, 15), (20, 25))).select(time="10/")
+    assert part.columns("kernel", "row")["row"].tolist() == [2, 3]
+    assert not part.columns("kernel", "start_ns")["start_ns"].flags.writeable
+    assert part.events("kernel")["start_ns"].tolist() == [10, 20]
+
+
+def test_events_without_an_end_are_in_every_window_unless_rows_are_cut(tmp_path: Path) -> None:
+    faults = (um_cpu_fault(4096, 5), um_cpu_fault(8192, 50), um_gpu_fault(4096, 5, 6))
+    capture = opened(tmp_path, *faults, kernel("k", 0, 5))
+    assert capture.select(time="40/60", clip=False).count("um_cpu_fault") == 2
+    assert capture.select(time="40/60", clip=False).count("um_gpu_fault") == 0
+    assert capture.select(time="40/60", clip=True).columns("um_cpu_fault", "address") == {"address": [8192]}
+    assert capture.select(process=5).count("um_cpu_fault") == 0
+
+
+def test_what_has_no_time_is_in_every_window(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5), diagnostic("odd"))
+    for clip in (False, True):
+        assert capture.select(time="1h/", clip=clip).count("diagnostic") == 1
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_an_open_range_is_in_the_window_it_began_in(tmp_path: Path, clip: bool) -> None:  # noqa: FBT001
+    capture = opened(tmp_path, nvtx("open", 10, None), kernel("k", 0, 5))
+    assert capture.select(time="5/15", clip=clip).count("nvtx") == 1
+    assert capture.select(time="/10", clip=clip).count("nvtx") == 0
+    # Later it goes on, but nsys' rule does not know that.
+    assert capture.select(time="20/30", clip=clip).count("nvtx") == clip
+    assert capture.select(time="5/15", clip=clip).columns("nvtx", "end_ns")["end_ns"].tolist() == [MISSING]
+
+
+def test_domains_are_kept_where_rows_are_cut(tmp_path: Path) -> None:
+    capture = opened(tmp_path, domain("lib", 1), nvtx("a", 10, 20, domainId=1))
+    assert capture.select(time="10/20", clip=True).count("nvtx") == 2
+    assert capture.select(time="10/20", clip=False).count("nvtx") == 1
+
+
+def test_missing_times_are_in_no_window(tmp_path: Path) -> None:
+    calls = [
+        row(OSRT, start=s, end=e, globalTid=1, nameId=1, eventClass=27) for s, e in ((10, None), (None, 25))
+    ]
+    capture = opened(tmp_path, kernel("k", 0, 5), *calls)
+    for time, found in (("20/24", 0), ("/5", 0), ("/20", 1), ("20/30", 1)):
+        assert capture.select(time=time, clip=False).count("osrt") == found
+
+
+def test_a_selection_says_what_it_is() -> None:
+    assert str(Selection()) == ""
+    assert str(chosen("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
+    assert str(chosen("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
+    assert str(chosen("0/100s", clip=True)).startswith("time 0s/100s; ")
+    assert str(chosen("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
+    assert str(chosen(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
+    assert str(chosen(nvtx="a@b/1", clip=True)) == "NVTX range a@b/1; rows cut at its ends (--clip yes)"
+
+
+def test_selections_and_arrays_are_shared(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *spans((0, 5)))
+    assert capture.select(time="0/1us") is capture.select(time="0/1000")
+    part = capture.select(time="0/")
+    assert part.columns("kernel", "start_ns")["start_ns"] is part.columns("kernel", "start_ns")["start_ns"]
+    assert part.columns("kernel", "start_ns")["start_ns"].dtype == np.int64

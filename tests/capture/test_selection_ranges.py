@@ -1,0 +1,138 @@
+"""The part of a capture that an NVTX range selects: its time, and what its thread or process did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
+
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.selection import MOST, chosen, resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+WORKER = 101  # a thread that is not its process' first
+
+
+def names(capture: Capture, kind: str = "kernel") -> list[str | None]:
+    return [capture.text(i) for i in capture.name_ids(kind).tolist()]
+
+
+RANGES = (
+    nvtx("step", 100, 110, tid=WORKER),
+    nvtx("step", 10, 20, tid=WORKER),
+    nvtx("step", 50, 60, domainId=1),
+    nvtx("step", 30, 40, eventType=60, domainId=2),
+    nvtx("step", 5, None, eventType=34),  # a mark
+    nvtx(None, 70, 80, textId="step"),
+    nvtx("a/b", 1, 2, WORKER),
+    nvtx("a/1", 3, 4, WORKER),
+    nvtx("2", 6, 7, WORKER),
+    nvtx("open", 90, None, WORKER),
+    nvtx("", 91, 92),
+    nvtx(None, 93, 94),
+    nvtx("own", 95, 96, textId="registered"),
+    nvtx("nowhere", 97, 98, domainId=None),
+    domain("lib", 1),
+    domain(None, 2),
+    domain("other", 1, pid=5),
+    domain("none", None),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "start", "end"),
+    [
+        ("step", 10, 20),
+        ("step/0", 10, 20),
+        ("step/1", 30, 40),  # in a domain without a name
+        ("step/2", 70, 80),
+        ("step/3", 100, 110),
+        ("step@lib", 50, 60),
+        ("step@lib/0", 50, 60),
+        ("a/b", 1, 2),
+        ("a/1/0", 3, 4),  # what follows the last slash is the number
+        ("2", 6, 7),
+        ("open", 90, MOST),
+        ("/0", 91, 92),  # a range without a name
+        ("own", 95, 96),  # rather than the string registered
+        ("nowhere", 97, 98),
+    ],
+)
+def test_the_range_of_a_name_a_domain_and_a_number(tmp_path: Path, asked: str, start: int, end: int) -> None:
+    window = resolve(chosen(nvtx=asked), opened(tmp_path, *RANGES))
+    assert (window.start_ns, window.end_ns) == (start, end)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        *(("step/4", 4), ("step@other", 0), ("Step", 0), ("step@", 0), ("step@lib/1", 1), ("a/1", 0)),
+        *(("step/-1", 0), ("step/²", 0)),
+    ],
+)
+def test_a_range_that_there_is_not(tmp_path: Path, asked: str, found: int) -> None:
+    capture = opened(tmp_path, *RANGES, kernel("k", 0, 5)).select(nvtx=asked)
+    with pytest.raises(
+        NotInCapture, match=rf"{found} NVTX ranges are named .*: there is no '{asked}'"
+    ) as caught:
+        capture.report("cuda_gpu_kern_sum")
+    assert caught.value.hint.startswith("numbers begin at 0; names: a/b, a/1, 2, step, step@lib, ")
+
+
+def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *(nvtx(f"range {i:04}", i, i + 1) for i in range(1000)))
+    with pytest.raises(NotInCapture) as caught:
+        resolve(chosen(nvtx="none"), capture)
+    assert len(caught.value.hint) < 600
+    assert caught.value.hint.endswith(" …")
+
+
+def test_a_capture_without_ranges(tmp_path: Path) -> None:
+    bare = opened(tmp_path, kernel("k", 0, 5))
+    with pytest.raises(NotInCapture, match="no NVTX events in this capture") as caught:
+        resolve(chosen(nvtx="step"), bare)
+    assert "--trace=nvtx" in caught.value.hint
+
+
+def test_a_domain_that_was_created_twice_counts_each_of_its_ranges_twice(tmp_path: Path) -> None:
+    # As nsys does: /1 is the first range again, /2 the second.
+    ranges = [nvtx("a", start, start + 1, domainId=1) for start in (10, 20)]
+    capture = opened(tmp_path, *ranges, domain("lib", 1), domain("lib", 1, tid=WORKER))
+    starts = [resolve(chosen(nvtx=f"a@lib/{number}"), capture).start_ns for number in range(4)]
+    assert starts == [10, 10, 20, 20]
+
+
+def test_a_range_of_a_worker_selects_what_its_thread_did_and_what_its_process_did_on_the_gpu(
+    tmp_path: Path,
+) -> None:
+    capture = opened(
+        tmp_path,
+        nvtx("step", 10, 20, WORKER),
+        *(call(f"{pid}.{tid}", 12, 15, pid=pid, tid=tid) for pid in (PID, 200) for tid in (WORKER, 300)),
+        call("later", 20, 25, tid=WORKER),
+        *(kernel(f"{pid}", 12, 15, pid=pid) for pid in (PID, 200)),
+        on_cpu(OSRT, "poll", 0, 100, WORKER),
+        on_cpu(OSRT, "read", 0, 100, 300),
+    ).select(nvtx="step")
+    assert names(capture, "api") == [f"{PID}.{WORKER}"]
+    assert names(capture) == [f"{PID}"]
+    assert names(capture, "osrt") == ["poll"]
+
+
+def test_a_range_of_the_first_thread_selects_its_whole_process(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        nvtx("step", 10, 20, PID),
+        *(call(f"{pid}.{tid}", 12, 15, pid=pid, tid=tid) for pid in (PID, 200) for tid in (WORKER, 300)),
+    ).select(nvtx="step")
+    assert names(capture, "api") == [f"{PID}.{WORKER}", f"{PID}.300"]
+
+
+def test_a_trimmed_export_does_not_say_whose_its_kernels_are(tmp_path: Path) -> None:
+    rows = (nvtx("step", 10, 20), kernel("k", 12, 15), kernel("l", 30, 40))
+    assert names(opened(tmp_path, *rows, without=["globalPid"]).select(nvtx="step")) == ["k"]

@@ -1,0 +1,299 @@
+"""``nsyswrap collect``: what is found, what becomes of what cannot be read, and what the files say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
+from recorded import SHIPPED, capture_names, run_folder
+from tiny_export import call, kernel, write
+
+from nsyswrap.api import open_capture
+from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
+from nsyswrap.reports import find
+from nsyswrap.reports.runs.digest import SUMMARIES, write_digest
+from nsyswrap.reports.scenario_tables import gpu_totals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+EMPTY_FIGURES = {"kernels": "", "kernel_ns": "", "busy_ns": "", "recorded_ns": ""}
+FILES = {"results.csv", "results.parquet", "summaries.csv", "kernels.csv"}
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_batch_becomes_a_row_a_run(cli: Cli, tmp_path: Path) -> None:
+    batch = tmp_path / "sweep"
+    captured(planned(batch, 1, {"n": 1024, "sync": "both"}), 10, 20)
+    captured(planned(batch, 2, {"n": 1024, "sync": "none"}), 5, outcome="timed_out", wall_s=60)
+    ended(planned(batch, 3, {"n": 2048, "sync": "both"}), "nsys_failed", message="nsys: no room")
+    claimed(planned(batch, 4, {"n": 2048, "sync": "none"}))
+    planned(batch, 5, {"n": 4096, "sync": "none"})
+    batch_of(batch)
+    done = cli("collect", batch)
+    assert done.returncode == 0, done.stderr
+    assert set(FILES) <= {path.name for path in batch.iterdir()}
+    rows = rows_of(batch / "results.csv")
+    assert [row["outcome"] for row in rows] == ["done", "timed_out", "nsys_failed", "lost", "planned"]
+    assert [(row["run"], row["n"], row["sync"], row["repeat"]) for row in rows[:2]] == [
+        ("00001", "1024", "both", "1"),
+        ("00002", "1024", "none", "1"),
+    ]
+    first, second, *others = rows
+    assert (first["kernels"], first["kernel_ns"], first["wall_s"], first["exit_code"]) == (
+        "2",
+        "30",
+        "1.5",
+        "0",
+    )
+    assert (second["kernel_ns"], second["wall_s"], second["exit_code"]) == ("5", "60.0", "75")
+    for row in others:  # missing is not zero
+        assert row | EMPTY_FIGURES == row
+    assert rows[2]["message"] == "nsys: no room"
+    assert "5 runs: 1 done, 1 timed_out, 1 nsys_failed, 1 lost, 1 planned" in done.stderr
+    assert "00003: nsys_failed: nsys: no room" in done.stderr
+
+
+def test_runs_that_a_plan_left_out_later_do_not_count(cli: Cli, tmp_path: Path) -> None:
+    for number in (1, 2):
+        captured(planned(tmp_path / "b", number, {"n": number}), 10)
+    batch_of(tmp_path / "b")
+    text = (tmp_path / "b" / "batch.json").read_text()
+    (tmp_path / "b" / "batch.json").write_text(text.replace('"active": true', '"active": false', 1))
+    for given in ("b", "b/**", "."):
+        assert cli("collect", given, "-o", "out").returncode == 0
+        assert [row["n"] for row in rows_of(tmp_path / "out" / "results.csv")] == ["2"]
+
+
+def test_recorded_runs_say_what_report_says(cli: Cli, tmp_path: Path) -> None:
+    folders = [run_folder(name, tmp_path / "in") for name in capture_names()]
+    done = cli("collect", *folders, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out" / "results.csv")
+    summaries = rows_of(tmp_path / "out" / "summaries.csv")
+    assert len(rows) == len(folders)
+    for folder, row in zip(folders, rows, strict=True):
+        capture = open_capture(folder)
+        expected = {name: "" if value is None else str(value) for name, value in gpu_totals(capture).items()}
+        assert row | expected == row
+        mine = [line for line in summaries if line["run"] == row["run"]]
+        for name in ("cuda_gpu_kern_sum", "gpu_time", "launch_overhead", "nvtx_sum"):
+            lines = [line for line in mine if line["report"] == name]
+            if find(name).lacks(capture):
+                assert not lines
+                continue
+            table = capture.report(name)
+            names = [column.name for column in table.columns]
+            assert [[line[column] for column in names] for line in lines] == [
+                ["" if value is None else str(value) for value in values] for values in table.rows()
+            ]
+
+
+def test_damaged_captures_are_listed_and_the_others_read(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(folder / "good.sqlite", kernel("k", 0, 10))
+    write(folder / "nothing.sqlite", call("cudaFree", 0, 10))
+    (folder / "empty.sqlite").touch()
+    (folder / "text.sqlite").write_text("no database\n")
+    whole = (SHIPPED / "add" / "grid" / EXPORT).read_bytes()
+    (folder / "cut.sqlite").write_bytes(whole[: len(whole) // 2])
+    (folder / "holed.sqlite").write_bytes(whole[:8192] + b"\xff" * 200_000 + whole[208_192:])
+    (folder / "failed").mkdir()
+    ended(folder / "failed", "nsys_failed", message="the importer is missing")
+    done = cli("collect", "in", "-o", "out")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    rows = {row["run"]: row for row in rows_of(tmp_path / "out" / "results.csv")}
+    outcomes = {run: row["outcome"] for run, row in rows.items()}
+    assert outcomes == {
+        "good": "done",
+        "nothing": "done",
+        **dict.fromkeys(("empty", "text", "cut", "holed"), "damaged"),
+        "failed": "nsys_failed",
+    }
+    assert "0 bytes" in rows["empty"]["message"]
+    assert "cut off" in rows["cut"]["message"]
+    assert all(f"nsyswrap: {run}: damaged: " in done.stderr for run in ("empty", "text", "cut", "holed"))
+    assert (rows["nothing"]["kernels"], rows["nothing"]["busy_ns"]) == ("0", "")
+
+
+@pytest.mark.parametrize("given", ["in", "in/*.sqlite"])
+def test_a_link_that_leads_nowhere_is_damaged_and_the_others_read(
+    cli: Cli, tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "good.sqlite", kernel("k", 0, 10))
+    (tmp_path / "in" / "gone.sqlite").symlink_to("nowhere")
+    done = cli("collect", given, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out" / "results.csv")
+    assert {row["run"]: row["outcome"] for row in rows} == {"good": "done", "gone": "damaged"}
+    assert "gone: damaged: in/gone.sqlite is a link to what is not there" in done.stderr
+
+
+def test_without_one_capture_that_can_be_read_it_fails(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty.sqlite").touch()
+    done = cli("collect", "empty.sqlite")
+    assert done.returncode == 65
+    assert "empty: damaged" in done.stderr
+    assert not (tmp_path / "nsyswrap-collected" / "results.csv").exists()
+
+
+@pytest.mark.parametrize("given", ["nowhere", "nowhere/*.sqlite", "void"])
+def test_what_matches_nothing_is_an_error(cli: Cli, tmp_path: Path, given: str) -> None:
+    (tmp_path / "void").mkdir()
+    done = cli("collect", given)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert given in done.stderr
+
+
+def test_patterns_folders_and_files_name_each_run_once(cli: Cli, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "deep" / "er" / name).mkdir(parents=True)
+        captured(tmp_path / "deep" / "er" / name, 10)
+    write(tmp_path / "deep" / "c.sqlite", kernel("k", 0, 10))
+    (tmp_path / "deep" / "c.nsys-rep").write_text("of the same capture")
+    everything = ("deep", "deep/**/*.sqlite", "deep/*", "deep/**", "deep/er/a", "deep/er/a/report.sqlite")
+    for given in [(one,) for one in everything[:4]] + [everything]:
+        done = cli("collect", *given)
+        assert done.returncode == 0, done.stderr
+        rows = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
+        assert sorted(row["run"] for row in rows) == ["a", "b", "c"]
+        assert all(row["outcome"] == "done" for row in rows)
+
+
+def test_what_is_read_is_left_as_it_is(cli: Cli, tmp_path: Path) -> None:
+    captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    write(tmp_path / "b" / "runs" / "loose.sqlite", kernel("k", 0, 10))
+    before = contents(tmp_path / "b")
+    assert cli("collect", "b", "-o", "out").returncode == 0
+    assert contents(tmp_path / "b") == before
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_results_are_replaced_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("older")
+    for name in ("a.sqlite", "b.sqlite"):
+        write(tmp_path / name, kernel("k", 0, 10))
+        assert cli("collect", name, "-o", "out").returncode == 0
+        assert [row["run"] for row in rows_of(tmp_path / "out" / "results.csv")] == [name[0]]
+    assert (tmp_path / "out" / "mine.txt").read_text() == "older"
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_files_of_somebody_else_are_left_alone(cli: Cli, tmp_path: Path, name: str) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).write_text("date,result\n")
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    done = cli("collect", "a.sqlite", "-o", "own")
+    assert done.returncode == 73
+    assert f"own/{name} exists, and nothing says that nsyswrap wrote it" in done.stderr
+    assert [path.read_text() for path in (tmp_path / "own").iterdir()] == ["date,result\n"]
+
+
+def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
+    folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    write_digest(folder)
+    text = (folder / DIGEST).read_text()
+    (folder / DIGEST).write_text(text.replace('"kernel_ns":10', '"kernel_ns":11'))
+    assert cli("collect", "b").returncode == 0
+    [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
+    assert row["kernel_ns"] == "11"
+    (folder / EXPORT).touch()
+    assert cli("collect", "b").returncode == 0
+    [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
+    assert row["kernel_ns"] == "10"
+
+
+def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    assert cli("collect", "a.sqlite", "-r", "gpu_time,cuda_gpu_kern_sum").returncode == 0
+    rows = rows_of(tmp_path / "nsyswrap-collected" / "summaries.csv")
+    assert [row["report"] for row in rows] == ["cuda_gpu_kern_sum", "gpu_time"]
+    wrong = cli("collect", "a.sqlite", "-r", "cuda_gpu_trace")
+    assert wrong.returncode == 2
+    assert all(name in wrong.stderr for name in SUMMARIES)
+
+
+def test_without_pyarrow_there_is_no_parquet_and_no_old_one(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "absent" / "pyarrow").mkdir(parents=True)
+    (tmp_path / "absent" / "pyarrow" / "__init__.py").write_text("raise ImportError\n")
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    assert cli("collect", "a.sqlite").returncode == 0
+    from conftest import ROOT  # noqa: PLC0415
+
+    done = cli("collect", "a.sqlite", PYTHONPATH=f"{tmp_path / 'absent'}:{ROOT}")
+    assert done.returncode == 0
+    assert "needs pyarrow" in done.stderr
+    assert not (tmp_path / "nsyswrap-collected" / "results.parquet").exists()
+
+
+def test_where_it_cannot_write_it_says_so_before_it_reads(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", kernel("k", 0, 10))
+    (tmp_path / "file").touch()
+    done = cli("collect", "a.sqlite", "-o", "file")
+    assert done.returncode == 73
+    assert "cannot write file" in done.stderr
+
+
+def test_a_run_that_needs_no_nsys_is_done_without_figures(cli: Cli, tmp_path: Path) -> None:
+    captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    RunFolder(planned(tmp_path / "b", 2, {"n": 2})).write_status(DONE)
+    done = cli("collect", batch_of(tmp_path / "b"))
+    rows = rows_of(tmp_path / "b" / "results.csv")
+    assert [(row["outcome"], row["kernel_ns"]) for row in rows] == [("done", "10"), ("done", "")]
+    assert "00002: done: no capture" in done.stderr
+
+
+def test_two_batches_at_once_are_told_apart(cli: Cli, tmp_path: Path) -> None:
+    for name, ns in (("before", 20), ("after", 10)):
+        captured(planned(tmp_path / name, 1, {"n": 1}), ns)
+        batch_of(tmp_path / name)
+    done = cli("collect", "before", "after")
+    assert done.returncode == 0
+    rows = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
+    assert [(row["batch"], row["n"], row["kernel_ns"]) for row in rows] == [
+        ("before", "1", "20"),
+        ("after", "1", "10"),
+    ]
+    assert len(rows_of(tmp_path / "nsyswrap-collected" / "kernels.csv")) == 2
+    assert "best Batch=after n=1, 10 ns; worst Batch=before n=1, 20 ns" in done.stdout
+
+
+def test_a_parameter_called_batch_is_not_the_batch(cli: Cli, tmp_path: Path) -> None:
+    for name in ("before", "after"):
+        captured(planned(tmp_path / name, 1, {"batch": 200}), 10)
+        batch_of(tmp_path / name)
+    assert cli("collect", "before", "after").returncode == 0
+    for table in ("results.csv", "kernels.csv"):
+        rows = rows_of(tmp_path / "nsyswrap-collected" / table)
+        assert [(row["batch"], row["parameter_batch"]) for row in rows] == [
+            ("before", "200"),
+            ("after", "200"),
+        ]
+
+
+def test_a_folder_with_any_name_is_collected(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "a 'b' \"c\"\nd *[e]\x1b[31m"
+    captured(planned(folder, 1, {"n": 1}), 10)
+    ended(planned(folder, 2, {"n": 2}), "nsys_failed", message="no\x1b[31m")
+    done = cli("collect", batch_of(folder))
+    assert done.returncode == 0, done.stderr
+    assert len(rows_of(folder / "results.csv")) == 2
+    assert "\x1b" not in done.stdout
+    loose = tmp_path / "x\ny.sqlite"
+    write(loose, kernel("k", 0, 10))
+    assert cli("collect", loose).returncode == 0
+    assert [row["run"] for row in rows_of(tmp_path / "nsyswrap-collected" / "results.csv")] == ["x\ny"]

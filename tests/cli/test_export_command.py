@@ -1,0 +1,274 @@
+"""``nsyswrap export``: what it writes, what it says of it, and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+from pyarrow import parquet as arrow
+from recorded import run_folder
+from tiny_export import API, call, everything, kernel, nvtx, opened, row, write
+from trace_event_rules import read
+
+from nsyswrap import open_capture
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.capture.schema import EVENTS
+from nsyswrap.render import events_parquet as event_files
+from nsyswrap.render.perfetto import compose
+from nsyswrap.render.perfetto import write as write_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Cli
+
+    from nsyswrap.api import Capture
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    return write(tmp_path / "a.sqlite", *everything())
+
+
+def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    done = cli("export", capture, "--perfetto", "new/out.json.gz", "--parquet", "events")
+    assert (done.returncode, done.stdout) == (0, "")
+    said = done.stderr.splitlines()
+    assert said[0].startswith("wrote new/out.json.gz: 2 NVTX push/pop ranges, ")
+    assert "4 kernels" in said[0]
+    assert "8 arrows from call to GPU work" in said[0]
+    assert said[1].startswith("left out: 1 NVTX events (names of domains")
+    assert said[-1].startswith("wrote 19 Parquet files to events/: 4 kernels, 4 memory copies, ")
+    assert len(read(tmp_path / "new" / "out.json.gz").of("kernel")) == 4
+    assert (tmp_path / "new" / "out.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert set(names(tmp_path / "events")) == {
+        f"{kind}.parquet" for kind in set(EVENTS) - {"synchronization", "cuda_overhead"}
+    }
+    assert names(tmp_path) == ["a.sqlite", "events", "new"]
+
+
+def test_neither_is_a_usage_error_that_names_both(cli: Cli, capture: Path) -> None:
+    done = cli("export", capture)
+    assert done.returncode == 2
+    assert "--perfetto FILE, --parquet DIR or both" in done.stderr
+
+
+def test_what_is_there_stays_without_force(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("mine")
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dir" / "mine.txt").write_text("mine")
+    for output in (("--perfetto", "out.json"), ("--parquet", "dir"), ("--parquet", "out.json")):
+        done = cli("export", capture, *output)
+        assert done.returncode == 73
+        assert f"{output[1]} exists" in done.stderr
+        assert "--force" in done.stderr
+    assert (tmp_path / "out.json").read_text() == "mine"
+    assert names(tmp_path / "dir") == ["mine.txt"]
+
+
+def test_force_replaces_what_an_earlier_export_wrote(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "dir").mkdir()
+    for name in ("mine.txt", "synchronization.parquet", "kernel.parquet"):
+        (tmp_path / "dir" / name).write_text("old")
+    (tmp_path / "out.json").write_text("old")
+    done = cli("export", capture, "--perfetto", "out.json", "--parquet", "dir", "--force")
+    assert done.returncode == 0
+    assert read(tmp_path / "out.json").slices
+    assert (tmp_path / "dir" / "mine.txt").read_text() == "old"
+    assert not (tmp_path / "dir" / "synchronization.parquet").exists()
+    assert arrow.read_table(tmp_path / "dir" / "kernel.parquet").num_rows == 4
+
+
+def test_a_link_stays_and_what_it_names_is_written(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "target.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("there/target.json")
+    (tmp_path / "loose.json").symlink_to("there/new.json")
+    for link, target in (("link.json", "target.json"), ("loose.json", "new.json")):
+        assert cli("export", capture, "--perfetto", link, "--force").returncode == 0
+        assert (tmp_path / link).is_symlink()
+        assert read(tmp_path / "there" / target).slices
+    assert names(tmp_path / "there") == ["new.json", "target.json"]
+
+
+def test_a_pipe_is_written_to_and_stays_one(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = cli("export", capture, "--perfetto", pipe, "--force")
+        content = os.read(reader, 1 << 16)
+    finally:
+        os.close(reader)
+    assert done.returncode == 0
+    assert pipe.is_fifo()
+    assert json.loads(content)["traceEvents"]
+    assert names(tmp_path) == ["a.sqlite", "pipe"]
+
+
+def test_a_dash_is_stdout(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "-").write_text("mine")
+    done = cli("export", capture, "--perfetto", "-")
+    assert done.returncode == 0
+    assert done.stderr.startswith("wrote stdout: ")
+    assert cli("export", capture, "--perfetto", "file.json").returncode == 0
+    assert done.stdout == (tmp_path / "file.json").read_text()
+    assert (tmp_path / "-").read_text() == "mine"
+    shown, plain = (cli("report", capture, "-r", "cuda_gpu_sum", *to) for to in (("-o", "-"), ()))
+    assert (shown.returncode, shown.stdout) == (0, plain.stdout)
+    assert (tmp_path / "-").read_text() == "mine"
+    refused = cli("report", capture, "-r", "cuda_gpu_sum", "--format", "parquet", "-o", "-")
+    assert refused.returncode == 2
+
+
+def test_a_part_is_cut_out(cli: Cli, tmp_path: Path) -> None:
+    rows = [nvtx("step", 15, 45), kernel("a", 0, 10), kernel("b", 20, 30), kernel("c", 40, 50, deviceId=1)]
+    source = write(tmp_path / "a.sqlite", *rows)
+    done = cli("export", source, "--perfetto", "o.json", "--parquet", "p", "--nvtx", "step", "--device", "0")
+    assert "selected: NVTX range step" in done.stderr
+    assert [part.name for part in read(tmp_path / "o.json").of("kernel")] == ["b"]
+    assert arrow.read_table(tmp_path / "p" / "kernel.parquet").column("name").to_pylist() == ["b"]
+    done = cli("export", source, "--perfetto", "c.json", "--time", "45ns/", "--clip", "yes")
+    assert [(part.start, part.end) for part in read(tmp_path / "c.json").slices] == [(45, 50)]
+    missing = cli("export", source, "--perfetto", "d.json", "--nvtx", "nowhere")
+    assert missing.returncode == 65
+    assert "no 'nowhere'" in missing.stderr
+
+
+def test_nothing_to_write_is_said(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    done = cli("export", capture, "--perfetto", "o.json", "--process", "7")
+    assert done.returncode == 65
+    assert "no event of this capture can be drawn (process 7)" in done.stderr
+    assert names(tmp_path) == ["a.sqlite"]
+
+
+def test_where_nothing_can_be_written(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for output in (("--perfetto", "file/o.json"), ("--parquet", "file/dir")):
+        done = cli("export", capture, *output)
+        assert done.returncode == 73
+        assert f"cannot write {output[1]}: " in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = opened(tmp_path, *everything())
+    (tmp_path / "o.json").write_text("old")
+    trace = compose(source)
+
+    def half() -> Iterator[str]:
+        yield from trace.sections[0].blocks
+        raise Interrupted
+
+    broken = replace(trace, sections=[replace(trace.sections[0], blocks=half())])
+    with pytest.raises(Interrupted):
+        write_trace(broken, tmp_path / "o.json")
+    assert (tmp_path / "o.json").read_text() == "old"
+
+    def fail(*_: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(event_files, "_write_kind", fail)
+    with pytest.raises(Interrupted):
+        event_files.write(source, tmp_path / "events")
+    assert names(tmp_path) == ["o.json", "tiny.sqlite"]
+
+
+def test_a_full_disk_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = opened(tmp_path, kernel("k", 0, 5))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(gzip.GzipFile, "write", full)
+    with pytest.raises(OutputError, match=r"o\.json\.gz: No space left on device"):
+        write_trace(compose(source), tmp_path / "o.json.gz")
+    assert names(tmp_path) == ["tiny.sqlite"]
+
+
+def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:
+    source = opened(tmp_path, *everything())
+    for name in ("a.json.gz", "b.json.gz"):
+        write_trace(compose(source), tmp_path / name)
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsyswrap.render.perfetto.rows.BLOCK_ROWS", 3)
+    monkeypatch.setattr(event_files, "GROUP_ROWS", 3)
+    source = opened(tmp_path, *(kernel(f"k{i}", 10 * i, 10 * i + 5) for i in range(7)))
+    write_trace(compose(source), tmp_path / "o.json")
+    assert [part.name for part in read(tmp_path / "o.json").slices] == [f"k{i}" for i in range(7)]
+    event_files.write(source, tmp_path / "p")
+    assert arrow.ParquetFile(tmp_path / "p" / "kernel.parquet").num_row_groups == 3
+    _assert_equal(source, tmp_path / "p")
+
+
+@pytest.mark.parametrize("name", ["hybrid/gpu", "copies/faults", "graphs/nodes", "nvtx/kernels", "ddp/even"])
+def test_parquet_holds_the_events_of_recorded_captures(name: str, tmp_path: Path) -> None:
+    source = open_capture(run_folder(name, tmp_path))
+    rows = event_files.write(source, tmp_path / "p")
+    assert rows == {kind: source.count(kind) for kind in EVENTS if source.has(kind)}
+    _assert_equal(source, tmp_path / "p")
+
+
+def test_parquet_holds_every_kind_in_the_fields_terms(tmp_path: Path) -> None:
+    registered = nvtx(None, 3, 4, textId="registered")
+    untimed = row(API, start=1, end=None, eventClass=0, globalTid=1, correlationId=0, nameId=1, returnValue=0)
+    source = opened(tmp_path, *everything(), registered, nvtx(None, 5, 6), untimed, kernel(9, 0, 1))
+    event_files.write(source, tmp_path / "p")
+    _assert_equal(source, tmp_path / "p")
+    table = arrow.read_table(tmp_path / "p" / "kernel.parquet")
+    units = {field.name: field.metadata[b"unit"].decode() for field in table.schema}
+    assert {units[name] for name in ("start_ns", "end_ns", "duration_ns")} == {"ns"}
+    assert (units["device_id"], units["process_id"], units["global_pid"]) == ("id", "id", "id")
+    assert (units["dynamic_shared_bytes"], units["name"], units["grid_x"]) == ("bytes", "text", "number")
+    said = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    assert (said["nsyswrap.kind"], said["nsyswrap.title"]) == ("kernel", "kernels")
+    assert json.loads(said["nsyswrap.capture"])["path"] == str(source.source)
+    assert str(table.schema.field("name").type).startswith("dictionary<values=string")
+
+
+def _assert_equal(source: Capture, folder: Path) -> None:
+    for kind in EVENTS:
+        path = folder / f"{kind}.parquet"
+        assert path.exists() == source.has(kind)
+        if path.exists():
+            expected = source.events(kind)
+            found = arrow.read_table(path)
+            assert found.column_names == list(expected.columns)
+            assert found.to_pylist() == [
+                {key: None if pd.isna(value) else value for key, value in record.items()}
+                for record in expected.to_dict("records")
+            ]
+
+
+def test_parquet_of_a_selection_says_so(tmp_path: Path) -> None:
+    source = opened(tmp_path, kernel("a", 0, 5), call("c", 10, 20)).select(time="0/9")
+    assert event_files.write(source, tmp_path / "p") == {"kernel": 1}
+    said = arrow.read_schema(tmp_path / "p" / "kernel.parquet").metadata
+    assert said[b"nsyswrap.selection"].startswith(b"time 0s/")
+
+
+def test_parquet_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = opened(tmp_path, kernel("k", 0, 5))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Unavailable, match="Parquet needs pyarrow") as caught:
+        event_files.write(source, tmp_path / "p")
+    assert caught.value.hint == "pip install 'nsyswrap[parquet]'"
+    assert names(tmp_path) == ["tiny.sqlite"]

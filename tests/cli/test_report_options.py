@@ -1,0 +1,269 @@
+"""`nsyswrap report`: parts of captures, several of them, all formats, and what it says of reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
+
+from nsyswrap.cli import output as show
+from nsyswrap.cli.explain import OUTSIDE
+from nsyswrap.reports import NAMES, find
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+KERNELS = "cuda_gpu_kern_sum"
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """Kernels from 10 to 30 ns in range a, and from 60 to 80 ns on GPU 1 of another process."""
+    return write(
+        tmp_path / "x.sqlite",
+        nvtx("a", 0, 40),
+        nvtx("b", 50, 90),
+        call("cudaLaunchKernel", 0, 5, 1),
+        call("cudaLaunchKernel", 55, 58, 2, pid=PID + 1),
+        kernel("first", 10, 30, 1),
+        kernel("second", 60, 80, 2, pid=PID + 1, deviceId=1),
+    )
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "total"),
+    [
+        (["--time", "50ns/"], ["second"], 20),
+        (["--time", "20ns/65ns"], ["first", "second"], 40),
+        (["--time", "20ns/65ns", "--clip", "yes"], ["first", "second"], 15),
+        (["--time", "/0.000000040s"], ["first"], 20),
+        (["--nvtx", "a"], ["first"], 20),
+        (["--nvtx", "a/0"], ["first"], 20),
+        (["--device", "1"], ["second"], 20),
+        (["--device", "0", "--device", "1"], ["first", "second"], 40),
+        (["--process", str(PID)], ["first"], 20),
+        (["--device", "7"], [], 0),
+    ],
+)
+def test_a_part_of_a_capture(
+    cli: Cli, export: Path, options: list[str], names: list[str], total: int
+) -> None:
+    done = cli("report", export, "-r", KERNELS, "--format", "csv", *options)
+    assert done.returncode == 0
+    assert sorted(line["Name"] for line in rows(done.stdout)) == names
+    assert sum(int(line["Total Time (ns)"]) for line in rows(done.stdout)) == total
+    assert ("nothing in what is selected" in done.stderr) == (not names)
+    assert "nsyswrap: selected: " in done.stderr
+
+
+def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", f"{KERNELS},launch_overhead", "--time", "20ns/65ns")
+    assert done.stdout.count("selected: time 0.00000002s/0.000000065s; whole rows (--clip no)") == 1
+    assert (
+        done.stdout.count("selected: time 0.00000002s/0.000000065s; rows cut at its ends (--clip yes)") == 1
+    )
+    told = cli("report", export, "-r", "all", "--time", "20ns/65ns", "--clip", "yes").stdout
+    assert "--clip no" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "code"),
+    [
+        (["--time", "5"], "'5' is no time range", 2),
+        (["--time", "9/1"], "the time range '9/1' ends before it starts", 2),
+        (["--time", "1/2", "--nvtx", "a"], "a time window and an NVTX range do not go together", 2),
+        (["--nvtx", "c"], "NVTX ranges are named 'c'", 65),
+        (["--nvtx", "a/1"], "there is no 'a/1'", 65),
+        (["-r", "gpu_gaps:gap=x"], "'x' is no whole number", 2),
+        (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
+        (["-r", "gpu_gaps:chunks=3"], "gpu_gaps takes no 'chunks=3'", 2),
+        (["-r", "cuda_api_sum:base"], "cuda_api_sum takes no 'base'", 2),
+        (["--format", "parquet"], "--format parquet writes no text", 2),
+        (["--explain", "nothing"], "there is no report 'nothing'", 2),
+    ],
+)
+def test_what_is_refused(cli: Cli, export: Path, options: list[str], message: str, code: int) -> None:
+    done = cli("report", export, *options)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr.splitlines()[0]
+
+
+def test_a_range_that_is_not_there_is_said_once_where_there_are_no_kernels(cli: Cli, tmp_path: Path) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", nvtx("a", 0, 40)), "-r", "all", "--nvtx", "b")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.splitlines()[1:] == ["  numbers begin at 0; names: a"]
+
+
+def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_path: Path) -> None:
+    asked = ["-r", "gpu_time_util:threshold=100:chunks=2,cuda_gpu_kern_sum:nvtx-name", "-r", KERNELS]
+    done = cli("report", export, *asked, "--csv", tmp_path / "out")
+    assert done.returncode == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "cuda_gpu_kern_sum.csv",
+        "cuda_gpu_kern_sum_nvtx-name.csv",
+        "gpu_time_util_threshold=100_chunks=2.csv",
+    ]
+    prefixed = (tmp_path / "out" / "cuda_gpu_kern_sum_nvtx-name.csv").read_text(encoding="utf-8")
+    assert sorted(line["Name"] for line in rows(prefixed)) == ["a/first", "second"]  # b is another process'
+
+
+def test_several_captures_make_one_table(cli: Cli, export: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "other.sqlite", kernel("other", 0, 5))
+    done = cli("report", export, other, "-r", KERNELS, "--format", "csv")
+    assert done.returncode == 0
+    assert [(line["Capture"], line["Name"]) for line in rows(done.stdout)] == [
+        ("x", "first"),
+        ("x", "second"),
+        ("other", "other"),
+    ]
+    shown = cli("report", export, other, "-r", KERNELS).stdout
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["x", "x", "other"]
+
+
+def test_of_several_captures_one_that_is_bad_does_not_hide_the_others(cli: Cli, export: Path) -> None:
+    done = cli("report", "gone.sqlite", export, "-r", KERNELS, "--format", "csv")
+    assert done.returncode == 65
+    assert len(rows(done.stdout)) == 2
+    assert done.stderr.startswith("nsyswrap: gone.sqlite: No such file")
+
+
+def test_a_report_that_one_of_several_captures_lacks(cli: Cli, export: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "other.sqlite", kernel("other", 0, 5))
+    done = cli("report", export, other, "-r", "cuda_api_sum", "--format", "json")
+    document = json.loads(done.stdout)
+    assert [capture["label"] for capture in document["captures"]] == ["x", "other"]
+    [report] = document["reports"]
+    assert {line["capture"] for line in report["rows"]} == {"x"}
+    assert "not collected" in str(report["notes"])
+    assert "no cuda_api_sum: other holds no CUDA API calls" in done.stderr
+
+
+def test_json_says_what_was_not_collected_instead_of_failing(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "-r", "osrt_sum", "--format", "json", "--device", "0")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert (document["format"], document["version"]) == ("nsyswrap-reports", 1)
+    assert document["window"]["devices"] == [0]
+    assert document["reports"][0]["rows"] == []
+    assert document["reports"][0]["notes"][0].startswith("not collected: ")
+
+
+def test_one_parquet_file_or_a_folder_of_them(cli: Cli, export: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    one = cli("report", export, "-r", KERNELS, "--format", "parquet", "-o", tmp_path / "one.parquet")
+    assert (one.returncode, one.stdout) == (0, "")
+    assert parquet.read_table(tmp_path / "one.parquet").num_rows == 2
+    wanted = f"{KERNELS},cuda_api_sum"
+    assert cli("report", export, "-r", wanted, "--format", "parquet", "-o", tmp_path / "many").returncode == 0
+    assert sorted(path.name for path in (tmp_path / "many").iterdir()) == [
+        "cuda_api_sum.parquet",
+        f"{KERNELS}.parquet",
+    ]
+
+
+def test_formulas_are_guarded_when_asked(cli: Cli, tmp_path: Path) -> None:
+    export = write(tmp_path / "x.sqlite", kernel("=1+1", 0, 5))
+    plain = cli("report", export, "-r", KERNELS, "--format", "csv").stdout
+    safe = cli("report", export, "-r", KERNELS, "--format", "csv", "--csv-safe").stdout
+    assert (rows(plain)[0]["Name"], rows(safe)[0]["Name"]) == ("=1+1", "'=1+1")
+
+
+def test_what_was_built_in_is_said_once(cli: Cli, tmp_path: Path) -> None:
+    export = write(tmp_path / "x.sqlite", memcpy(1, 0, 5, 8))
+    done = cli("report", export, "-r", "cuda_gpu_mem_time_sum,cuda_gpu_sum")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(
+        "nsyswrap: cuda_gpu_mem_time_sum, cuda_gpu_sum: ENUM_CUDA_MEMCPY_OPER is not in this"
+    )
+
+
+def test_an_export_newer_than_any_known_one(cli: Cli, tmp_path: Path) -> None:
+    said = {"EXPORT_PRODUCT_VERSION": "2031.1.1", "EXPORT_SCHEMA_VERSION": "9.1.0"}
+    lines = [row("META_DATA_EXPORT", name=name, value=value) for name, value in said.items()]
+    done = cli("report", write(tmp_path / "x.sqlite", kernel("k", 0, 5), *lines), "-r", KERNELS)
+    assert done.returncode == 0
+    assert "written by nsys 2031.1.1 (schema 9.1.0), newer than any" in done.stderr
+
+
+def test_a_long_step_is_said_on_a_terminal_and_wiped_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(show, "_PATIENCE_S", 0.01)
+    with show.step("reading x.sqlite …"):
+        time.sleep(0.2)
+    assert terminal.getvalue() == "\r\x1b[Kreading x.sqlite …\r\x1b[K"
+    monkeypatch.setattr(show, "_PATIENCE_S", 60)
+    with show.step("making cuda_api_sum …"):
+        pass
+    assert "cuda_api_sum" not in terminal.getvalue()
+
+
+def test_the_list_of_what_a_capture_answers(cli: Cli, export: Path) -> None:
+    done = cli("report", export, "--list")
+    assert (done.returncode, done.stderr) == (0, "")
+    here, rest, outside = done.stdout.split("\n\n")
+    assert here.startswith(f"{export} answers\n")
+    assert f"  {KERNELS} " in here
+    assert "  osrt_sum " in rest
+    assert "--trace=osrt" in rest
+    assert all((name in here) != (name in rest) for name in ("um_sum", "nvtx_sum", "mpi_event_trace"))
+    assert all(name in outside for names in OUTSIDE.values() for name in names.split())
+
+
+def test_the_list_without_a_capture(cli: Cli) -> None:
+    done = cli("report", "--list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"  {name} " in done.stdout for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_column_is_explained(cli: Cli, name: str) -> None:
+    done = cli("report", "--explain", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    flat = " ".join(done.stdout.split())
+    for column in find(name).columns:
+        assert " ".join(column.help.split()) in flat
+        assert f"[{column.name}, " in flat
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("options", [["--list"], ["--explain", KERNELS]])
+def test_what_is_told_of_reports_goes_into_a_file_too(
+    cli: Cli, export: Path, tmp_path: Path, options: list[str]
+) -> None:
+    printed = cli("report", export, *options).stdout
+    done = cli("report", export, *options, "-o", "told.txt")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "told.txt").read_text(encoding="utf-8") == printed != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--list", "--explain", KERNELS], "--explain and --list do not go together"),
+        (["--list", "--format", "json"], "--list and --format do not go together"),
+        (["--list", "--csv", "new"], "--list and --csv do not go together"),
+        (["--explain", KERNELS, "-r", KERNELS], "--explain and --report do not go together"),
+        (["--csv", "new", "-o", "new.txt"], "--csv alone prints nothing that -o could take"),
+    ],
+)
+def test_options_that_would_have_no_effect(
+    cli: Cli, export: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    done = cli("report", export, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == [export]

@@ -1,0 +1,202 @@
+"""The batch folder: planned runs keep their folders, and what lies in a folder is the state of its run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.folder_lock import LOCK, held, holder_here, is_held, is_lock
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
+from nsyswrap.record.batch.folder import (
+    Batch,
+    Claim,
+    count,
+    folder_name,
+    foresee_batch,
+    look,
+    make_batch,
+    make_place,
+    open_batch,
+)
+from nsyswrap.record.batch.task import Spec, read_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DONE = Status("done", 0, 0, 0)
+HOLDS = """
+import sys, time
+from pathlib import Path
+from nsyswrap.base.folder_lock import held
+with held(Path(sys.argv[1]), "a test"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def spec(number: int, **changes: object) -> Spec:
+    made = Spec(f"n={number}", {"n": number}, 1, "/", command=("prog", str(number)))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def made(folder: Path, *numbers: int) -> Batch:
+    return make_batch(folder, "test", [spec(number) for number in numbers])
+
+
+def names(batch: Batch) -> list[str]:
+    return [batch.run_folder(number).name for number in batch.runs]
+
+
+def test_every_planned_run_has_a_folder_with_its_spec(tmp_path: Path) -> None:
+    batch = made(tmp_path / "b", 1, 2)
+    assert names(batch) == ["00001-n=1", "00002-n=2"]
+    assert [read_spec(batch.run_folder(number)) for number in batch.runs] == [spec(1), spec(2)]
+    assert open_batch(tmp_path / "b") == batch
+
+
+def test_a_spec_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    one = spec(
+        1,
+        command=("a b", "it's", '"', "two\nlines", "\udcff"),
+        env={"K": "v"},
+        nsys=Options(trace="nvtx", extra=("--x=1",), delay=0.5),
+        timeout_s=3.5,
+    )
+    one.write(tmp_path)
+    assert read_spec(tmp_path) == one
+
+
+def test_a_plan_that_grew_keeps_what_has_run(tmp_path: Path) -> None:
+    first = made(tmp_path / "b", 1, 2)
+    RunFolder(first.run_folder(2)).write_status(DONE)
+    grown = made(tmp_path / "b", 3, 2)
+    assert grown.id == first.id
+    assert names(grown) == ["00002-n=2", "00003-n=3"]
+    assert [state.state for state in grown.survey().values()] == ["done", "planned"]
+    assert (tmp_path / "b/runs/00001-n=1" / SPEC).exists()  # left as it is
+    assert names(made(tmp_path / "b", 1, 2)) == names(first)
+
+
+def test_another_timeout_is_the_same_run(tmp_path: Path) -> None:
+    made(tmp_path / "b", 1)
+    batch = make_batch(tmp_path / "b", "test", [spec(1, timeout_s=9.0)])
+    assert names(batch) == ["00001-n=1"]
+    assert read_spec(batch.run_folder(1)).timeout_s == 9
+
+
+def test_a_folder_that_is_no_batch_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match="holds no batch"):
+        made(tmp_path, 1)
+    with pytest.raises(OutputError, match=r"has no batch\.json"):
+        open_batch(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_file_that_others_call_lock_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("mine, not yours\n")
+    with pytest.raises(OutputError, match="holds no batch"):
+        make_place(tmp_path)
+    with held(tmp_path, "a test"):  # what is left of a batch that was ended before it was one
+        assert is_lock(tmp_path / LOCK)
+        make_place(tmp_path)
+
+
+def test_what_is_foreseen_is_what_is_made(tmp_path: Path) -> None:
+    made(tmp_path / "b", 1, 2)
+    before = sorted(tmp_path.rglob("*"))
+    batch, specs = foresee_batch(tmp_path / "b", "test", [spec(3), spec(2)])
+    assert sorted(tmp_path.rglob("*")) == before
+    assert specs == {2: spec(2), 3: spec(3)}
+    assert batch.left_out == {1: "00001-n=1"}
+    assert batch == made(tmp_path / "b", 3, 2)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": ""}'])
+def test_a_damaged_batch_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "batch.json").write_text(content)
+    with pytest.raises(OutputError, match="cannot be read"):
+        open_batch(tmp_path)
+    with pytest.raises(OutputError, match="cannot be read"):
+        made(tmp_path, 1)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"nsys": {}}', "[1]"])
+def test_a_damaged_spec_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / SPEC).write_text(content)
+    with pytest.raises(OutputError, match="cannot be read"):
+        read_spec(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("n=1 sync=both", "00007-n=1-sync=both"),
+        ("path=/a/b", "00007-path=-a-b"),
+        ("x='\"\n%&*", "00007-x="),
+        ("é", "00007"),
+        ("y" * 300, "00007-" + "y" * 80),
+    ],
+)
+def test_the_name_of_a_run_folder(label: str, name: str) -> None:
+    assert folder_name(7, label) == name
+
+
+def test_states(tmp_path: Path) -> None:
+    batch = made(tmp_path / "b", *range(1, 6))
+    folders = [batch.run_folder(number) for number in batch.runs]
+    RunFolder(folders[0]).write_status(DONE)
+    RunFolder(folders[1]).write_status(Status("timed_out", None, 143, 75, "late"))
+    (folders[2] / STATUS).write_text("{")  # the disk was full
+    (folders[3] / CLAIM).write_text(json.dumps({"host": "n1", "pid": 1, "began": 0.0}))
+    states = list(batch.survey().values())
+    assert [state.state for state in states] == ["done", "timed_out", "lost", "lost", "planned"]
+    assert states[3].claim == Claim("n1", 1, 0.0)
+    assert count(states) == {"lost": 2, "done": 1, "timed_out": 1, "planned": 1}
+
+
+def test_what_has_ended_is_not_read_again(tmp_path: Path) -> None:
+    batch = made(tmp_path / "b", 1, 2)
+    RunFolder(batch.run_folder(1)).write_status(DONE)
+    known = batch.survey()
+    (batch.run_folder(1) / STATUS).unlink()
+    RunFolder(batch.run_folder(2)).write_status(DONE)
+    assert [state.state for state in batch.survey(known).values()] == ["done", "done"]
+
+
+def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
+    (tmp_path / CLAIM).write_text(json.dumps({"host": "n1", "pid": 1, "began": 0.0}))
+    with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        assert is_held(tmp_path)
+        assert holder_here(tmp_path) == process.pid
+        assert look(tmp_path).state == "running"
+        with pytest.raises(OutputError, match=f"process {process.pid}"), held(tmp_path, "another"):
+            pass
+        RunFolder(tmp_path).write_status(DONE)
+        assert look(tmp_path).state == "running"  # it is still putting its results away
+        os.kill(process.pid, signal.SIGKILL)
+    assert not is_held(tmp_path)
+    assert look(tmp_path).state == "done"
+    with held(tmp_path, "another"):
+        pass
+
+
+def test_a_claim_names_the_task_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
+    monkeypatch.setenv("SLURMD_NODENAME", "node3")
+    assert (Claim.mine().job, Claim.mine().restarts, Claim.mine().host) == ("18", 2, "node3")
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "4")
+    assert Claim.mine().job == "17_4"

@@ -1,0 +1,225 @@
+"""`nsyswrap batch` on this machine with the real nsys: run, go on, cancel, and the tables in the end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from local_batches import PROGRAM, outcomes, states, sweep
+
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
+from nsyswrap.record.batch.folder import open_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Cli
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "prog.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@contextmanager
+def running(
+    folder: Path, environment: dict[str, str], arguments: list[str], ready: int = 1
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a batch, and go on when the programs of ``ready`` runs are running."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + 60
+        while (
+            len([file for file in folder.glob(f"b/runs/*/{PROGRAM_OUTPUT}") if file.stat().st_size]) < ready
+        ):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield process
+
+
+def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
+    done = cli(*sweep("--repeat", "2", seconds="0,0.3", code="0,3"))
+    assert done.returncode == 1, done.stderr
+    assert sorted(outcomes(folder)) == ["done"] * 4 + ["program_failed"] * 4
+    found = rows(folder / "b/results.csv")
+    assert len(found) == 8
+    assert {(row["s"], row["c"], row["outcome"], row["exit_code"]) for row in found} == {
+        (s, c, "program_failed" if c == "3" else "done", c) for s in ("0.0", "0.3") for c in ("0", "3")
+    }
+    assert all(float(row["wall_s"]) > 0 for row in found)
+    assert (folder / "b/results.parquet").exists()
+    assert {row["s"] for row in rows(folder / "b/summaries.csv")} <= {"0.0", "0.3"}
+    assert "best s=0" in done.stdout
+    assert "worst s=0.3" in done.stdout
+    assert "prog ended with exit code 3" in done.stderr
+
+
+def test_the_same_command_again_runs_what_is_left(folder: Path, cli: Cli) -> None:
+    cli(*sweep(code="0,3"))
+    before = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
+    grown = cli(*sweep(code="0,3,4"))
+    assert "3 runs (1 done, 1 program_failed, 1 planned), 1 to run" in grown.stderr
+    after = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
+    assert after[:2] == before
+    (folder / "prog.py").write_text("")
+    retried = cli(*sweep("--retry-failed", code="0,3,4"))
+    assert retried.returncode == 0
+    assert "2 to run" in retried.stderr
+    assert re.findall(r"c=\d: done (.*)", retried.stderr) == ["(2 of 3)", "(3 of 3)"]
+    assert outcomes(folder) == ["done"] * 3
+    assert (states(folder)[1].folder / EXPORT).stat().st_mtime_ns == before[0]
+
+
+def test_one_run_at_a_time_on_each_gpu(folder: Path, cli: Cli) -> None:
+    """No GPU is needed to see where runs are sent: a program finds it in CUDA_VISIBLE_DEVICES."""
+    assert cli(*sweep("--gpus", "0,3", "--repeat", "2", seconds="0,0.1")).returncode == 0
+    spans: dict[str, list[tuple[float, float]]] = {"0": [], "3": []}
+    for state in states(folder).values():
+        gpu, *_ = (state.folder / PROGRAM_OUTPUT).read_text().split()
+        assert state.claim is not None
+        spans[gpu].append((state.claim.began, (state.folder / STATUS).stat().st_mtime))
+    assert sum(map(len, spans.values())) == 4
+    assert all(spans.values())
+    for one in spans.values():
+        one.sort()
+        assert all(first[1] <= second[0] for first, second in pairwise(one))
+    first, second = spans.values()
+    assert any(
+        a[0] < b[1] and b[0] < a[1] for a in first for b in second
+    )  # the two do not wait for each other
+
+
+def test_without_gpus_the_environment_is_left_alone(folder: Path, cli: Cli) -> None:
+    assert cli(*sweep(), CUDA_VISIBLE_DEVICES="7").returncode == 0
+    assert (states(folder)[1].folder / PROGRAM_OUTPUT).read_text().startswith("7 ")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_leaves_reports_and_the_rest_for_later(
+    folder: Path, environment: dict[str, str], cli: Cli, number: signal.Signals, code: int
+) -> None:
+    with running(folder, environment, sweep("--gpus", "0,1", seconds="60", code="0,1,2"), ready=2) as process:
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert outcomes(folder) == ["interrupted", "interrupted", "planned"]
+    for number_of_run in (1, 2):
+        assert check_export(states(folder)[number_of_run].folder / EXPORT) == ""
+    (folder / "go-on").touch()
+    again = cli(*sweep("--gpus", "0,1", seconds="60", code="0,1,2"))
+    assert "3 to run" in again.stderr
+    assert outcomes(folder) == ["done", "program_failed", "program_failed"]
+
+
+def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str], cli: Cli) -> None:
+    arguments = sweep("--repeat", "2", seconds="3")
+    (folder / "prog.py").write_text(PROGRAM.replace("min(float(seconds), 1)", "3"))
+    with running(folder, environment, arguments) as process:
+        process.kill()
+    assert outcomes(folder) == ["running", "planned"]
+    claim = json.loads((states(folder)[1].folder / CLAIM).read_text())
+    done = cli(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "waiting for run 1, begun before" in done.stderr
+    assert json.loads((states(folder)[1].folder / CLAIM).read_text()) == claim  # it was not run twice
+    assert outcomes(folder) == ["done", "done"]
+
+
+def test_a_run_that_was_killed_is_lost_and_run_again(
+    folder: Path, environment: dict[str, str], cli: Cli
+) -> None:
+    with running(folder, environment, sweep("--gpus", "0", seconds="60")) as process:
+        claim = states(folder)[1].claim
+        assert claim is not None
+        for pid in [*children(claim.pid), claim.pid]:
+            os.kill(pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "00001-s=60-c=0: lost (1 of 1)" in said
+    assert outcomes(folder) == ["lost"]
+    assert "lost" in cli("batch", "status", "b").stdout
+    assert rows(folder / "b/results.csv")[0]["outcome"] == "lost"
+    (folder / "go-on").touch()
+    assert cli(*sweep("--gpus", "0", seconds="60")).returncode == 0
+    assert outcomes(folder) == ["done"]
+
+
+def children(pid: int) -> list[int]:
+    """All processes below one."""
+    own = [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [n for child in own for n in (*children(child), child)]
+
+
+def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cli: Cli) -> None:
+    with running(folder, environment, sweep(seconds="60")) as process:
+        second = cli(*sweep(seconds="60"))
+        assert second.returncode == 73
+        assert f"process {process.pid}" in second.stderr
+        shown = cli("batch", "status", "b").stdout
+        assert "1 runs: 1 running (a batch is at work)" in shown
+        assert "00001-s=60-c=0  running (on " in shown
+        cancelled = cli("batch", "cancel", "b")
+        assert cancelled.returncode == 0, cancelled.stderr
+        process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert outcomes(folder) == ["interrupted"]
+    assert "nothing of b is running" in cli("batch", "cancel", "b").stderr
+
+
+def test_cancelling_what_an_ended_batch_left_running(
+    folder: Path, environment: dict[str, str], cli: Cli
+) -> None:
+    with running(folder, environment, sweep(seconds="60")) as process:
+        process.kill()
+    assert cli("batch", "cancel", "b").returncode == 0
+    deadline = time.monotonic() + 60
+    while outcomes(folder) == ["running"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert outcomes(folder) == ["interrupted"]
+    assert check_export(states(folder)[1].folder / EXPORT) == ""
+
+
+def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
+    odd = tmp_path / 'it\'s "odd" & 100%\n*'
+    odd.mkdir()
+    (odd / "show.py").write_text("import sys; print(ascii(sys.argv[1:]))")
+    value = "a b'\"$x;{}\n%=é"
+    quoted = value.replace('"', '""')
+    done = cli(
+        "batch", "sweep", "--trace", "nvtx", "-o", odd / "b", "-p", f'v="{quoted}"',
+        "--", odd / "show.py", "<{v}>",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [state] = open_batch(odd / "b").survey().values()
+    assert (state.folder / PROGRAM_OUTPUT).read_text() == f"{[f'<{value}>']!a}\n"
+    [row] = rows(odd / "b/results.csv")
+    assert row["v"] == value

@@ -1,0 +1,276 @@
+"""Plans: what a file or a typed sweep makes runs of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.record import scenarios as scenario
+from nsyswrap.record.batch.folder import make_batch
+from nsyswrap.record.batch.plan import Plan, read_plan, sweep
+from nsyswrap.record.batch.plan.parameters import Template
+from nsyswrap.record.batch.task import read_spec
+
+SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"
+WHOLE = """
+name = "sizes"
+repeat = 2
+timeout = 600
+max_running = 4
+[env]
+OMP_NUM_THREADS = 8
+FAST = true
+[nsys]
+trace = "cuda"
+stats = false
+args = ["--cuda-memory-usage=true"]
+path = "/opt/nsys"
+[slurm]
+partition = "gpu"
+cpus-per-task = 4
+exclusive = true
+requeue = false
+N = 1
+[node]
+setup = ["module load cuda/12.4"]
+wrapper = "apptainer exec --nv image.sif"
+python = "/opt/venv/bin/python"
+[[runs]]
+command = "train.py --n {n} --name 'of {sync}'"
+grid = { n = [1, 2], sync = ["both", "none"] }
+points = [ { block = 128, lr = 1e-3 }, { block = 256, lr = 1e-5 } ]
+env = { BLOCK = "{block}x", LR = "{lr}", OMP_NUM_THREADS = "1" }
+nsys = { stats = true, um_faults = true }
+[[runs]]
+command = ["timeit", "-n", "{lr}", "pass"]
+module = true
+grid = { lr = [0.5] }
+repeat = 1
+timeout = 5.5
+"""
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path, WHOLE)
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    path = folder / "plan.toml"
+    path.write_text(text)
+    return read_plan(path)
+
+
+def labels(plan: Plan) -> list[str]:
+    return [spec.name for spec in plan.specs]
+
+
+def test_what_the_node_needs_is_passed_through(whole: Plan) -> None:
+    assert whole.name == "sizes"
+    assert whole.slurm == {
+        "partition": "gpu",
+        "cpus-per-task": 4,
+        "exclusive": True,
+        "requeue": False,
+        "N": 1,
+    }
+    assert whole.setup == ("module load cuda/12.4",)
+    assert whole.wrapper == ("apptainer", "exec", "--nv", "image.sif")
+    assert (whole.python, whole.max_running, whole.notes) == ("/opt/venv/bin/python", 4, ())
+
+
+def test_points_are_crossed_with_the_grid_and_repeats_come_last(whole: Plan) -> None:
+    first = [
+        f"n={n} sync={sync} block={block} lr={lr}"
+        for n in (1, 2)
+        for sync in ("both", "none")
+        for block, lr in ((128, "1e-3"), (256, "1e-5"))
+    ]
+    assert labels(whole) == [*first, "lr=0.5", *(f"{label} repeat=2" for label in first)]
+
+
+def test_a_run_knows_all_that_was_asked_for(whole: Plan) -> None:
+    spec = whole.specs[3]
+    assert spec.parameters == {"n": 1, "sync": "none", "block": 256, "lr": 1e-5}
+    assert spec.command == ("train.py", "--n", "1", "--name", "of none")
+    assert spec.env == {"OMP_NUM_THREADS": "1", "FAST": "true", "BLOCK": "256x", "LR": "1e-5"}
+    assert spec.nsys == Options(trace="cuda", um_faults=True, extra=("--cuda-memory-usage=true",))
+    assert (spec.nsys_path, spec.timeout_s, spec.cwd) == ("/opt/nsys", 600, str(Path.cwd()))
+
+
+def test_own_values_win_over_the_defaults(whole: Plan) -> None:
+    [spec] = [spec for spec in whole.specs if spec.module]
+    assert spec.command == ("timeit", "-n", "0.5", "pass")
+    assert (spec.timeout_s, spec.repeat, spec.nsys.stats) == (5.5, 1, False)
+    assert spec.env == {"OMP_NUM_THREADS": "8", "FAST": "true"}
+
+
+def test_every_run_comes_back_from_its_folder(whole: Plan, tmp_path: Path) -> None:
+    batch = make_batch(tmp_path / "batch", whole.name, whole.specs)
+    read = [read_spec(batch.run_folder(number)) for number in batch.runs]
+    assert read == list(whole.specs)
+    assert [type(value) for value in read[0].parameters.values()] == [int, str, int, float]
+
+
+def test_the_plan_that_the_readme_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = read_plan(SHOWN)
+    assert len(plan.specs) == 18
+    assert {(s.scenario, s.variant) for s in plan.specs} == {("add2", "both"), ("add2", "none")}
+    assert plan.specs[0].arguments == ("--n", "1024")
+    assert plan.specs[0].parameters == {"variant": "both", "n": 1024}
+    assert plan.slurm == {"gres": "gpu:1", "time": "00:15:00"}
+    assert {spec.cwd for spec in plan.specs} == {str(tmp_path)}
+    assert SHOWN.read_text() in (SHOWN.parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_scenario_runs_all_its_variants_as_it_wants_them_recorded(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '[nsys]\nstats = false\n[[runs]]\nscenario = "graphs"')
+    found = scenario.find("graphs")
+    assert [spec.variant for spec in plan.specs] == list(found.variants)
+    assert {spec.variant: spec.nsys for spec in plan.specs}["nodes"] == Options(graphs="node", stats=False)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        (['command = "a/train.py"'], ["train"]),
+        (['command = "./bench"\nrepeat = 3'], ["bench", "bench repeat=2", "bench repeat=3"]),
+        (
+            ['command = "a.py {n}"\ngrid = {n = [1]}', 'command = "b.py {n}"\ngrid = {n = [2]}'],
+            ["n=1", "n=2"],
+        ),
+        (
+            ['command = "a.py {n}"\ngrid = {n = [1]}', 'command = "b.py {n}"\ngrid = {n = [1]}'],
+            ["a n=1", "b n=1"],
+        ),
+        (['command = "a"\nenv = {V = 1}', 'command = "a"\nenv = {V = 2}'], ["a", "a #2"]),
+        (
+            ['command = "a {repeat}"\nenv = {V = 1}', 'command = "a {repeat}"\nrepeat = 2'],
+            ["a", "a #2", "a #2 repeat=2"],
+        ),
+        (['command = "a"\nname = "old"\nenv = {V = 1}', 'command = "a"'], ["old", "a"]),
+        (
+            ['command = "a {s}"\ngrid = {s = ["x y", "x\\ty", "x y #2"]}'],
+            ["a s=x y", "a s=x y #3", "a s=x y #2"],
+        ),
+        ([f'command = "a {{s}}"\ngrid = {{s = ["{"x" * 50}1"]}}'], [f"s=…{'x' * 38}1"]),
+    ],
+)
+def test_labels_are_short_and_tell_runs_apart(tmp_path: Path, blocks: list[str], expected: list[str]) -> None:
+    assert labels(plan_of(tmp_path, "".join(f"[[runs]]\n{block}\n" for block in blocks))) == expected
+
+
+def test_one_block_may_repeat_more_often_what_another_has(tmp_path: Path) -> None:
+    block = '[[runs]]\ncommand = "a {{n}}"\ngrid = {{n = [{}]}}\nrepeat = {}\n'
+    plan = plan_of(tmp_path, block.format("1, 2", 1) + block.format("2, 3", 2))
+    assert labels(plan) == ["n=1", "n=2", "n=3", "n=2 repeat=2", "n=3 repeat=2"]
+
+
+def test_a_run_that_stands_in_two_blocks_is_made_once_and_told(tmp_path: Path) -> None:
+    block = '[[runs]]\ncommand = "a {{n}}"\ngrid = {{n = [{}]}}\ntimeout = {}\n'
+    plan = plan_of(tmp_path, block.format("1, 2", 5) + block.format("2, 3", 9))
+    assert labels(plan) == ["n=1", "n=2", "n=3"]
+    assert [spec.timeout_s for spec in plan.specs] == [5, 5, 9]
+    assert plan.notes == ("1 of 4 runs stand in more than one [[runs]]: they are made once",)
+
+
+@pytest.mark.parametrize(
+    ("word", "filled"),
+    [
+        ("--n={n}", "--n=7"),
+        ("{n}{n}", "77"),
+        ("{{n}}", "{n}"),
+        ("${n} ${{n}}", "${n} ${n}"),
+        ('{"a": {n}}', '{"a": 7}'),
+        ("{} {1,3} { n } {n:02d} {a,b} ${n:-1}", "{} {1,3} { n } {n:02d} {a,b} ${n:-1}"),
+        ("{n-1}", "seven"),
+    ],
+)
+def test_braces(word: str, filled: str) -> None:
+    assert Template(word).fill({"n": "7", "n-1": "seven"}) == filled
+
+
+def test_the_repeat_can_be_used_as_a_seed(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '[[runs]]\ncommand = "a --seed {repeat}"\nrepeat = 2')
+    assert [spec.command[-1] for spec in plan.specs] == ["1", "2"]
+
+
+def test_numbers_are_put_in_as_they_are_written(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '[[runs]]\ncommand = "a {v}"\ngrid = {v = [1e6, 1_0.50, 0x10, 1_000, true]}')
+    assert [spec.command[1] for spec in plan.specs] == ["1e6", "10.50", "16", "1000", "true"]
+    assert [spec.parameters["v"] for spec in plan.specs] == [1e6, 10.5, 16, 1000, True]
+    json.dumps([spec.as_json() for spec in plan.specs], allow_nan=False)
+
+
+def test_a_sweep_is_a_plan_that_is_typed() -> None:
+    plan = sweep(
+        ["scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"],
+        ["n=1024,1e6", "sync=both,none"],
+        repeat=2,
+        env={"N": "{n}"},
+        nsys=Options(trace="cuda", duration=1.0),
+        timeout_s=3,
+        slurm_settings=["partition=gpu", "exclusive", "export=A=1"],
+        max_running=2,
+    )
+    assert (plan.name, plan.max_running) == ("add2", 2)
+    assert plan.slurm == {"partition": "gpu", "exclusive": True, "export": "A=1"}
+    assert labels(plan)[3:5] == ["n=1e6 sync=none", "n=1024 sync=both repeat=2"]
+    spec = plan.specs[2]
+    assert (spec.parameters, spec.env) == ({"n": 1e6, "sync": "both"}, {"N": "1e6"})
+    assert spec.words == ("scenarios/add2.py", "--n", "1e6", "--sync", "both")
+    assert (spec.nsys, spec.timeout_s) == (Options(trace="cuda", duration=1.0), 3)
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("1,-2,0.5,1e3", [1, -2, 0.5, 1e3]),
+        (
+            "007,+1,1_000,0x10,nan,inf,1e999,true",
+            ["007", "+1", "1_000", "0x10", "nan", "inf", "1e999", "true"],
+        ),
+        (f"{2**63},{2**63 - 1}", [str(2**63), 2**63 - 1]),
+        ("9" * 5000, ["9" * 5000]),
+        ('"a,b",c,', ["a,b", "c", ""]),
+        ('"say ""hi""",it\'s', ['say "hi"', "it's"]),
+        ('""', [""]),
+        ("a=b", ["a=b"]),
+        ("\u0661", ["\u0661"]),
+    ],
+)
+def test_typed_values(typed: str, values: list[object]) -> None:
+    found = [spec.parameters["v"] for spec in sweep(["a", "{v}"], [f"v={typed}"]).specs]
+    assert found == values
+    assert [type(one) for one in found] == [type(one) for one in values]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "settings", "says"),
+    [
+        (["n"], [], "'n' is not NAME=V,V"),
+        (["=1"], [], "'=1' is not NAME=V,V"),
+        (["n="], [], "no value"),
+        (["n=1", "n=2"], [], "given twice"),
+        (["n=1,1"], [], "n = 1 stands there twice"),
+        (['n="a'], [], "no list of values"),
+        (['n="a"b'], [], "no list of values"),
+        (["1=1"], [], "'1' cannot be the name"),
+        (["repeat=1"], [], "'repeat' is a parameter already"),
+        (["n=1", "m=1"], [], "'m' is used nowhere"),
+        (["m=1"], [], "{n} in '{n}' is no parameter"),
+        (["n=1"], ["array=1"], "sweep: --slurm: 'array' is set by nsyswrap"),
+        (["n=1"], ["=1"], "cannot be an option of sbatch"),
+        ([f"n={','.join(map(str, range(100_000)))}"], [], "that makes 100,000 runs, and 99,999 are the most"),
+    ],
+)
+def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sweep(["a", "{n}"], parameters, slurm_settings=settings)
+    assert says in str(caught.value)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,170 @@
+"""Plan files with something wrong in them: each is told with file, place and what would be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.errors import PlanError
+from nsyswrap.record.batch.plan import read_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN = '[[runs]]\ncommand = "a.py {n}"\ngrid = { n = [1, 2] }\n'
+SCENARIO = '[[runs]]\nscenario = "add2"\n'
+
+
+def failure(path: Path) -> PlanError:
+    with pytest.raises(PlanError) as caught:
+        read_plan(path)
+    assert caught.value.exit_code == 78
+    assert str(path) in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "advises"),
+    [
+        # keys
+        (
+            "repet = 3\n" + RUN,
+            "no key 'repet' here",
+            "did you mean 'repeat'? keys here: name, repeat, timeout,",
+        ),
+        ("zzz = 3\n" + RUN, "no key 'zzz' here", "keys here: name, repeat"),
+        ('command = "a"\n' + RUN, "no key 'command' here", "it belongs in [[runs]]"),
+        (RUN + "grdi = {}", "[[runs]] 1: there is no key 'grdi' here", "did you mean 'grid'?"),
+        (RUN + 'setup = "x"', "no key 'setup' here", "it belongs in [node]"),
+        ('[nsys]\ntracing = "cuda"\n' + RUN, "[nsys]: there is no key 'tracing'", "did you mean 'trace'?"),
+        (RUN + "nsys = {graph = 'node'}", "[[runs]] 1: [nsys]: there is no key 'graph'", "'graphs'"),
+        ('[node]\nmodules = "x"\n' + RUN, "[node]: there is no key 'modules'", "setup, wrapper, python"),
+        ("[run]\n" + RUN, "no key 'run' here", "did you mean 'runs'?"),
+        # values
+        ("repeat = 0\n" + RUN, "repeat = 0 is not a whole number of at least 1", ""),
+        ("repeat = true\n" + RUN, "repeat = true is not a whole number", ""),
+        ("repeat = 1.0\n" + RUN, "repeat = 1.0 is not a whole number", ""),
+        (RUN + "repeat = -1", "[[runs]] 1: repeat = -1 is not", ""),
+        ("timeout = -5\n" + RUN, "timeout = -5 is not a number of seconds above 0", ""),
+        ("timeout = 0\n" + RUN, "timeout = 0 is not", ""),
+        ("timeout = inf\n" + RUN, "timeout = Infinity is not", ""),
+        ('timeout = "1h"\n' + RUN, 'timeout = "1h" is not', ""),
+        ("max_running = 0\n" + RUN, "max_running = 0 is not a whole number", ""),
+        ('name = " "\n' + RUN, 'name = " " is not a text', ""),
+        ('name = "a/b"\n' + RUN, 'name = "a/b" cannot be the name of a folder', ""),
+        ("env = 1\n" + RUN, "env = 1 is not a table", ""),
+        ("[env]\nA = [1]\n" + RUN, "[env]: A is neither text, number nor true or false", ""),
+        ('[env]\n"A=B" = 1\n' + RUN, "[env]: 'A=B' cannot be the name", ""),
+        ('[nsys]\ngraphs = "all"\n' + RUN, "graphs = \"all\" is not 'graph' or 'node'", ""),
+        ('[nsys]\nstats = "no"\n' + RUN, 'stats = "no" is not true or false', ""),
+        ("[nsys]\ndelay = -1\n" + RUN, "delay = -1 is not a number of seconds, 0 or above", ""),
+        ('[nsys]\nargs = "-x"\n' + RUN, 'args = "-x" is not a list of texts', ""),
+        ('[node]\nsetup = "module load"\n' + RUN, "[node]: setup", ""),
+        # what is run
+        ("", "there are no [[runs]] in it", "[[runs]] command ="),
+        ("runs = []", "runs = [] is not a list of tables", ""),
+        ("runs = 3", "runs = 3 is not a list of tables", ""),
+        ('[runs]\ncommand = "a"', "is not a list of tables", ""),
+        ("[[runs]]\nrepeat = 1", "[[runs]] 1: there is no command and no scenario", "write one of them"),
+        (RUN + '[[runs]]\ncommand = "a"\nscenario = "add2"', "[[runs]] 2: there is both", "write one"),
+        ('[[runs]]\ncommand = ""', 'command = "" is not a text, or a list of texts', ""),
+        ("[[runs]]\ncommand = []", "command is empty", ""),
+        ("[[runs]]\ncommand = 3", "command = 3 is not a text, or a list of texts", ""),
+        ('[[runs]]\ncommand = "a \'b"', "cannot be split into words: No closing quotation", ""),
+        ('[[runs]]\ncommand = ["a", "\\u0000"]', "is not a text, or a list of texts", ""),
+        (RUN + 'variants = ["both"]', "'variants' does not go with a command", ""),
+        (SCENARIO + "module = true", "'module' does not go with a scenario", ""),
+        ('[[runs]]\nscenario = "ad2"', "[[runs]] 1: there is no scenario 'ad2'", "scenarios: add add2 cdist"),
+        (
+            SCENARIO + 'variants = ["booth"]',
+            "add2 has no variant 'booth'",
+            "variants: both first second none",
+        ),
+        (SCENARIO + "variants = []", "variants is empty, or names one twice", "variants: both"),
+        (SCENARIO + 'variants = ["both", "both"]', "variants is empty, or names one twice", ""),
+        # parameters
+        (
+            RUN.replace("{n}", "{m}"),
+            "[[runs]] 1: {m} in '{m}' is no parameter",
+            "parameters: n, repeat; {{m}}",
+        ),
+        (RUN + 'env = { A = "{q}" }', "{q} in '{q}' is no parameter", ""),
+        (RUN.replace("{n}", "5"), "'n' is used nowhere", "write {n} where its value belongs: in the command"),
+        (SCENARIO + "grid = { k = [1] }", "'k' is used nowhere", "in the arguments"),
+        (RUN.replace("[1, 2]", "[]"), "[grid]: n = [] is not a list with a value in it", ""),
+        (RUN.replace("[1, 2]", "1"), "[grid]: n = 1 is not a list with a value in it, as in [1, 2]", ""),
+        (RUN.replace("[1, 2]", "[1, [2]]"), "n = [2] is neither text, number nor true or false", ""),
+        (RUN.replace("[1, 2]", "[1979-05-27]"), 'n = "1979-05-27" is neither text', ""),
+        (RUN.replace("[1, 2]", "[nan]"), "n = NaN is no finite number", ""),
+        (RUN.replace("[1, 2]", f"[{2**64}]"), "beyond 64 bits", ""),
+        (RUN.replace("[1, 2]", '["\\u0000"]'), "a text with a zero byte", ""),
+        (RUN.replace("[1, 2]", "[1, 2, 1]"), "[grid]: n = 1 stands there twice", "write repeat = N"),
+        (RUN.replace("[1, 2]", '[1, "1"]'), "[grid]: n = 1 stands there twice", ""),
+        (RUN.replace("n =", '"a b" ='), "'a b' cannot be the name of a parameter", "a letter first"),
+        (RUN.replace("n =", "repeat ="), "'repeat' is a parameter already", ""),
+        (SCENARIO + 'grid = { variant = ["both"] }', "'variant' is a parameter already", ""),
+        (RUN + "points = []", "points = [] is not a list of tables, with one at least", ""),
+        (RUN + "points = [{}]", "point 1: there is nothing in it", ""),
+        (RUN + "points = [{n = 1}]", "point 1: n stands in grid too", ""),
+        (RUN + "points = [{a = 1}, {b = 1}]", "point 2: not every point has a, b", ""),
+        (RUN + "points = [{a = 1, b = 2}, {b = 2, a = 1}]", "stands there twice", ""),
+        (RUN.replace("[1, 2]", str(list(range(100_000)))), "that makes 100,000 runs", "split it up"),
+        # Slurm
+        ('[slurm]\narray = "1-3"\n' + RUN, "[slurm]: 'array' is set by nsyswrap", "max_running"),
+        ('[slurm]\no = "x"\n' + RUN, "'o' is set by nsyswrap", "under slurm/"),
+        ("[slurm]\ntest_only = true\n" + RUN, "'test_only' is set by nsyswrap", "--dry-run"),
+        ("[slurm]\ncpus_per_task = 4\n" + RUN, "sbatch has no --cpus_per_task", "cpus-per-task"),
+        ("[slurm]\nrepeat = 4\n" + RUN, "'repeat' is no setting of sbatch", "head of the file"),
+        ('[slurm]\n"--time" = 4\n' + RUN, "'--time' cannot be an option of sbatch", ""),
+        ('[slurm]\n"" = 4\n' + RUN, "'' cannot be an option of sbatch", ""),
+        ('[slurm]\npartition = ["gpu"]\n' + RUN, 'partition = ["gpu"] is neither text', ""),
+        ('[slurm]\nexport = "a\\nb"\n' + RUN, "is not one printable line", ""),
+        # no TOML
+        ("name = 'a'\nrepeat = = 3\n" + RUN, "is no TOML: Invalid value (at line 2, column 10)", "toml.io"),
+        ("name = a\n", "is no TOML", "texts stand in quotes"),
+        (f"a = {'9' * 5000}", "is no TOML", ""),
+        (f"a = {'[' * 100_000}", "is no TOML", ""),
+    ],
+)
+def test_a_wrong_plan_says_what_is_wrong_and_what_is_right(
+    tmp_path: Path, text: str, says: str, advises: str
+) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    error = failure(path)
+    assert says in str(error)
+    assert advises in error.hint
+
+
+def test_what_is_no_file_to_read(tmp_path: Path) -> None:
+    assert "No such file" in str(failure(tmp_path / "none.toml"))
+    assert "Is a directory" in str(failure(tmp_path))
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b"name = '\xe9'\n")
+    assert "it is not UTF-8" in str(failure(latin))
+
+
+def test_a_byte_order_mark_and_windows_lines_are_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + RUN.replace("\n", "\r\n").encode())
+    assert len(read_plan(path).specs) == 2
+
+
+def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(RUN)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(PlanError, match="there is no current folder"):
+        read_plan(path)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["two words", "a\nb", "q'u\"o te"])
+def test_a_file_with_an_odd_name_makes_a_name_on_one_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.toml"
+    path.write_text(RUN)
+    assert read_plan(path).name == name.replace("\n", " ")

@@ -1,0 +1,280 @@
+"""`nsyswrap profile` with the real nsys: every way a run can end, and that nothing of it is left running."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.nsys.command import check_export, recorded_s
+from nsyswrap.base.run_folder import EXPORT, LOG, RunFolder
+from nsyswrap.record.supervisor import STOP_PROGRAM_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Cli
+
+    from nsyswrap.base.run_folder import Status
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+MARK = "NSYSWRAP_TEST_RUN"
+WAITS = """
+import time
+print("ready", flush=True)
+time.sleep(60)
+"""
+IGNORES = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(60)
+"""
+CATCHES = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+time.sleep(60)
+"""
+DAEMONISES = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+IN_A_RANGE = """
+import sys, time
+import nvtx
+with nvtx.annotate("main"):
+    time.sleep(0.05)
+time.sleep(float(sys.argv[1]))
+sys.exit(6)
+"""
+
+
+def status(tmp_path: Path) -> Status:
+    """How the run in ``tmp_path/run`` ended."""
+    return RunFolder(tmp_path / "run").read_status()
+
+
+def living(mark: str) -> list[str]:
+    """The command lines of all processes with ``mark`` in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text())
+        except OSError:  # gone, or somebody else's
+            continue
+    return found
+
+
+def assert_nothing_left(mark: str) -> None:
+    deadline = time.monotonic() + 5  # what was killed takes a moment to be gone
+    while living(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert living(mark) == []
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "script.py"
+
+
+@contextmanager
+def running(
+    folder: Path, environment: dict[str, str], mark: str, ignored: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Profile ``script.py`` and go on when it says that it is ready."""
+
+    def ignore() -> None:
+        if ignored is not None:
+            signal.signal(ignored, signal.SIG_IGN)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"],
+        cwd=folder,
+        env={**environment, MARK: mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=ignore,  # noqa: PLW1509 - no threads here
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_leaves_a_complete_report(
+    tmp_path: Path, script: Path, environment: dict[str, str], number: signal.Signals, code: int
+) -> None:
+    script.write_text(WAITS)
+    mark = uuid.uuid4().hex
+    with running(tmp_path, environment, mark) as process:
+        assert len(living(mark)) >= 3  # nsyswrap, nsys, the program
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"stopped by {number.name}" in said
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("interrupted", None)
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert_nothing_left(mark)
+
+
+def test_a_lost_terminal_leaves_a_complete_report_without_the_environment(
+    tmp_path: Path, script: Path, environment: dict[str, str]
+) -> None:
+    script.write_text(WAITS)
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvpe(command[0], command, {**environment, "API_TOKEN": "planted-token"})  # noqa: S606
+    assert os.read(terminal, 100).startswith(b"ready")
+    os.close(terminal)  # as sshd does when the line drops
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 129
+    assert status(tmp_path).message == "stopped by SIGHUP"
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert b"planted-token" not in (tmp_path / "run" / EXPORT).read_bytes()
+
+
+def test_a_signal_while_nsys_is_writing_does_not_lose_the_report(
+    tmp_path: Path, script: Path, environment: dict[str, str]
+) -> None:
+    script.write_text("print('ready', flush=True)")
+    with running(tmp_path, environment, uuid.uuid4().hex) as process:
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+def test_a_signal_while_nsys_is_starting(tmp_path: Path, environment: dict[str, str]) -> None:
+    mark, began = uuid.uuid4().hex, time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "sleep", "60"],
+        cwd=tmp_path,
+        env={**environment, MARK: mark},
+    ) as process:
+        while not (tmp_path / "run" / LOG).exists():
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    assert time.monotonic() - began < STOP_PROGRAM_S
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert_nothing_left(mark)
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path: Path, script: Path, environment: dict[str, str]) -> None:
+    script.write_text(WAITS.replace("60", "1"))
+    with running(tmp_path, environment, uuid.uuid4().hex, ignored=signal.SIGHUP) as process:  # nohup
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_second_signal_ends_what_ignores_the_first(
+    tmp_path: Path, script: Path, environment: dict[str, str]
+) -> None:
+    script.write_text(IGNORES)
+    mark, began = uuid.uuid4().hex, time.monotonic()
+    with running(tmp_path, environment, mark) as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - began < STOP_PROGRAM_S
+    assert_nothing_left(mark)
+
+
+def test_a_killed_nsys_is_told_and_takes_the_program_with_it(
+    tmp_path: Path, script: Path, environment: dict[str, str]
+) -> None:
+    script.write_text(WAITS)
+    mark = uuid.uuid4().hex
+    with running(tmp_path, environment, mark) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 70
+    assert "nsys itself was killed by signal 9" in said
+    assert (status(tmp_path).outcome, status(tmp_path).nsys_code) == ("nsys_failed", -9)
+    assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("program", [WAITS, IGNORES, DAEMONISES], ids=["waits", "ignores", "daemonises"])
+def test_timeout(tmp_path: Path, script: Path, cli: Cli, program: str) -> None:
+    script.write_text(program)
+    mark = uuid.uuid4().hex
+    done = cli("profile", "--no-stats", "-o", "run", "--timeout", "1", script, **{MARK: mark})
+    assert done.returncode == 75
+    assert "stopped after --timeout 1 s" in done.stderr
+    assert status(tmp_path).outcome == "timed_out"
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("program", ["import time; time.sleep(60)", CATCHES], ids=["dies", "catches"])
+def test_duration_is_success(tmp_path: Path, script: Path, cli: Cli, program: str) -> None:
+    script.write_text(program)
+    mark = uuid.uuid4().hex
+    done = cli("profile", "--no-stats", "-o", "run", "--duration", "1", script, **{MARK: mark})
+    assert done.returncode == 0, (recorded_s(tmp_path / "run" / EXPORT), done.stderr)
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("done", None)
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+    assert_nothing_left(mark)
+
+
+def test_a_program_that_fails_before_its_duration_has_failed(tmp_path: Path, cli: Cli) -> None:
+    assert cli("profile", "--no-stats", "-o", "run", "--duration", "30", "sh", "-c", "exit 4").returncode == 4
+    assert status(tmp_path).program_code == 4
+
+
+def test_the_end_of_a_capture_range_is_success(tmp_path: Path, script: Path, cli: Cli) -> None:
+    script.write_text(IN_A_RANGE)
+    done = cli("profile", "--no-stats", "-o", "run", "--capture-range", "nvtx:main", script, "60")
+    assert done.returncode == 0
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("done", None)
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+def test_a_program_that_goes_on_after_its_capture_range_can_fail(
+    tmp_path: Path, script: Path, cli: Cli
+) -> None:
+    script.write_text(IN_A_RANGE)
+    options = [
+        "--no-stats",
+        "-o",
+        "run",
+        "--capture-range",
+        "nvtx:main",
+        "--nsys-arg=--capture-range-end=stop",
+    ]
+    assert cli("profile", *options, script, "0").returncode == 6
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+def test_a_capture_range_that_never_begins_is_told(tmp_path: Path, script: Path, cli: Cli) -> None:
+    script.write_text(IN_A_RANGE)
+    done = cli("profile", "--no-stats", "-o", "run", "--capture-range", "nvtx:other", script, "0")
+    assert done.returncode == 70  # outranks the program's 6
+    assert "the capture range nvtx:other never began" in done.stderr
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("nsys_failed", 6)

@@ -1,0 +1,279 @@
+"""What is said of runs that did not end well, and what is left of one that could not be finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap import api
+from nsyswrap.base.errors import OutputError
+from nsyswrap.base.nsys.command import Options, check_export
+from nsyswrap.base.nsys.find import judge
+from nsyswrap.base.run_folder import DIGEST, EXPORT, RECORDING, REPORT, RUN, STATUS, WORK, RunFolder
+from nsyswrap.record.program import resolve
+from nsyswrap.record.run import command_line, execute
+from nsyswrap.record.spec import Callbacks, RunSpec
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+WAITS = "echo ready; exec sleep 60"
+
+
+def profiling(folder: Path, environment: dict[str, str], *options: str) -> subprocess.Popen[str]:
+    """Profile a program that waits; return when it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", *options, "-o", "run", "sh", "-c", WAITS],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_is_repeated_at_once_costs_nothing(
+    tmp_path: Path, environment: dict[str, str], number: signal.Signals, apart_s: float
+) -> None:
+    with profiling(tmp_path, environment) as process:
+        for _ in range(3):
+            process.send_signal(number)
+            time.sleep(apart_s)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+def test_a_second_signal_that_comes_late_ends_the_run_at_once(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "deaf.sh").write_text("trap '' TERM; echo ready; while :; do sleep 1; done")
+    command = ["profile", "--no-stats", "-o", "run", "sh", "deaf.sh"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", *command],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        time.sleep(3)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        _, said = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    assert process.returncode == 143
+    assert "stopped by SIGTERM; no report: there is none" in said
+
+
+def test_a_stopped_nsys_meets_the_time_limit(tmp_path: Path, environment: dict[str, str]) -> None:
+    with profiling(tmp_path, environment, "--timeout", "4") as process:
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"/nsys") and WAITS.encode() in words:
+                    os.kill(int(path.name), signal.SIGSTOP)
+            except OSError:
+                continue
+        began = time.monotonic()
+        process.communicate(timeout=120)
+    assert time.monotonic() - began < 20
+    assert process.returncode == 75
+    assert check_export(tmp_path / "run" / EXPORT) == ""
+
+
+@pytest.mark.parametrize(("code", "said"), [(255, "exit code 255\n"), (137, "exit code 137 (signal 9)\n")])
+def test_an_exit_code_is_a_signal_only_where_there_is_such_a_signal(cli: Cli, code: int, said: str) -> None:
+    done = cli("profile", "--no-stats", "-o", "run", "sh", "-c", f"exit {code}")
+    assert (done.returncode, f"sh ended with {said}" in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can take parts of the machine away")
+@pytest.mark.parametrize(
+    ("without", "said", "cure"),
+    [
+        (["unshare", "-n"], "loopback network interface", "ip link set lo up"),
+        (
+            ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm; exec "$@"', "sh"],
+            "/dev/shm",  # noqa: S108
+            "mount -t tmpfs",
+        ),
+    ],
+    ids=["loopback", "shm"],
+)
+def test_what_nsys_needs_of_the_machine_is_named(
+    tmp_path: Path, environment: dict[str, str], without: list[str], said: str, cure: str
+) -> None:
+    command = [*without, sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "true"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    if "unshare failed" in done.stderr:
+        pytest.skip("namespaces cannot be made here")
+    assert done.returncode == 70
+    assert said in done.stderr
+    assert cure in done.stderr
+
+
+def test_an_nsys_that_can_leave_the_environment_out_is_told_to(tmp_path: Path, nsys: str) -> None:
+    """None of those that the tests run offers it: a script that says it does stands for one."""
+    stand_in = tmp_path / "nsys"
+    stand_in.write_text(
+        f'#!/bin/sh\nif [ "$2" = --help ]; then echo "  --discard-environment="; exit; fi\nexec {nsys} "$@"\n'
+    )
+    stand_in.chmod(0o755)
+    found = judge(stand_in)
+    spec = RunSpec(resolve(["true"]), tmp_path / "run")
+    assert "--discard-environment=true" in command_line(spec, found)
+    assert "--discard-environment=true" not in command_line(spec, judge(Path(nsys)))
+    keeping = RunSpec(resolve(["true"]), tmp_path / "run", keep_environment=True)
+    assert "--discard-environment=true" not in command_line(keeping, found)
+
+
+@pytest.mark.parametrize("discard", [True, False])
+def test_an_export_that_cannot_be_finished_is_removed(tmp_path: Path, *, discard: bool) -> None:
+    """As on a disk that is too small for the copy; fails closed, and the program's code is kept."""
+
+    def fails(folder: Path) -> None:
+        (folder / f".{EXPORT}.123.part").write_bytes((folder / EXPORT).read_bytes())
+        raise OutputError("no room for a copy", "make room")
+
+    program, options = resolve(["sh", "-c", "exit 3"]), Options(stats=False)
+    spec = RunSpec(program, tmp_path / "run", options, discard_rep=discard)
+    status = execute(spec, Callbacks(finish=fails))
+    assert (status.outcome, status.program_code, status.exit_code) == ("not_redacted", 3, 73)
+    assert "no room for a copy" in status.message
+    assert ("profile again" if discard else f"nsyswrap report {tmp_path / 'run'}") in status.hint
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert left == {RUN, STATUS, "nsys.log", *([] if discard else [REPORT])}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """A file system of 64 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount a small file system: not root, or in a container")
+    return folder
+
+
+@pytest.mark.parametrize("discard", [True, False])
+@pytest.mark.parametrize("short_of", ["the report", "the export", "the copy", "the digest"])
+def test_a_batch_on_a_disk_that_is_too_small(
+    tmp_path: Path, disk: Path, cli: Cli, short_of: str, *, discard: bool
+) -> None:
+    try:
+        options = ["--no-stats", *(["--discard-rep"] if discard else [])]
+        cli("batch", "sweep", "-o", "whole", "--no-stats", "--", "sh", "-c", "exit 3")
+        [whole] = (tmp_path / "whole" / "runs").iterdir()
+        report, export = ((whole / name).stat().st_size for name in (REPORT, EXPORT))
+        sizes = {"the report": 0.5 * report, "the export": report + 0.5 * export}
+        kept = 0 if discard else report
+        sizes |= {"the copy": kept + 1.5 * export, "the digest": kept + 2.2 * export}
+        room = os.statvfs(disk)
+        (disk / "data").write_bytes(bytes(room.f_bavail * room.f_frsize - int(sizes[short_of]) - 100_000))
+        done = cli("batch", "sweep", "-o", disk / "b", *options, "--", "sh", "-c", "exit 3", PLANTED="s3cr3t")
+        assert done.returncode == 1
+        [run] = (disk / "b" / "runs").iterdir()
+        status = RunFolder(run).read_status()
+        assert status.program_code == 3, status
+        assert status.outcome in ("program_failed", "nsys_failed", "not_redacted")
+        if status.outcome == "program_failed":
+            assert check_export(run / EXPORT) == ""
+        else:
+            assert not (run / EXPORT).exists()
+            assert "free some room" in status.hint or "make room" in status.hint
+        assert not discard or not (run / REPORT).exists()
+        assert not discard or not (run / RECORDING).exists()
+        assert list(run.glob(f"{WORK}*")) == []
+        holding = {p.name for p in run.iterdir() if b"s3cr3t" in p.read_bytes()}
+        assert holding <= {REPORT, RECORDING}
+        if short_of == "the copy" and not discard:
+            assert status.outcome == "not_redacted"
+            (disk / "data").unlink()
+            shown = cli("report", run)  # the command that the hint names
+            assert (shown.returncode, f"nsyswrap report {run}" in status.hint) == (0, True)
+            assert shown.stdout.startswith("this run was not finished: the environment could not be taken")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+ENDED = {
+    "timed_out": ("this run timed out: stopped after --timeout 1 s", ["--timeout", "1"], "sleep 60"),
+    "program_failed": ("the program failed: sh ended with exit code 3", [], "exit 3"),
+}
+
+
+@pytest.mark.parametrize("outcome", ENDED)
+def test_how_a_run_ended_is_the_first_line_of_its_screen(tmp_path: Path, cli: Cli, outcome: str) -> None:
+    first_line, options, program = ENDED[outcome]
+    cli("profile", "--no-stats", *options, "-o", "run", "sh", "-c", program)
+    for path in ("run", f"run/{EXPORT}"):
+        shown = cli("report", path)
+        assert (shown.returncode, shown.stdout.splitlines()[0]) == (0, first_line)
+    table = cli("report", "run", "-r", "nvtx_sum", "--format", "json")
+    assert first_line in table.stderr
+    assert first_line in json.loads(table.stdout)["notes"][0]
+    assert cli("view", "run", "-o", "page.html").returncode == 0
+    assert first_line in (tmp_path / "page.html").read_text()
+    shutil.copy(tmp_path / "run" / EXPORT, tmp_path / "alone.sqlite")
+    assert first_line not in cli("report", "alone.sqlite").stdout
+
+
+def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, str], cli: Cli) -> None:
+    with profiling(tmp_path, environment) as process:
+        process.kill()
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "run").glob(f"{WORK}*/{EXPORT}")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shown = cli("report", "run")
+    assert (shown.returncode, shown.stdout) == (65, "")
+    assert "this run never finished: nsyswrap was killed; what it recorded" in shown.stderr
+    found = re.search(r"nsyswrap (report \S+)", shown.stderr)
+    assert found
+    assert cli(*found[1].split()).returncode == 0
+    assert cli("profile", "--no-stats", "--force", "-o", "run", "true").returncode == 0
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {RUN, STATUS, "nsys.log", REPORT, EXPORT}
+
+
+def test_a_later_version_may_say_more(tmp_path: Path, cli: Cli) -> None:
+    cli("batch", "sweep", "-o", "batch", "--no-stats", "--", "true")
+    [run] = (tmp_path / "batch" / "runs").iterdir()
+    for name in (STATUS, RUN, "claim.json"):
+        facts = json.loads((run / name).read_text())
+        (run / name).write_text(json.dumps({**facts, "of a later version": 1}))
+    assert "1 done" in cli("batch", "status", "batch").stdout
+    assert cli("collect", "batch", "-o", "collected").returncode == 0
+    assert cli("report", run).stdout.splitlines()[0] == "true"
+    status = json.loads((run / STATUS).read_text())
+    (run / STATUS).write_text(json.dumps({**status, "outcome": "of a later version"}))
+    assert "unknown outcome: 'of a later version'" in " ".join(cli("report", run).stdout.split())
+
+
+def test_python_gets_the_same(tmp_path: Path) -> None:
+    run = api.profile(["sh", "-c", "exit 3"], output=tmp_path / "run", share="group", stats=False)
+    assert (run.status.outcome, run.status.exit_code) == ("program_failed", 3)
+    assert run.capture.ending == "the program failed: sh ended with exit code 3"
+    assert not (tmp_path / "run" / DIGEST).exists()

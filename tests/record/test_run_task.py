@@ -1,0 +1,195 @@
+"""`nsyswrap run-folder` with the real nsys: however one planned run ends, its folder tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.folder_lock import held
+from nsyswrap.base.nsys.command import Options, check_export
+from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.record.batch.folder import look
+from nsyswrap.record.batch.run_task import is_shared, local_folder
+from nsyswrap.record.batch.task import Spec
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+SAYS = """
+import os, sys
+print(sys.argv[1], os.environ.get("COLOUR"), os.environ["TMPDIR"])
+print("complaint", file=sys.stderr)
+sys.exit(int(sys.argv[2]))
+"""
+WAITS = """
+import time
+open("ready", "w").close()
+time.sleep(60)
+"""
+MOUNTS = [
+    line.split()
+    for line in (
+        "/dev/sda1 / ext4 rw 0 0",
+        "server:/home /home nfs4 rw 0 0",
+        "tmpfs /home/me/scratch tmpfs rw 0 0",
+        "beegfs_nodev /data beegfs rw 0 0",
+    )
+]
+
+
+def planned(folder: Path, *command: str, **changes: object) -> Path:
+    """A run folder under ``folder`` with a plan to run ``command`` there."""
+    (folder / "says.py").write_text(SAYS)
+    (folder / "waits.py").write_text(WAITS)
+    made = Spec("x", {}, 1, str(folder), command=command, nsys=Options(trace="nvtx", stats=False))
+    run = folder / "run"
+    run.mkdir()
+    replace(made, **changes).write(run)  # type: ignore[arg-type]
+    return run
+
+
+def status_of(run: Path) -> tuple[str, int]:
+    status = RunFolder(run).read_status()
+    return status.outcome, status.exit_code
+
+
+def test_a_run_leaves_its_report_its_output_and_its_digest(tmp_path: Path, cli: Cli) -> None:
+    run = planned(tmp_path, "says.py", "a b'\"\n", "0", env={"COLOUR": "blue"})
+    done = cli("run-folder", run)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert status_of(run) == ("done", 0)
+    assert check_export(run / EXPORT) == ""
+    said = (run / PROGRAM_OUTPUT).read_text()
+    assert said.startswith("a b'\"\n blue ")
+    assert (run / PROGRAM_ERRORS).read_text() == "complaint\n"
+    assert (run / DIGEST).exists()
+    temporary = Path(said.split()[-1])
+    assert temporary.name.startswith("nsyswrap-")
+    assert not temporary.exists()
+    assert look(run).state == "done"
+
+
+def test_what_is_done_is_not_run_again_unless_asked(tmp_path: Path, cli: Cli) -> None:
+    run = planned(tmp_path, "says.py", "x", "0")
+    cli("run-folder", run)
+    before = (run / EXPORT).stat().st_mtime_ns
+    assert cli("run-folder", run).returncode == 0
+    assert (run / EXPORT).stat().st_mtime_ns == before
+    assert cli("run-folder", "--again", run).returncode == 0
+    assert (run / EXPORT).stat().st_mtime_ns > before
+
+
+def test_what_failed_is_run_again(tmp_path: Path, cli: Cli) -> None:
+    run = planned(tmp_path, "says.py", "x", "3")
+    assert cli("run-folder", run).returncode == 3
+    assert status_of(run) == ("program_failed", 3)
+    (tmp_path / "says.py").write_text("")
+    assert cli("run-folder", run).returncode == 0
+    assert status_of(run) == ("done", 0)
+
+
+def test_a_folder_with_any_name(tmp_path: Path, cli: Cli) -> None:
+    odd = tmp_path / 'it\'s "100%" & \n [more]*'
+    odd.mkdir()
+    run = planned(odd, "says.py", "x", "0")
+    assert cli("run-folder", run).returncode == 0
+    assert check_export(run / EXPORT) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"command": ("absent.py",)}, 127, "absent.py: No such file"),
+        ({"command": ("no-such-program",)}, 127, "no such program"),
+        ({"cwd": "/no/such/folder"}, 73, "/no/such/folder cannot be entered"),
+        ({"nsys_path": "/no/such/nsys"}, 69, "/no/such/nsys"),
+        ({"command": (), "scenario": "p2p", "variant": "copy"}, 69, "p2p copy cannot run here"),
+        ({"env": {"TMPDIR": "/no/such/place"}}, 73, "cannot make a temporary folder"),
+    ],
+    ids=["script", "program", "cwd", "nsys", "scenario", "tmpdir"],
+)
+def test_what_cannot_be_started_is_an_outcome(
+    tmp_path: Path, cli: Cli, changes: dict[str, object], code: int, said: str
+) -> None:
+    run = planned(tmp_path, **{"command": ("says.py", "x", "0"), **changes})
+    done = cli("run-folder", run)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert status_of(run) == ("not_started", code)
+    assert said in RunFolder(run).read_status().message
+
+
+def test_a_folder_without_a_plan(tmp_path: Path, cli: Cli) -> None:
+    done = cli("run-folder", tmp_path)
+    assert done.returncode == 73
+    assert "holds no planned run" in done.stderr
+
+
+def test_two_at_once(tmp_path: Path, cli: Cli) -> None:
+    run = planned(tmp_path, "says.py", "x", "0")
+    with held(run, "a test"):
+        done = cli("run-folder", run)
+    assert done.returncode == 73
+    assert f"process {os.getpid()}" in done.stderr
+    assert look(run).state == "planned"
+
+
+def test_its_own_time_limit(tmp_path: Path, cli: Cli) -> None:
+    run = planned(tmp_path, "waits.py", timeout_s=1.5)
+    assert cli("run-folder", run).returncode == 75
+    assert status_of(run) == ("timed_out", 75)
+    assert check_export(run / EXPORT) == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_a_complete_report(
+    tmp_path: Path, environment: dict[str, str], number: signal.Signals
+) -> None:
+    run = planned(tmp_path, "waits.py")
+    command = [sys.executable, "-m", "nsyswrap", "run-folder", str(run)]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        while not (tmp_path / "ready").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        assert look(run).state == "running"
+        assert json.loads((run / CLAIM).read_text())["pid"] == process.pid
+        process.send_signal(number)
+    assert process.returncode == 128 + number
+    assert status_of(run) == ("interrupted", 128 + number)
+    assert check_export(run / EXPORT) == ""
+    assert (run / DIGEST).exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "shared"),
+    [
+        ("/var", False),
+        ("/home/me", True),
+        ("/home/me/scratch/x", False),
+        ("/data/a", True),
+        ("/homes", False),
+    ],
+)
+def test_which_folders_are_shared(place: str, *, shared: bool) -> None:
+    assert is_shared(Path(place), MOUNTS) is shared
+
+
+def test_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert local_folder() == str(tmp_path)
+    monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path / "absent"))
+    assert local_folder() == str(tmp_path)
+    (tmp_path / "absent").mkdir()
+    assert local_folder() == str(tmp_path / "absent")

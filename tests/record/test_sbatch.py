@@ -1,0 +1,293 @@
+"""The job script, and what is read from Slurm's commands: no cluster is needed for that."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import RUNS
+from nsyswrap.record.batch.executors.slurm import commands as queue
+from nsyswrap.record.batch.executors.slurm import commands as reasons
+from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
+from nsyswrap.record.batch.executors.slurm.script import Settings, script, seconds
+from nsyswrap.record.batch.folder import Batch, folder_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nsyswrap.record.batch.task import Scalar
+
+ODD = "a b'c\"d\ne%j*[x]$HOME`id`\\"
+BATCH = Batch(Path("/data/batch"), "sizes", "5ca1ab1e", {})
+PRINTS = "import os, sys; print(repr(sys.argv[1:]), os.environ.get('MODULE'))"
+
+
+def directives(**options: Scalar) -> list[str]:
+    lines = script(BATCH, Settings({name.replace("_", "-"): value for name, value in options.items()}))
+    return [line.removeprefix("#SBATCH ") for line in lines.splitlines() if line.startswith("#SBATCH")]
+
+
+def test_the_script() -> None:
+    settings = Settings(
+        {"partition": "gpu", "gres": "gpu:1"},
+        setup=("module load cuda",),
+        wrapper=("apptainer", "exec", "--nv", "my image.sif"),
+        python="/opt/venv/bin/python",
+    )
+    assert script(BATCH, settings, 1001) == (
+        "#!/bin/bash\n"
+        "#SBATCH --partition=gpu\n"
+        "#SBATCH --gres=gpu:1\n"
+        "#SBATCH --job-name=sizes\n"
+        "#SBATCH --open-mode=append\n"
+        "#SBATCH --requeue\n"
+        "#SBATCH --signal=B:TERM@120\n"
+        "module load cuda\n"
+        "export NSYSWRAP_TIME_LIMIT_MARGIN_S=120\n"
+        "cd -- /data/batch/runs || exit 73\n"
+        'run=$(printf %05d "$((1001 + SLURM_ARRAY_TASK_ID))")\n'
+        'set -- "$run"-*\n'
+        '[ -d "$1" ] || set -- "$run"  # its label had no letter\n'
+        "exec apptainer exec --nv 'my image.sif' /opt/venv/bin/python -m nsyswrap run-folder \"$PWD/$1\"\n"
+    )
+
+
+def test_options_are_passed_through_unchanged() -> None:
+    given = directives(p="gpu", exclusive=True, wait_all_nodes=1, overcommit=False, constraint="a&b|c")
+    assert given[:4] == ["-p gpu", "--exclusive", "--wait-all-nodes=1", "--constraint=a&b|c"]
+    assert not [line for line in given if "overcommit" in line]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("plain", "plain"),
+        ("two words", '"two words"'),
+        ('say "hi" #1', r'"say \"hi\" #1"'),
+        ("a\\b", r'"a\\b"'),
+    ],
+)
+def test_what_sbatch_would_take_apart_is_quoted(text: str, written: str) -> None:
+    assert directives(mail_user=text)[0] == f"--mail-user={written}"
+
+
+@pytest.mark.parametrize(
+    ("options", "lacks", "has"),
+    [
+        ({"job_name": "mine"}, "--job-name=sizes", "--job-name=mine"),
+        ({"J": "mine"}, "--job-name=sizes", "-J mine"),
+        ({"no_requeue": True}, "--requeue", "--no-requeue"),
+        ({"signal": "B:TERM@300"}, "--signal=B:TERM@120", "--signal=B:TERM@300"),
+        ({"open_mode": "truncate"}, "--open-mode=append", "--open-mode=truncate"),
+    ],
+)
+def test_the_plan_has_the_last_word(options: Mapping[str, Scalar], lacks: str, has: str) -> None:
+    written = directives(**options)
+    assert lacks not in written
+    assert has in written
+
+
+@pytest.mark.parametrize(
+    ("limit", "total_s"),
+    [
+        ("2", 120),
+        (2, 120),
+        ("90:30", 5430),
+        ("1:30:00", 5400),
+        ("1-12", 129_600),
+        ("1-12:30", 131_400),
+        ("1-0:0:5", 86_405),
+        ("0", None),
+        ("UNLIMITED", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_time_limits_as_sbatch_reads_them(limit: str | int, total_s: int | None) -> None:
+    assert seconds(str(limit)) == total_s
+
+
+@pytest.mark.parametrize(
+    ("limit", "margin_s"), [("1", 30), ("3:00", 90), ("4", 120), ("0:30", 15), ("1-0", 120)]
+)
+def test_the_signal_leaves_a_short_run_half_its_time(limit: str, margin_s: int) -> None:
+    settings = Settings({"time": limit})
+    assert f"#SBATCH --signal=B:TERM@{margin_s}\n" in script(BATCH, settings)
+    assert f"LIMIT_MARGIN_S={margin_s}\n" in script(BATCH, settings)
+    assert directives(t=limit)[-1] == f"--signal=B:TERM@{margin_s}"
+
+
+def test_the_margin_is_that_of_the_plans_own_signal() -> None:
+    assert "LIMIT_MARGIN_S=300\n" in script(BATCH, Settings({"signal": "B:TERM@300"}))
+    assert "LIMIT_MARGIN_S=60\n" in script(BATCH, Settings({"signal": "TERM"}))
+
+
+@pytest.mark.parametrize("label", ["n=1", "é", "n=2 sync=both"])
+def test_a_task_finds_its_run_folder(tmp_path: Path, label: str) -> None:
+    folder = tmp_path / ODD
+    wanted = folder / RUNS / folder_name(1007, label)
+    for name in (wanted.name, "10070-n=1", "00107-n=1", "01008-n=1"):
+        (folder / RUNS / name).mkdir(parents=True)
+    settings = Settings(setup=("export MODULE='two words'",), wrapper=(sys.executable, "-c", PRINTS, "a 'b"))
+    text = script(Batch(folder, "odd", "id", {}), settings, 1001)
+    environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "6"}
+    said = subprocess.run(
+        ["bash"], input=text, env=environment, capture_output=True, text=True, check=True, cwd="/"
+    ).stdout
+    words = ["a 'b", sys.executable, "-m", "nsyswrap", "run-folder", str(wanted)]
+    assert said == f"{words!r} two words\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("7", (7,)),
+        ("[3-5%2]", (3, 4, 5)),
+        ("1,3-4,10-20:5", (1, 3, 4, 10, 15, 20)),
+        ("", ()),
+        ("0-1", (0, 1)),
+    ],
+)
+def test_tasks_as_slurm_writes_them(text: str, tasks: tuple[int, ...]) -> None:
+    assert indexes(text) == tasks
+
+
+def test_tasks_are_written_short_and_read_again() -> None:
+    assert as_text([3, 1, 2, 7, 9, 10]) == "1-3,7,9-10"
+    tasks = range(5, 9999, 3)
+    assert indexes(as_text(tasks)) == tuple(tasks)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "PartitionConfig",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "BadConstraints",
+        "InvalidQOS",
+        "AssocMaxCpuPerJobLimit",
+        "QOSMaxGRESPerJob",
+        "QOSMaxWallDurationPerJobLimit",
+        "QOSMinGRES",
+        "DependencyNeverSatisfied",
+        "launch failed requeued held",
+    ],
+)
+def test_reasons_that_stand_for_ever(reason: str) -> None:
+    said = reasons.why_never(reason)
+    assert said is not None
+    assert reason in said[0]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "None",
+        "Resources",
+        "Priority",
+        "BeginTime",
+        "PartitionDown",
+        "PartitionInactive",
+        "JobHeldUser",
+        "ReqNodeNotAvail, UnavailableNodes:n3",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+        "QOSMaxJobsPerUserLimit",
+        "QOSMaxCpuPerUserLimit",
+        "QOSGrpGRES",
+        "AssocGrpCpuLimit",
+        "AssocMaxJobsLimit",
+        "JobArrayTaskLimit",
+        "Dependency",
+    ],
+)
+def test_reasons_that_pass(reason: str) -> None:
+    assert reasons.why_never(reason) is None
+
+
+def waiting(reason: str, *tasks: int) -> queue.Job:
+    return queue.Job("17", tasks, "PENDING", reason, "")
+
+
+def test_what_is_waited_for_is_said_in_words() -> None:
+    jobs = [waiting("Resources", 1, 2), waiting("Resources", 3), waiting("QOSGrpGRES", 4)]
+    running = queue.Job("17", (5,), "RUNNING", "None", "")
+    assert reasons.in_words([*jobs, running]) == "3 waiting for nodes to be free, 1 waiting (QOSGrpGRES)"
+    assert reasons.in_words([running]) == ""
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file whose text a stand-in for squeue prints: for states that cannot be had at will."""
+    command = tmp_path / "squeue"
+    command.write_text(f"#!/bin/sh\ncat {tmp_path}/said\n")
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "120")
+    return tmp_path / "said"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("RUNNING|2:59|None", True),
+        ("RUNNING|0:00|None", True),
+        ("RUNNING|3:01|None", False),
+        ("RUNNING|1-00:00:01|None", False),
+        ("RUNNING|1:00:00|None", False),
+        ("RUNNING|UNLIMITED|None", False),
+        ("COMPLETING|1:00|TimeLimit", True),
+        ("TIMEOUT|0:00|None", True),
+        ("COMPLETING|1:00|None", False),
+        ("CANCELLED|1:00|None", False),
+        ("PREEMPTED|1:00|None", False),
+        ("", False),
+        ("slurm_load_jobs error: Invalid job id specified", False),
+    ],
+)
+def test_a_time_limit_is_told_from_a_cancelling(squeue: Path, said: str, expected: bool) -> None:  # noqa: FBT001
+    squeue.write_text(said)
+    assert queue.ended_by_time_limit() is expected
+
+
+@pytest.mark.parametrize(("left_s", "expected"), [(100, True), (1000, False)])
+def test_in_a_container_without_squeue_the_environment_tells(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    left_s: int,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "120")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + left_s))
+    assert queue.ended_by_time_limit() is expected
+
+
+def test_jobs_of_others_with_any_comment_are_read_over(squeue: Path) -> None:
+    squeue.write_text(
+        "5|N/A|RUNNING|None|a|b\nof two | lines\n"
+        "17|1,3-4%2|PENDING|Resources|nsyswrap:5ca1ab1e:0\n"
+        "17|0|RUNNING|None|nsyswrap:5ca1ab1e:0\n"
+    )
+    assert queue.jobs() == [
+        queue.Job("5", (), "RUNNING", "None", "a|b"),
+        queue.Job("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
+        queue.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
+    ]
+
+
+def test_without_slurm_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
+    with pytest.raises(Unavailable, match="squeue is not on PATH") as raised:
+        queue.jobs()
+    assert "--executor local" in raised.value.hint
+    assert queue.ended_by_time_limit() is False

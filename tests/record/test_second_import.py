@@ -1,0 +1,88 @@
+"""Where nsys records and then fails to make the export of it, nsyswrap does: with the real parts, killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import SHIPPED
+
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
+from nsyswrap.record import second_import
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Cli
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+PROGRAM = """
+import sys, nvtx
+with nvtx.annotate("main"):
+    print("ready", flush=True)
+sys.exit(4)
+"""
+
+
+def killed(folder: Path, environment: dict[str, str], victim: Callable[[bytes], bool]) -> str:
+    """Profile a program, and kill the first process of the run whose command line is ``victim``'s."""
+    (folder / "script.py").write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "script.py"],
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder)},  # nsys writes below it
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while process.poll() is None:
+            for path in Path("/proc").glob("[0-9]*"):
+                try:
+                    words = (path / "cmdline").read_bytes()
+                    if victim(words) and bytes(folder) in words:
+                        os.kill(int(path.name), signal.SIGKILL)
+                        return process.communicate(timeout=60)[1]
+                except OSError:  # gone, or somebody else's
+                    continue
+        raise AssertionError(process.communicate())
+
+
+def test_an_import_that_failed_is_made_up_for(tmp_path: Path, environment: dict[str, str]) -> None:
+    said = killed(tmp_path, environment, lambda words: b"QdstrmImporter\0--input-file" in words)
+    run = tmp_path / "run"
+    status = RunFolder(run).read_status()
+    assert (status.outcome, status.exit_code) == ("program_failed", 4), said
+    assert check_export(run / EXPORT) == ""
+    assert (run / REPORT).exists()
+    assert not (run / RECORDING).exists()
+    assert '"exported_by": "nsyswrap' in (run / RUN).read_text()
+
+
+def test_what_cannot_be_imported_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
+    assert not second_import.complete(nsys, tmp_path)
+    (tmp_path / RECORDING).write_bytes(b"no recording")
+    assert not second_import.complete(nsys, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [RECORDING]
+
+
+def test_a_complete_export_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
+    shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
+    (tmp_path / RECORDING).write_bytes(b"of an older run")
+    assert not second_import.complete(nsys, tmp_path)
+    assert (tmp_path / RECORDING).exists()
+
+
+def test_a_new_run_takes_no_older_recording_for_its_own(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / RUN).write_text("{}")
+    (tmp_path / "run" / RECORDING).write_bytes(b"of an older run")
+    cli("profile", "--no-stats", "--force", "-o", "run", "true")
+    assert not (tmp_path / "run" / RECORDING).exists()

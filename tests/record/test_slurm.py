@@ -1,0 +1,245 @@
+"""Batches on a real Slurm cluster of this machine: every run is a real `nsys profile`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from batch_folders import rows_of
+from slurm_cluster import BATCH, Cluster, running_cluster
+
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.record.batch.folder import SLURM, RunState, open_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+
+ODD = "a b'c\"d\ne%j*[x]$HOME`id`"  # what a folder can be called
+# Says that it runs, waits until it may end, says that it has.
+PROGRAM = """
+import os, signal, sys, time
+from pathlib import Path
+import nvtx
+here, number = Path(__file__).parent, sys.argv[1]
+def say(what):
+    with (here / what).open("a") as file:
+        file.write(number + "\\n")
+def end_slowly(*_):
+    time.sleep(0.6)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end_slowly)
+with nvtx.annotate("all of it"):
+    say("began")
+    while not (here / "go").exists():
+        time.sleep(0.02)
+    time.sleep(0.1)
+say("ended")
+sys.exit(3 if number == os.environ.get("FAILS") else 0)
+"""
+_PATIENCE_S = 30
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@dataclass
+class Work:
+    """A program that waits for ``go()``, to be run many times on the cluster, and the batch of it."""
+
+    folder: Path
+    cluster: Cluster
+
+    @property
+    def output(self) -> Path:
+        return self.folder / ODD
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def said(self, what: str) -> list[str]:
+        """Which runs said that they ``began`` or ``ended``, each as often as it did."""
+        try:
+            return sorted((self.folder / what).read_text().split())
+        except FileNotFoundError:
+            return []
+
+    def words(self, numbers: str, *options: str) -> list[str]:
+        begin = ["sweep", "--no-stats", "--executor", "slurm", "-p", f"n={numbers}", "-o", ODD, *options]
+        return [*begin, "--", str(self.folder / "program.py"), "{n}"]
+
+    def run(self, numbers: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.cluster.batch(self.folder, *self.words(numbers, *options), **variables)
+
+    @contextmanager
+    def running(self, numbers: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a batch; killed at the end of the block if it has not ended by itself."""
+        command = [*BATCH, *self.words(numbers, *options)]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.cluster.environment)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def ask(self, word: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.cluster.batch(self.folder, word, ODD, *options)
+
+    def states(self) -> dict[int, RunState]:
+        return open_batch(self.output).survey()
+
+    def outcomes(self) -> list[str]:
+        return [state.state for state in self.states().values()]
+
+
+def has_report(state: RunState) -> bool:
+    return check_export(state.folder / EXPORT) == ""
+
+
+@pytest.fixture(scope="module")
+def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
+    with running_cluster(environment) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def work(tmp_path: Path, cluster: Cluster) -> Iterator[Work]:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    yield Work(tmp_path, cluster)
+    cluster.run("scancel", f"--user={os.getuid()}")
+    wait_until(lambda: not cluster.jobs())  # no test leaves a job to the next
+
+
+def test_six_runs_of_which_one_fails(work: Work) -> None:
+    work.go()
+    done = work.run("1,2,3,4,5,6", "--slurm", "partition=debug", "--slurm", "gres=gpu:1", FAILS="4")
+    assert done.returncode == 1, done.stderr
+    states = work.states()
+    assert [state.state for state in states.values()] == [*["done"] * 3, "program_failed", *["done"] * 2]
+    assert states[4].status is not None
+    assert states[4].status.exit_code == 3
+    assert all(map(has_report, states.values()))
+    assert {state.claim.host for state in states.values() if state.claim} == {"n1", "n2", "n3"}
+    rows = (work.output / "results.csv").read_text().splitlines()
+    assert len(rows) == 7
+    assert sum("program_failed" in row for row in rows) == 1
+
+    again = work.run("1,2,3,4,5,6", "--slurm", "partition=debug", "--retry-failed")
+    assert again.returncode == 0, again.stderr
+    assert work.said("ended") == ["1", "2", "3", "4", "4", "5", "6"]
+
+
+def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
+    """Between sbatch and its own notes: its jobs are found by their comment, and nothing runs twice."""
+    with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as submitter:
+        wait_until(lambda: len(work.said("began")) == 3)
+        submitter.send_signal(signal.SIGKILL)
+        submitter.wait()
+    (work.output / SLURM / "jobs.json").unlink()
+    assert sorted(job.split()[1] for job in cluster.jobs()) == ["PENDING", *["RUNNING"] * 3]
+    assert work.ask("status").stdout.splitlines()[0].endswith("4 runs: 3 running, 1 planned")
+    with work.running("1,2,3,4,5", "--slurm", "cpus-per-task=2") as second:
+        wait_until(lambda: len(cluster.jobs()) == 5)
+        third = work.run("1,2")
+        assert third.returncode == 73
+        assert f"process {second.pid}" in third.stderr
+        work.go()
+        assert second.wait(_PATIENCE_S) == 0
+    assert work.said("began") == ["1", "2", "3", "4", "5"]
+    assert work.outcomes() == ["done"] * 5
+
+
+def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluster) -> None:
+    work.go()
+    with work.running("1", "--slurm", "begin=now+5") as submitter:
+        wait_until(cluster.jobs)
+        submitter.terminate()
+        assert submitter.wait(_PATIENCE_S) == 143
+    assert "1 planned\n  in Slurm's queue: 1 waiting" in work.ask("status").stdout
+    watched = work.ask("status", "--watch").stdout
+    assert watched.splitlines()[-1].endswith("1 runs: 1 done")
+
+
+def test_a_batch_is_cancelled(work: Work) -> None:
+    with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as batch:
+        wait_until(lambda: len(work.said("began")) == 3)
+        assert "is being ended" in work.ask("cancel").stderr
+        assert batch.wait(_PATIENCE_S) == 1
+    told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
+    assert told == [*["interrupted"] * 3, "planned"]
+    assert work.outcomes().count("interrupted") == 3
+    states = work.states()
+    ended = [state for state in states.values() if state.state == "interrupted"]
+    assert [has_report(state) for state in ended] == [True] * 3
+    assert work.outcomes().count("planned") == 1
+    assert work.said("ended") == []
+    work.go()
+    assert work.run("1,2,3,4").returncode == 0
+    assert work.said("ended") == ["1", "2", "3", "4"]
+
+
+def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
+    with work.running("1") as batch:
+        wait_until(lambda: work.said("began"))
+        [state] = work.states().values()
+        assert state.claim is not None
+        cluster.run("scontrol", "update", f"nodename={state.claim.host}", "state=down", "reason=test")
+        work.go()
+        code = batch.wait(_PATIENCE_S)
+        cluster.wait_for("idle")
+    assert code == 0
+    [state] = work.states().values()
+    assert state.state == "done"
+    assert state.claim is not None
+    assert state.claim.restarts == 1
+    assert work.said("began") == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["gres=gpu:3"], "refused the jobs: .*Requested node configuration is not available"),
+        (["partiton=debug"], "refused the jobs: unrecognized option '--partiton=debug'"),
+        (["partition=nope"], "refused the jobs: .*Invalid partition name"),
+        (["cpus-per-task=99"], r"would never start: .*\(PartitionConfig\)"),
+        (["partition=short", "nodes=2"], r"would never start: .*\(PartitionNodeLimit\)"),
+    ],
+)
+def test_what_cannot_be_had_is_said(work: Work, cluster: Cluster, settings: list[str], words: str) -> None:
+    done = work.run("1,2", *(word for setting in settings for word in ("--slurm", setting)))
+    assert done.returncode == 69, done.stderr
+    assert re.search(words, done.stderr)
+    assert work.outcomes() == ["planned"] * 2
+    assert cluster.jobs() == []
+
+
+def test_a_task_is_killed(work: Work) -> None:
+    with work.running("1,2") as batch:
+        wait_until(lambda: len(work.said("began")) == 2)
+        victim = work.states()[1].claim
+        assert victim is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        work.go()
+        assert batch.wait(_PATIENCE_S) == 1
+    lost, _ = rows_of(work.output / "results.csv")
+    assert lost["outcome"] == "lost"
+    assert re.match(r"job \d+_1 ended", lost["message"])
+    assert work.outcomes() == ["lost", "done"]
+    assert "lost: job" in work.ask("status").stdout
+    assert work.run("1,2").returncode == 0
+    assert work.outcomes() == ["done", "done"]
+    assert work.said("began") == ["1", "1", "2"]

@@ -1,0 +1,76 @@
+"""CSV and TSV: cells that any reader of such files gets back as they were."""
+
+from __future__ import annotations
+
+import csv as plain_csv
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tiny_export import everything, kernel, memcpy, opened
+
+from nsyswrap.base.units import Unit
+from nsyswrap.render.formats import csv, tsv
+from nsyswrap.reports import NAMES
+from nsyswrap.reports.table import Column, Report, no_capture, table_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 3, 10), memcpy(1, 0, 4, 10), memcpy(2, 0, 0, 5))
+    [content] = csv.render([capture.report("memcpy_bandwidth")]).values()
+    names, *lines = plain_csv.reader(content.splitlines())
+    shown = ("operation", "count", "total_bytes", "total_ns", "bandwidth_bytes_per_s", "med_ns")
+    assert [[line[names.index(name)] for name in shown] for line in lines] == [
+        ["[CUDA memcpy Host-to-Device]", "2", "20", "7", "2857142857.142857", "3.5"],
+        ["[CUDA memcpy Device-to-Host]", "1", "5", "0", "", "0.0"],
+    ]
+
+
+def test_what_is_selected_and_noted_is_not_in_csv(tmp_path: Path) -> None:
+    table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_sum")
+    told = replace(table, notes=("a note",), selection="device 0")
+    assert csv.render([told]) == csv.render([table])
+    assert tsv.render([told]) == tsv.render([table])
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1"]  # noqa: RUF001
+HARMLESS = ["a=1", "k<-1>", "", "1+1", "'=1", "漢", "[CUDA memset]"]
+
+
+@pytest.mark.parametrize(("form", "delimiter"), [(csv, ","), (tsv, "\t")])
+def test_formulas_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) -> None:  # noqa: ANN401
+    columns = (Column("name", "Name", Unit.TEXT, "h"), Column("queue_ns", "Queue", Unit.NS, "h"))
+    report = Report("r", "R", "parity", (), columns, no_capture)
+    table = table_of(report, [(name, -5) for name in (*FORMULAS, *HARMLESS)])
+
+    def names(**options: bool) -> list[str]:
+        [content] = form.render([table], **options).values()
+        _, *rows = plain_csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
+        assert {queue for _, queue in rows} == {"-5"}  # a number is no formula
+        return [name for name, _ in rows]
+
+    assert names() == FORMULAS + HARMLESS
+    assert names(safe=True) == [f"'{name}" for name in FORMULAS] + HARMLESS
+
+
+@pytest.mark.parametrize("report", NAMES)
+def test_tsv_has_the_cells_of_csv(report: str, tmp_path: Path) -> None:
+    table = opened(tmp_path, *everything()).report(report)
+    read = [
+        list(plain_csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True))
+        for form, delimiter in ((csv, ","), (tsv, "\t"))
+        for content in form.render([table], time_unit="us").values()
+    ]
+    assert read[0] == read[1]
+    assert len(read[0]) == len(table) + 1
+
+
+def test_tsv_quotes_what_would_break_a_cell(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *(kernel(name, 0, 5) for name in ('a"b', "c\td", "e\rf", "g\nh", "i, j")))
+    [content] = tsv.render([capture.report("cuda_gpu_kern_sum")]).values()
+    cells = [line.split("\t", 7)[7] for line in content.split("\n20.0\t")[1:]]
+    assert cells == ['"a""b"', '"c\td"', '"e\rf"', '"g\nh"', "i, j\n"]

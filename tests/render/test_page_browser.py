@@ -1,0 +1,267 @@
+"""The page in a real browser: quiet, readable, with the numbers of the reports in tables that can be used."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import duration
+from nsyswrap.render.page import SECTIONS
+
+if TYPE_CHECKING:
+    from browser import Visit
+    from page_examples import Captures, PageOf
+    from playwright.sync_api import Locator, Page
+
+    from nsyswrap.api import Capture
+
+pytest_plugins = ("browser", "page_examples")
+KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
+ANCHORS = [anchor for anchor, _, _ in SECTIONS if anchor != "ranks"]  # which the ranks of a job alone have
+# Reports on the page, and how many of their rows are there.
+TABLES = {
+    "cuda_gpu_kern_sum": 400,
+    "kernel_class_sum": 400,
+    "memcpy_bandwidth": 400,
+    "launch_overhead": 100,
+    "timing_audit": 100,
+    "gpu_time": 100,
+    "gpu_idle": 50,
+    "advice": 100,
+    "diagnostics": 400,
+}
+
+
+def raw_rows(page: Page, report: str) -> list[dict[str, str]]:
+    """The raw values of a table, by the names of its columns, as they are in the page."""
+    found: list[dict[str, str]] = page.evaluate(
+        """report => {
+          const table = document.querySelector(`table[data-report="${report}"]`);
+          const names = [...table.tHead.rows[0].cells].map(cell => cell.dataset.name);
+          return [...table.tBodies[0].rows].map(row => Object.fromEntries(
+            [...row.cells].map((cell, i) => [names[i], rawValue(cell)])));
+        }""",
+        report,
+    )
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_section_is_there_and_nothing_sticks_out(kind: str, page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of(kind))
+    assert page.evaluate("[...document.querySelectorAll('section')].map(e => e.id)") == ANCHORS
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("kind", ["one launch", "two GPUs", "side by side", "many"])
+def test_the_numbers_are_those_of_the_reports(
+    kind: str, page_of: PageOf, captures: Captures, visit: Visit
+) -> None:
+    page = visit(page_of(kind))
+    for report, most in TABLES.items():
+        expected = expected_rows(captures(kind), report)
+        found = raw_rows(page, report) if expected else []
+        assert len(found) == min(len(expected), most)
+        assert found == expected[:most]
+
+
+def expected_rows(captures: dict[str, Capture], report: str) -> list[dict[str, str]]:
+    """What a report says of all captures that can answer it."""
+    found: list[dict[str, str]] = []
+    for label, capture in captures.items():
+        with suppress(NotInCapture):
+            table = capture.report(report)
+            names = [column.name for column in table.columns]
+            first = {"capture": label} if len(captures) > 1 else {}
+            found += [first | dict(zip(names, map(_raw, row), strict=True)) for row in table.rows()]
+    return found
+
+
+def _raw(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else repr(value)
+
+
+def test_figures_of_verdicts_are_those_of_the_report(
+    page_of: PageOf, captures: Captures, visit: Visit
+) -> None:
+    page = visit(page_of("one launch"))
+    [capture] = captures("one launch").values()
+    table = capture.report("launch_overhead")
+    tile = page.locator('.tile[data-report="launch_overhead"]')
+    assert tile.locator(".lead").inner_text() == table.verdict
+    assert tile.locator("dd").first.get_attribute("data-value") == str(table.data["launches"][0])
+
+
+def test_a_click_sorts_and_so_does_the_keyboard(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    header = page.locator('table[data-report="cuda_gpu_kern_sum"] th[data-name="instances"]')
+
+    def column() -> list[int]:
+        return [int(row["instances"]) for row in raw_rows(page, "cuda_gpu_kern_sum")]
+
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    assert column() == sorted(column(), reverse=True) != sorted(column())
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert column() == sorted(column())
+
+
+def test_what_is_missing_comes_last_however_it_is_sorted(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    header = page.locator('table[data-report="launch_overhead"] th[data-name="latency_med_ns"] button')
+    for _ in range(2):
+        header.click()
+        values = [row["latency_med_ns"] for row in raw_rows(page, "launch_overhead")]
+        assert "" in values
+        assert values.index("") == len(values) - values.count("")
+
+
+def test_the_filter_leaves_what_holds_the_word(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.locator("#kernels input").fill("ALLREDUCE")
+    shown = page.locator("#kernels tbody tr:visible")
+    assert shown.count() == 1
+    assert "ncclDevKernel_AllReduce" in (shown.locator("code").text_content() or "")
+    assert page.locator("#kernels output").inner_text() == "1 of 14 rows"
+    page.locator("#kernels input").fill("")
+    assert shown.count() == 14
+
+
+def test_a_name_opens_to_all_of_it_and_is_copied(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    name = page.locator("#kernels details.name").first
+    assert not name.locator("code").is_visible()
+    name.locator("summary").click()
+    assert name.locator("code").inner_text().startswith("ncclDevKernel_")
+    name.locator("button").click()
+    page.wait_for_function("document.querySelector('#kernels .copy').textContent !== 'Copy'")
+    copied = name.locator("button").inner_text()
+    assert copied in ("Copied", "Selected")
+    if copied == "Selected":
+        assert page.evaluate("getSelection().toString()") == name.locator("code").inner_text()
+
+
+def test_a_button_saves_the_table_as_csv(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save CSV of CUDA GPU Kernel Summary").click()
+    assert waiting.value.suggested_filename == "cuda_gpu_kern_sum.page.csv"
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert list(csv.DictReader(io.StringIO(text))) == raw_rows(page, "cuda_gpu_kern_sum")
+
+
+def test_what_is_saved_is_what_is_shown_and_a_part_says_so(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("many"))
+    page.evaluate("document.querySelectorAll('details.numbers').forEach(one => one.open = true)")
+    gaps, all_kernels = (page.locator(f"#{name} button.save").last for name in ("idle", "kernels"))
+    assert re.fullmatch(r"Save CSV \(50 of \d+,\d\d\d rows\)", shown_text(gaps))
+    assert shown_text(all_kernels) == "Save CSV"
+    names = [row["name"] for row in raw_rows(page, "cuda_gpu_kern_sum")]
+    page.locator("#kernels input").fill(names[3])
+    assert shown_text(all_kernels) == f"Save CSV (1 of {len(names)} rows)"
+    with page.expect_download() as waiting:
+        all_kernels.click()
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert [row["name"] for row in csv.DictReader(io.StringIO(text))] == [names[3]]
+
+
+def shown_text(button: Locator) -> str:
+    """What is written on a button, without what only a screen reader says."""
+    return str(button.evaluate("e => e.firstChild.textContent + e.querySelector('.part').textContent"))
+
+
+def test_every_picture_has_its_numbers_to_save(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("side by side"))
+    for anchor in ANCHORS:
+        assert page.locator(f"#{anchor} table").count() >= 1, anchor
+        assert page.locator(f"#{anchor} table").count() == page.locator(f"#{anchor} button.save").count()
+
+
+def test_times_are_written_as_the_reports_write_them(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"))
+    times = [
+        0,
+        1,
+        999,
+        1_000,
+        1_125,
+        1_115,
+        9_995,
+        10_250,
+        10_350,
+        99_950,
+        100_500,
+        999_499,
+        999_500,
+        999.6,
+        101_500,
+        2_675_000,
+        10**9,
+    ]
+    between = [10 ** (i / 37) for i in range(500)]
+    every = [*times, *between]
+    assert page.evaluate("times => times.map(duration)", every) == list(map(duration, every))
+
+
+def test_nothing_can_be_loaded_or_run_from_outside(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), loud=True)
+    blocked = page.evaluate(
+        """async () => {
+          const found = [];
+          document.addEventListener("securitypolicyviolation", event => found.push(event.effectiveDirective));
+          document.body.append(Object.assign(new Image(), { src: "http://192.0.2.1/a.png" }));
+          document.body.append(Object.assign(document.createElement("script"), { textContent: "pwned = 1" }));
+          document.body.insertAdjacentHTML("beforeend", "<p style='color:red' onclick='pwned = 1'>x</p>");
+          await fetch("http://192.0.2.1/").catch(() => {});
+          await new Promise(done => setTimeout(done, 200));
+          return [found, typeof pwned];
+        }"""
+    )
+    assert blocked[1] == "undefined"
+    assert {"img-src", "script-src-elem", "style-src-attr", "connect-src"} <= set(blocked[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [("one launch", "light"), ("side by side", "dark"), ("side by side", "light"), ("NVTX only", "dark")],
+)
+def test_contrast_headings_and_all_that_axe_looks_at(
+    kind: str, scheme: str, page_of: PageOf, visit: Visit
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = visit(page_of(kind), color_scheme=scheme)
+    found = axe.Axe().run(page).response["violations"]
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+
+
+def test_tables_that_are_open_pass_too(page_of: PageOf, visit: Visit) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = visit(page_of("one launch"))
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = axe.Axe().run(page).response["violations"]
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
+
+
+def test_dark_where_the_system_is_and_light_on_paper(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"), color_scheme="dark")
+
+    def ground() -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    assert ground() == "rgb(20, 22, 26)"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert ground() == "rgb(255, 255, 255)"
+    assert not page.locator("nav").is_visible()

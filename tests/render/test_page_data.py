@@ -1,0 +1,199 @@
+"""What the page holds of a capture: bins that add up, the events that matter, the sums of the reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded import run_folder
+from tiny_export import call, kernel, memcpy, nvtx, opened, write
+
+from nsyswrap.api import open_capture
+from nsyswrap.render.page import render
+from nsyswrap.render.page.density import chosen, density, level
+from nsyswrap.render.page.lanes import ranges_left_out, streams, threads
+from nsyswrap.render.page.sections.gpu_gaps import by_cause
+from nsyswrap.render.page.sections.latency import latencies
+from nsyswrap.render.page.subject import Subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
+
+
+def contents(page: str) -> list[dict[str, Any]]:
+    """What the script of a page draws."""
+    return [
+        json.loads(text) for text in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+    ]
+
+
+def test_a_bin_says_how_much_of_it_is_taken_and_what_begins_in_it() -> None:
+    of = level(100, 140, 4)
+    assert of == (100, 10, 4)
+    start, end = np.array([100, 105, 118]), np.array([103, 125, 118])
+    found = density(start, end, np.array([0, 1, 0]), 2, of)
+    rows = zip(*(part.tolist() for part in found), strict=True)
+    assert list(rows) == [(0, 0, 3, 1), (0, 1, 0, 1), (1, 0, 5, 1), (1, 1, 10, 0), (1, 2, 5, 0)]
+
+
+@given(st.lists(SPAN, min_size=1, max_size=40), st.integers(1, 64))
+def test_bins_of_the_whole_time_add_up(spans: list[tuple[int, int, int]], bins: int) -> None:
+    start, length, series = (np.array(part) for part in zip(*spans, strict=True))
+    end = start + length
+    of = level(int(start.min()), int(end.max()), bins)
+    assert of.bins <= bins
+    assert of.end_ns >= end.max()
+    found = density(start, end, series, 3, of)
+    for number in range(3):
+        mine = found.series == number
+        assert found.taken_ns[mine].sum() == length[series == number].sum()
+        inside = (series == number) & (start < of.end_ns)
+        assert found.begun[mine].sum() == inside.sum()
+
+
+@given(st.lists(SPAN, min_size=1, max_size=40), st.integers(0, 900), st.integers(1, 300))
+def test_bins_of_a_part_hold_that_part(spans: list[tuple[int, int, int]], first: int, size: int) -> None:
+    start, length, series = (np.array(part) for part in zip(*spans, strict=True))
+    of = level(first, first + size, 7)
+    found = density(start, start + length, series, 3, of)
+    inside = np.clip(start + length, of.start_ns, of.end_ns) - np.clip(start, of.start_ns, of.end_ns)
+    assert found.taken_ns.sum() == inside.sum()
+    assert (found.taken_ns >= 0).all()
+
+
+def lanes_of(capture: Capture) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
+    return {
+        (lane.group, lane.title): [
+            (start, end, lane.names[name])
+            for start, end, name in zip(
+                lane.start_ns.tolist(), lane.end_ns.tolist(), lane.name.tolist(), strict=True
+            )
+        ]
+        for lane in (*streams(capture), *threads(capture))
+    }
+
+
+def test_lanes_of_streams_and_threads(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(call("cudaLaunchKernel_v7000", 0, 10, 1), kernel("k", 20, 30, 1, streamId=7)),
+        *(call("cuLaunchKernel", 1, 9, 1), call("cudaMemcpyAsync", 12, 15, 2)),
+        memcpy(1, 40, 50, 8, correlationId=2, streamId=8),
+        memcpy(11, 60, 70, 8, streamId=0, contextId=0),
+        *(nvtx("outer", 0, 100), nvtx("inner", 0, 40), nvtx("next", 40, 50), nvtx("empty", 100, 100)),
+        call("cudaFree", 20, 20, 3),
+    )
+    gpu, thread = "GPU 0 · process 100", "thread 100 · process 100"
+    assert lanes_of(capture) == {
+        (gpu, "stream 7"): [(20, 30, "k")],
+        (gpu, "stream 8"): [(40, 50, "[CUDA memcpy Host-to-Device]")],
+        (gpu, "unified memory"): [(60, 70, "[CUDA memcpy Unified Host-to-Device]")],
+        (thread, "NVTX"): [(0, 100, "outer"), (100, 100, "empty")],
+        (thread, "NVTX 1"): [(0, 40, "inner"), (40, 50, "next")],
+        (thread, "CUDA API"): [
+            (0, 10, "cudaLaunchKernel"),
+            (12, 15, "cudaMemcpyAsync"),
+            (20, 20, "cudaFree"),
+        ],
+    }
+    assert ranges_left_out(capture) == 0
+
+
+def test_ranges_that_have_no_lane_are_counted(tmp_path: Path) -> None:
+    deep = [nvtx(f"level {i}", i, 100 - i) for i in range(9)]
+    crossing = nvtx("crossing", 0, 5, endGlobalTid=1, eventType=60)
+    assert ranges_left_out(opened(tmp_path, *deep, crossing)) == 3 + 1
+
+
+def test_all_events_of_a_small_capture_are_kept(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("add2/both", tmp_path))
+    lanes = [*streams(capture), *threads(capture)]
+    kept = chosen(capture, lanes, 9000)
+    assert [len(rows) for rows in kept] == [len(lane) for lane in lanes]
+    launched = sum(int((lane.call >= 0).sum()) for lane in lanes)
+    assert launched == capture.count("kernel") + capture.count("memcpy")
+    [content] = contents(render({"both": capture}))
+    assert content["levels"] == []
+    assert sum(call >= 0 for call in content["events"]["call"]) == launched
+
+
+def test_the_longest_events_are_kept_those_around_gaps_and_their_launches(tmp_path: Path) -> None:
+    rows = []
+    for i in range(400):
+        begin = 1000 * i + (10**6 if i >= 200 else 0)  # a gap before the 200th
+        rows += [call("cudaLaunchKernel", begin, begin + 10, i), kernel("k", begin + 20, begin + 900 + i, i)]
+    capture = opened(tmp_path, *rows)
+    lanes = [*streams(capture), *threads(capture)]
+    kernels, calls = chosen(capture, lanes, 80)
+    assert {399, 398, 390} <= set(kernels.tolist())  # the longest
+    assert set(range(195, 205)) <= set(kernels.tolist())  # the gap
+    assert len(kernels) < 300
+    assert set(kernels.tolist()) <= set(calls.tolist())
+
+
+def test_many_events_add_up_in_bins(tmp_path: Path) -> None:
+    count = 12_000
+    rows = [kernel(f"gemm {i % 3}", 100 * i, 100 * i + 40, i) for i in range(count)]
+    [content] = contents(render({"x": opened(tmp_path, *rows)}))
+    [of] = content["levels"]
+    [lane] = of["lanes"].values()
+    begun = {content["series"][int(number)]["name"]: sum(bins["begun"]) for number, bins in lane.items()}
+    assert begun == {"gemm": count}
+    taken = sum(sum(bins["share"]) for bins in lane.values()) * of["width"] / 1000
+    assert taken == pytest.approx(40 * count, rel=0.01)
+    assert content["length"] == 100 * (count - 1) + 40
+    assert len(content["events"]["start"]) < count / 2
+
+
+def test_a_kernel_whose_launch_is_unknown_is_said_to_have_none(tmp_path: Path) -> None:
+    [content] = contents(render({"x": opened(tmp_path, kernel("k", 20, 30, 1), call("cudaFree", 0, 10, 2))}))
+    assert content["events"]["call"] == [-1, -1]
+
+
+def test_causes_of_idle_time_are_the_sums_of_the_gaps(tmp_path: Path) -> None:
+    gaps = open_capture(run_folder("add2/both", tmp_path)).report("gpu_idle")
+    causes = by_cause(gaps)
+    assert sum(causes.data["idle_ns"]) == sum(gaps.data["duration_ns"])
+    assert list(causes.data["idle_ns"]) == sorted(causes.data["idle_ns"], reverse=True)
+
+
+def test_latencies_are_those_of_the_report(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("add2/both", tmp_path))
+    repeat, first = latencies(capture)
+    table = capture.report("launch_overhead")
+    assert len(repeat) == table.data["uncontended"][0]
+    assert np.median(repeat) == table.data["latency_med_ns"][0]
+    assert len(first) == 2 == table.data["first_launches"][0]
+
+
+def test_latencies_of_nothing_or_one_have_a_histogram(tmp_path: Path) -> None:
+    for latency_ns in (0, 1):
+        folder = tmp_path / str(latency_ns)
+        folder.mkdir()
+        launch, start = call("cudaLaunchKernel", 0, 5, 1), latency_ns
+        page = render({"x": opened(folder, launch, kernel("k", start, start + 9, 1))})
+        assert "x: 0 repeat, 1 first" in page
+
+
+def test_a_report_is_made_once_and_what_is_missing_says_why(tmp_path: Path) -> None:
+    subject = Subject({"x": open_capture(write(tmp_path / "x.sqlite", nvtx("step", 0, 5)))})
+    assert subject.tables("diagnostics")["x"] is subject.tables("diagnostics")["x"]
+    assert subject.table("cuda_gpu_kern_sum") is None
+    assert "--trace=cuda" in subject.missing("cuda_gpu_kern_sum")[0]
+
+
+def test_the_page_of_a_selection_holds_that(tmp_path: Path) -> None:
+    rows = [kernel(f"k{i}", 1000 * i, 1000 * i + 500, i) for i in range(10)]
+    page = render({"x": opened(tmp_path, *rows).select(time="2000ns/4600ns")})
+    [content] = contents(page)
+    assert content["events"]["names"] == ["k2", "k3", "k4"]
+    assert "Selected: " in page

@@ -1,0 +1,83 @@
+"""The page on paper and in little room: what is folded opens, headers repeat, no bar and no name is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import call, kernel, opened
+
+from nsyswrap.render.page import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from browser import Visit
+    from page_examples import PageOf
+    from playwright.sync_api import Page
+
+pytest_plugins = ("browser", "page_examples")
+WIDTH, HEIGHT = 718, 1000  # A4 within margins of 10 mm
+ALIKE = "void clover::par_ranged2d_kernel<{}<nv_dl_tag<void (*)(bool, int, int, int), &(advec), {}>>>(T1)"
+
+
+def printed(page: Page) -> None:
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def test_numbers_are_open_on_paper_alone(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.locator("details.numbers > summary").first.click()
+    printed(page)
+    numbers = page.locator("details.numbers")
+    assert page.locator("details.numbers[open]").count() == numbers.count() > 5
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.numbers[open]").count() == 1  # which was open before
+
+
+@pytest.mark.parametrize("kind", ["two GPUs", "side by side", "many"])
+def test_nothing_is_cut_off_at_the_edge_of_the_paper(kind: str, page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of(kind))
+    printed(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH
+    wide = "[...document.querySelectorAll('table')].filter(t => t.offsetWidth > t.parentNode.offsetWidth)"
+    assert page.evaluate(f"{wide}.map(table => table.dataset.report)") == []
+
+
+def test_headers_are_such_that_every_sheet_repeats_them(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    printed(page)
+    styles = page.evaluate(
+        """[...document.querySelectorAll(".table th")].map(
+          head => [getComputedStyle(head).position, getComputedStyle(head.firstChild).display].join())"""
+    )
+    assert set(styles) == {"static,contents"}  # Chromium leaves out what sticks, and what is a box in it
+    assert page.locator(".picture").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
+
+
+@pytest.mark.parametrize("width", [360, 641, 700, 900, 1280])
+def test_copies_have_bars_at_any_width(width: int, page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.set_viewport_size({"width": width, "height": 900})
+    bars = page.evaluate("[...document.querySelectorAll('.bars .bar')].map(e => e.clientWidth)")
+    assert len(set(bars)) == 1  # they are compared by their length
+    assert bars[0] >= 128
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_names_that_begin_alike_are_told_apart(width: int, tmp_path: Path, visit: Visit) -> None:
+    names = [
+        ALIKE.format(what, number) for what in ("PdV_kernel", "accelerate_kernel") for number in range(9)
+    ]
+    rows = [kernel(name, 100 * i, 100 * i + 50, i) for i, name in enumerate(names)]
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": opened(tmp_path, call("cudaFree", 0, 5), *rows)}), encoding="utf-8")
+    page = visit(path, viewport={"width": width, "height": 900})
+    shown = page.locator("#kernels .name > summary")
+    assert len(set(shown.all_inner_texts())) == len(names)
+    assert max(map(len, shown.all_inner_texts())) <= 70
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert shown.evaluate_all(cut) == 0
+    assert set(page.locator("#kernels .name > code").all_text_contents()) == set(names)

@@ -1,0 +1,127 @@
+"""Pages of a part of a capture, and what stands where there is nothing: which part, and why nothing."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import SHIPPED, run_folder
+from tiny_export import call, kernel, memcpy, nvtx, opened
+
+from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.api import open_capture
+from nsyswrap.render.page import render, render_ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+    from nsyswrap.api import Capture
+
+ADD2 = SHIPPED / "add2" / "both"
+PARTS = {
+    ("--time", "2.67s/2.675s"): "time 2.67s/2.675s",
+    ("--time", "2.67s/2.675s", "--clip", "yes"): "time 2.67s/2.675s; rows cut at its ends (--clip yes)",
+    ("--nvtx", "both/cuda/3"): "NVTX range both/cuda/3",
+    ("--device", "0"): "device 0",
+}
+
+
+def text_of(markup: str) -> str:
+    return unescape(re.sub(r"\s*<[^>]*>\s*", " ", markup))
+
+
+@pytest.mark.parametrize("asked", PARTS, ids=" ".join)
+def test_title_card_and_stderr_say_which_part_it_is(asked: tuple[str, ...], tmp_path: Path, cli: Cli) -> None:
+    done = cli("view", ADD2, *asked)
+    assert (done.returncode, done.stderr) == (0, f"nsyswrap: selected: {PARTS[asked]}\nwrote both.html\n")
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert f"<title>both ({PARTS[asked]}) · nsyswrap</title>" in page
+    assert f"<h1>both ({PARTS[asked]})</h1>" in page
+    assert f'<p class="warning">selected: {PARTS[asked]}</p>' in page
+
+
+def test_ranks_of_one_capture_share_the_part_and_the_window(tmp_path: Path) -> None:
+    rows = [kernel("k", begin, begin + 100, 1, pid=pid) for pid, begin in ((100, 1000), (200, 5000))]
+    part = opened(tmp_path, *rows).select(time="1us/9us")
+    page = render_ranks("job", processes(part))
+    assert "<title>job: 2 ranks (time 0.000001s/0.000009s) · nsyswrap</title>" in page
+    assert re.findall(r'"origin":(\d+),"length":(\d+)', page) == [("1000", "4100")] * 2
+    assert re.findall(r'"start":\[(\d+)\]', page) == ["0", "4000"]
+
+
+def test_captures_of_their_own_have_windows_of_their_own(tmp_path: Path) -> None:
+    for name, begin in (("x", 1000), ("y", 5000)):
+        (tmp_path / name).mkdir()
+        opened(tmp_path / name, kernel("k", begin, begin + 100, 1))
+    captures = {name: open_capture(next((tmp_path / name).glob("*.sqlite"))) for name in ("x", "y")}
+    assert re.findall(r'"origin":(\d+),"length":(\d+)', render(captures)) == [
+        ("1000", "100"),
+        ("5000", "100"),
+    ]
+
+
+def test_a_part_that_holds_nothing_is_no_capture_that_holds_nothing(tmp_path: Path) -> None:
+    rows = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 20, 1), nvtx("step", 0, 9))
+    page = text_of(render({"x": opened(tmp_path, *rows).select(time="1s/2s")}))
+    assert page.count("Nothing to judge: nothing in what is selected.") == 3
+    assert "Nothing was recorded in what is selected that has a time." in page
+    assert "Nothing found in what is selected: no advice." in page
+    assert page.count("Nothing in what is selected.") == 2  # classes of kernels, idle time
+    assert "it was looked for" not in page
+
+
+def test_what_is_too_little_for_advice_is_named(tmp_path: Path) -> None:
+    rows = [call("cudaLaunchKernel", 100 * i, 100 * i + 10, i) for i in range(10)]
+    rows += [kernel("k", 100 * i + 10, 100 * i + 50, i) for i in range(10)]
+    rows += [call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
+    page = text_of(render({"a": opened(tmp_path, *rows)}))
+    assert "Nothing found: no advice. Less than 5 % of the time, and so no finding: the GPU waits for" in page
+
+
+def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
+    assert "holds no CUDA API calls; none happened, or none were collected (--trace=cuda)." in audit(
+        opened(tmp_path, nvtx("step", 0, 9))
+    )
+    (tmp_path / "calls").mkdir()
+    assert "holds no NVTX events; none happened, or none were collected (--trace=nvtx)." in audit(
+        opened(tmp_path / "calls", call("cudaFree", 0, 9), kernel("k", 10, 20, 1))
+    )
+
+
+def audit(capture: Capture) -> str:
+    found = re.search(r'data-report="timing_audit">(.*?)</article>', render({"x": capture}))
+    assert found
+    return text_of(found[1])
+
+
+def test_the_button_for_gpu_work_is_of_no_use_where_there_is_none(tmp_path: Path) -> None:
+    button = re.compile('<button type="button" data-action="gpu"( disabled)?')
+    assert button.findall(render({"x": opened(tmp_path, nvtx("step", 0, 9))})) == [" disabled"]
+    (tmp_path / "gpu").mkdir()
+    assert button.findall(render({"x": opened(tmp_path / "gpu", kernel("k", 0, 9, 1))})) == [""]
+
+
+def test_a_gpu_that_never_idled_is_said_to_have(tmp_path: Path) -> None:
+    page = render({"x": opened(tmp_path, kernel("k", 10, 20, 1))})
+    idle = text_of(page[page.index('<section id="idle"') :])
+    assert "No gap: something ran all the time from the first operation to the last." in idle
+    assert "Numbers:" not in idle
+
+
+def test_of_several_devices_each_has_its_figure(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("ddp/straggler", tmp_path))
+    told = re.findall(r'<dt>(Utilisation[^<]*)</dt><dd data-value="([^"]*)"', render({"x": capture}))
+    table = capture.report("gpu_time")
+    shares = [repr(share) for share in table.data["utilisation_percent"].tolist()]  # type: ignore[union-attr]
+    assert told == [("Utilisation, device 0", shares[0]), ("Utilisation, device 1", shares[1])]
+
+
+def test_of_a_device_that_several_processes_used_the_whole_is_told(tmp_path: Path) -> None:
+    rows = [kernel("k", begin, begin + 40, 1, pid=pid) for pid, begin in ((100, 0), (200, 60))]
+    page = render({"x": opened(tmp_path, *rows, memcpy(1, 0, 50, 8, deviceId=1))})
+    told = re.findall(r"<dt>(Utilisation[^<]*)</dt><dd [^>]*>([^<]*)", page)
+    assert told == [("Utilisation, device 0", "80.0 %"), ("Utilisation, device 1", "100.0 %")]

@@ -1,0 +1,252 @@
+"""Traces for Perfetto: read by strict rules, and against what the capture holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from recorded import capture_names, run_folder
+from tiny_export import (
+    API,
+    KERNEL,
+    PID,
+    call,
+    domain,
+    everything,
+    global_id,
+    graph,
+    kernel,
+    memcpy,
+    memset,
+    nvtx,
+    opened,
+    row,
+    um_cpu_fault,
+)
+from traced import tiny, traced
+
+from nsyswrap import open_capture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.schema import EVENTS
+from nsyswrap.render.perfetto import compose
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_event_rules import Read
+
+    from nsyswrap.api import Capture
+
+ON_GPU = ("kernel", "memcpy", "memset", "graph")
+SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "stream_id", "correlation_id")
+NOT_DRAWN = ("synchronization", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault")
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.mark.parametrize("name", capture_names())
+def test_everything_recorded_is_drawn_where_it_was(name: str, scratch: Path, tmp_path: Path) -> None:
+    capture = open_capture(run_folder(name, scratch))
+    trace = traced(capture, tmp_path)
+    for kind in EVENTS:
+        if kind in NOT_DRAWN or not capture.has(kind):
+            continue
+        assert len(trace.of(kind)) == capture.count(kind)
+        events = capture.columns(kind, "start_ns", "end_ns")
+        times = zip(events["start_ns"].tolist(), events["end_ns"].tolist(), strict=True)
+        assert Counter((part.start, part.end) for part in trace.of(kind)) == Counter(times)
+    _check_flows(capture, trace)
+    _check_nvtx(capture, trace)
+    faults = sum(event["cat"] == "um_cpu_fault" for event in trace.instants)
+    assert faults == capture.count("um_cpu_fault")
+    assert trace.about["nsys"] == capture.info.exporter_version
+
+
+def _check_flows(capture: Capture, trace: Read) -> None:
+    """Each operation has a flow from a call of its process with its correlation id, where there is one."""
+    known = set()
+    if capture.has("api"):
+        calls = capture.events("api")
+        known = set(zip(calls.process_id, calls.correlation_id, strict=True))
+    expected: Counter[tuple[str, int, int, int]] = Counter()
+    for kind in ON_GPU:
+        if capture.has(kind):
+            for event in capture.events(kind).to_dict("records"):
+                if (owner := (event["process_id"], event["correlation_id"])) in known:
+                    expected[(kind, *owner, event["start_ns"])] += 1
+    found: Counter[tuple[str, int, int, int]] = Counter()
+    for begin, end in trace.flows:
+        assert begin.kind == "api"
+        assert begin.args["correlation_id"] == end.args["correlation_id"]
+        assert begin.pid == end.args["process_id"]
+        found[end.kind, begin.pid, end.args["correlation_id"], end.start] += 1
+    assert found == expected
+
+
+def _check_nvtx(capture: Capture, trace: Read) -> None:
+    types = capture.columns("nvtx", "event_type")["event_type"] if capture.has("nvtx") else np.empty(0)
+    marks = [event for event in trace.instants if event["cat"] == "nvtx"]
+    assert len(trace.of("nvtx")) == np.isin(types, (59, 70)).sum()
+    assert len(trace.spans) == np.isin(types, (60, 71)).sum()
+    assert len(marks) == (types == 34).sum()
+
+
+def test_kernels_say_how_they_were_launched(scratch: Path, tmp_path: Path) -> None:
+    capture = open_capture(run_folder("vector_add/bare", scratch))
+    trace = traced(capture, tmp_path)
+    assert [trace.processes[part.pid] for part in trace.of("kernel")] == ["GPU 0 NVIDIA H200"] * 31
+    for part, event in zip(trace.of("kernel"), capture.events("kernel").to_dict("records"), strict=True):
+        assert part.name == event["name"]
+        assert part.args["grid"] == [event[f"grid_{axis}"] for axis in "xyz"]
+        assert part.args["block"] == [event[f"block_{axis}"] for axis in "xyz"]
+        assert all(part.args[same] == event[same] for same in SAME)
+        assert trace.lane(part) == f"stream {event['stream_id']}"
+
+
+def test_every_kind_there_is(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything())
+    trace = traced(capture, tmp_path)
+    assert {part.kind for part in trace.slices} == set(EVENTS) - set(NOT_DRAWN) - {"cuda_overhead"} | {"nvtx"}
+    copies = Counter((part.name, trace.lane(part)) for part in trace.of("memcpy"))
+    assert copies == {
+        ("[CUDA memcpy Host-to-Device]", "stream 7"): 2,
+        ("[CUDA memcpy Unified Host-to-Device]", "unified memory"): 1,
+        ("[CUDA memcpy Unified Device-to-Host]", "unified memory"): 1,
+    }
+    migrated = next(part for part in trace.of("memcpy") if "Unified" in part.name)
+    assert (migrated.args["address"], migrated.args["migration_cause"]) == ("0x1000", "Page fault")
+    assert list(trace.processes.values()) == ["python, rank 0", "GPU 0 GPU"]
+    assert [event["name"] for event in trace.instants if event["cat"] == "um_cpu_fault"] == ["main"]
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    late = row(API, start=None, end=4, eventClass=0, globalTid=1, correlationId=0, nameId=1, returnValue=0)
+    synced = row(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        start=0,
+        end=1,
+        deviceId=0,
+        streamId=7,
+        correlationId=1,
+        syncType=3,
+    )
+    backwards = kernel("k", 9, 5)
+    trace = compose(
+        opened(tmp_path, kernel("k", 0, 5, 9), backwards, call("c", 0, 2), late, synced, domain("d", 1))
+    )
+    assert trace.left_out == [
+        "1 kernels (they lack a start or an end, or end before they start)",
+        "1 CUDA API calls (they lack a start or an end, or end before they start)",
+        "1 CUDA synchronisations (the calls that waited are drawn)",
+        "1 NVTX events (names of domains, threads and categories, and what has no time)",
+        "1 arrows from call to GPU work (the call that launched the work is not there)",
+    ]
+    assert trace.contents()[:2] == ["1 CUDA API calls", "1 kernels"]
+
+
+def test_flows_go_to_the_process_that_launched(tmp_path: Path) -> None:
+    trace = tiny(
+        tmp_path,
+        *(call("cudaLaunchKernel", 0, 5, 1), call("cudaLaunchKernel", 1, 6, 1, pid=200)),
+        *(kernel("a", 10, 20, 1), kernel("b", 10, 20, 1, pid=200), kernel("lost", 30, 40, 7)),
+    )
+    assert sorted((begin.pid, end.name) for begin, end in trace.flows) == [(100, "a"), (200, "b")]
+
+
+def test_a_graph_has_a_flow_for_each_node(tmp_path: Path) -> None:
+    calls = [call("cudaGraphLaunch", 0, 9, 1), call("cuGraphLaunch", 1, 8, 1, eventClass=1)]
+    nodes = [kernel(f"k{i}", 10 * i, 10 * i + 5, 1, graphNodeId=(1 << 60) + i) for i in (1, 2, 3)]
+    trace = tiny(tmp_path, *calls, *nodes)
+    assert [(begin.name, end.name) for begin, end in trace.flows] == [
+        ("cudaGraphLaunch", f"k{i}") for i in (1, 2, 3)
+    ]
+    assert trace.of("kernel")[0].args["graph_node_id"] == str((1 << 60) + 1)
+    whole = tiny(tmp_path, *calls, graph(10, 20, 1))
+    assert [(begin.name, end.name) for begin, end in whole.flows] == [("cudaGraphLaunch", "[CUDA graph]")]
+
+
+def test_bandwidth_of_copies_adds_up_while_they_overlap(tmp_path: Path) -> None:
+    trace = tiny(
+        tmp_path,
+        memcpy(1, 0, 10, 100, streamId=8),
+        memcpy(1, 5, 15, 20, streamId=9),
+        memcpy(2, 0, 10, 1),
+        memcpy(2, 20, 20, 8),
+    )
+    down, up = ([(t, args["GB/s"]) for t, args in values] for values in trace.counters.values())
+    assert down == [(0, 10), (5, 12), (10, 2), (15, 0)]
+    assert up == [(0, Decimal("0.1")), (10, 0)]
+    assert [name for _, name in trace.counters] == ["Host-to-Device", "Device-to-Host"]
+
+
+NAMES = ['"quoted" \\ </script>', "100% %s %d {x}", "a\nb\t\x01\x7f\u2028", "🚀 名", "x" * 1500, ""]
+
+
+def test_names_of_any_kind(tmp_path: Path) -> None:
+    times = range(10, 10 + 10 * len(NAMES), 10)
+    rows = [
+        part
+        for name, t in zip(NAMES, times, strict=True)
+        for part in (kernel(name, t, t + 5), nvtx(name, t, t + 5))
+    ]
+    trace = tiny(tmp_path, *rows, kernel(b"\xed\xa0\x80", 0, 5), kernel(99, 100, 105))
+    assert [part.name for part in trace.of("nvtx")] == [*NAMES[:-1], "(no name)"]
+    assert {part.name for part in trace.of("kernel")} >= {*NAMES[:-1], r"\xed\xa0\x80", "(no name)"}
+
+
+def test_names_of_threads_and_copies_of_any_kind(tmp_path: Path) -> None:
+    named = row("ThreadNames", nameId='"%s"', priority=1, globalTid=global_id(PID, PID))
+    kind = row("ENUM_CUDA_MEMCPY_OPER", id=1, name="x", label='50% "%d"')
+    trace = tiny(tmp_path, named, kind, call("c", 0, 1), memcpy(1, 0, 10, 5))
+    assert (trace.processes[PID], trace.lanes[PID, PID]) == ('"%s"', '"%s"')
+    assert [name for _, name in trace.counters] == ['50% "%d"']
+
+
+def test_times_before_the_start_and_long_after_it(tmp_path: Path) -> None:
+    late = 10**17 + 1  # three years
+    trace = tiny(
+        tmp_path, kernel("early", -1500, -1), kernel("around", -1, 1), kernel("late", late, late + 1)
+    )
+    assert {part.name: (part.start, part.end) for part in trace.slices} == {
+        "early": (-1500, -1),
+        "around": (-1, 1),
+        "late": (late, late + 1),
+    }
+
+
+def test_the_selection_is_drawn_alone_whole_or_cut(tmp_path: Path) -> None:
+    rows = [nvtx("step", 0, 100), kernel("a", 10, 20), kernel("b", 30, 60), kernel("c", 70, 80, deviceId=1)]
+    capture = opened(
+        tmp_path, *rows, um_cpu_fault(1, 5), um_cpu_fault(1, 55), call("cudaLaunchKernel", 5, 9, 0)
+    )
+    part = traced(capture.select(time="40/75", device=0), tmp_path)
+    assert [(p.name, p.start, p.end) for p in part.slices] == [("step", 0, 100), ("b", 30, 60)]
+    assert [event["ts"] for event in part.instants] == [Decimal("0.055")]
+    assert part.flows == []
+    cut = traced(capture.select(time="40/75", clip=True), tmp_path)
+    assert {(p.name, p.start, p.end) for p in cut.slices} == {("step", 40, 75), ("b", 40, 60), ("c", 70, 75)}
+    assert part.about["selection"] == "time 0.00000004s/0.000000075s; device 0; whole rows (--clip no)"
+
+
+def test_no_gpu_work_and_no_nvtx_table(tmp_path: Path) -> None:
+    trace = tiny(tmp_path, call("cudaGetDeviceCount", 0, 5))
+    assert [part.name for part in trace.slices] == ["cudaGetDeviceCount"]
+    trace = tiny(tmp_path, kernel("k", 0, 5), memset(5, 6, 1), without=["globalPid", "contextId"])
+    assert sorted(trace.lane(part) for part in trace.slices) == ["stream 7", "stream 7"]
+
+
+def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
+    capture = opened(tmp_path, row("TARGET_INFO_GPU", id=0, name="GPU"), empty=[KERNEL])
+    with pytest.raises(NotInCapture, match=r"no event of this capture can be drawn$") as caught:
+        compose(capture)
+    assert "--trace" in caught.value.hint
+    (tmp_path / "b").mkdir()
+    with pytest.raises(NotInCapture, match=r"can be drawn \(time 0.00000005s/60ns") as caught:
+        compose(opened(tmp_path / "b", kernel("k", 0, 5)).select(time="50/60"))
+    assert caught.value.hint == "select more of it"

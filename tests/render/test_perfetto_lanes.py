@@ -1,0 +1,159 @@
+"""Lanes of traces for Perfetto: what nests, what is drawn beside it, and what is told apart."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu, opened, um_gpu_fault
+from traced import tiny, traced
+
+from nsyswrap.render.perfetto.sublanes import disjoint, nested
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_ranges_nest_around_calls_and_calls_around_what_they_call(tmp_path: Path) -> None:
+    trace = tiny(
+        tmp_path,
+        *(nvtx("outer", 0, 100), nvtx("inner", 10, 100)),
+        *(call("cudaMalloc_v3020", 10, 50, 1), call("cuMemAlloc_v2", 20, 40, 2, eventClass=1)),
+        on_cpu(OSRT, "ioctl", 20, 40),
+    )
+    assert [(part.name, part.depth) for part in sorted(trace.slices, key=lambda part: part.depth)] == [
+        *(("outer", 0), ("inner", 1), ("cudaMalloc", 2)),
+        *(("cuMemAlloc_v2", 3), ("ioctl", 4)),
+    ]
+    assert len(trace.lanes) == 1
+
+
+def test_what_crosses_is_drawn_beside(tmp_path: Path) -> None:
+    trace = tiny(tmp_path, nvtx("a", 0, 20), nvtx("b", 10, 30), nvtx("c", 21, 40), nvtx("d", 50, 60))
+    assert {part.name: trace.lane(part) for part in trace.slices} == {
+        "a": "thread",
+        "b": "thread (2)",
+        "c": "thread",
+        "d": "thread",
+    }
+
+
+def test_kernels_at_once_in_one_stream_are_drawn_beside_each_other(tmp_path: Path) -> None:
+    rows = [kernel("a", 0, 20), kernel("b", 5, 10), kernel("c", 20, 30), kernel("d", 20, 20)]
+    trace = tiny(tmp_path, *rows)
+    assert {part.name: trace.lane(part) for part in trace.slices} == {
+        "a": "stream 7",
+        "b": "stream 7 (2)",
+        "c": "stream 7",
+        "d": "stream 7 (2)",
+    }
+    [(_, values)] = trace.counters.items()
+    assert [(time, args["kernels"]) for time, args in values] == [(0, 1), (5, 2), (10, 1), (20, 1), (30, 0)]
+
+
+def test_streams_of_several_contexts_and_processes_are_told_apart(tmp_path: Path) -> None:
+    trace = tiny(
+        tmp_path,
+        *(kernel("a", 0, 9), kernel("b", 0, 9, contextId=2), kernel("c", 0, 9, pid=200)),
+        kernel("d", 0, 9, globalPid=global_id(200, hardware=2)),
+    )
+    assert {part.name: trace.lane(part) for part in trace.slices} == {
+        "a": "stream 7, context 1, process 100",
+        "b": "stream 7, context 2, process 100",
+        "c": "stream 7, process 200",
+        "d": "stream 7",
+    }
+    assert len({part.pid for part in trace.slices}) == 2  # GPU 0 of two machines
+
+
+def test_one_process_id_on_two_machines(tmp_path: Path) -> None:
+    other = global_id(PID, PID, hardware=2)
+    trace = tiny(tmp_path, call("here", 0, 5), call("there", 3, 8, globalTid=other))
+    assert {part.name: (part.pid == PID, part.tid) for part in trace.slices} == {
+        "here": (True, PID),
+        "there": (False, PID),
+    }
+
+
+def test_ranges_that_need_not_nest(tmp_path: Path) -> None:
+    trace = tiny(
+        tmp_path,
+        domain("lib", 3),
+        nvtx("job", 0, 50, eventType=60),
+        nvtx("job", 10, 90, eventType=60, domainId=3, endGlobalTid=global_id(PID, 101)),
+        nvtx("now", 20, None, eventType=34),
+    )
+    assert [(part.name, part.start, part.end) for part in trace.spans] == [
+        ("job", 0, 50),
+        ("lib:job", 10, 90),
+    ]
+    assert [(event["name"], event["ts"]) for event in trace.instants] == [("now", Decimal("0.020"))]
+
+
+def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> None:
+    capture = opened(tmp_path, nvtx("open", 0, None), nvtx("a", 5, 70))
+    with capture.noting() as notes:
+        trace = traced(capture, tmp_path)
+    assert [(part.name, part.end) for part in trace.slices] == [("open", 70), ("a", 70)]
+    assert notes == ["NVTX ranges that never ended: 1; drawn to the last NVTX event"]
+    [alone] = tiny(tmp_path, nvtx("open", 7, None)).slices
+    assert (alone.start, alone.end) == (7, 7)
+
+
+def test_a_range_stands_once_though_two_threads_created_its_domain(tmp_path: Path) -> None:
+    capture = opened(tmp_path, domain("d", 1), domain("d", 1, tid=101), nvtx("a", 0, 9, domainId=1))
+    with capture.noting() as notes:
+        assert [part.name for part in traced(capture, tmp_path).slices] == ["d:a"]
+    assert notes == []
+
+
+def test_page_faults_have_lanes_of_their_own(tmp_path: Path) -> None:
+    trace = tiny(tmp_path, kernel("k", 0, 50), um_gpu_fault(4096, 10, 20, faults=3))
+    [fault] = trace.of("um_gpu_fault")
+    assert (trace.lane(fault), fault.args["faults"], fault.args["address"]) == ("page faults", 3, "0x1000")
+
+
+BARS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 15), st.integers(0, 15)), max_size=40
+)
+
+
+@given(BARS)
+def test_sublanes_nest_or_are_disjoint(bars: list[tuple[int, int, int, int]]) -> None:
+    lane, rank, start, length = np.array(bars, np.int64).reshape(-1, 4).T
+    end = start + length
+    inside, apart = nested(lane, rank, start, end), disjoint(lane, start, end)
+    for of, number in product(range(3), range(len(bars))):
+        rows = np.flatnonzero((lane == of) & (inside == number))
+        rows = rows[np.lexsort((-end[rows], rank[rows], start[rows]))]
+        _assert_nesting(start[rows].tolist(), end[rows].tolist())
+        rows = np.flatnonzero((lane == of) & (apart == number))
+        rows = rows[np.lexsort((-end[rows], start[rows]))]
+        assert (start[rows][1:] >= end[rows][:-1]).all()
+
+
+def _assert_nesting(start: list[int], end: list[int]) -> None:
+    stack: list[int] = []
+    for begins, until in zip(start, end, strict=True):
+        stack = [limit for limit in stack if limit > begins]
+        assert not stack or until <= stack[-1]
+        stack.append(until)
+
+
+@given(BARS)
+def test_what_nests_stays_in_its_lane(bars: list[tuple[int, int, int, int]]) -> None:
+    """Bars cut to the one around them cross nothing."""
+    found: list[tuple[int, int]] = []
+    stack: list[int] = []
+    for start, length in sorted(((s, n) for _, _, s, n in bars), key=lambda bar: (bar[0], -bar[1])):
+        stack = [limit for limit in stack if limit > start]
+        end = min(start + length, stack[-1]) if stack else start + length
+        stack.append(end)
+        found.append((start, end))
+    starts, ends = np.array(found, np.int64).reshape(-1, 2).T
+    same = np.zeros(len(found), np.int64)
+    assert not nested(same, same, starts, ends).any()

@@ -1,0 +1,66 @@
+"""Figures against pictures that somebody looked at: those of docs/plots, made by screenshots.py."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import matplotlib.image as mpl_image
+import numpy as np
+import pytest
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from recorded import PICTURED, ROOT
+
+from nsyswrap.api import open_capture
+from nsyswrap.render.plots import NAMES
+from nsyswrap.render.plots.figure import content
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+PICTURES = ROOT / "docs" / "plots"
+_BLOCK = 8  # pixels: smaller than a letter, larger than how its edges are smoothed
+_TOLERANCE = 0.15  # of the way from black to white, in the mean over a block
+
+
+def seen(source: object) -> NDArray[np.float64]:
+    """The means of blocks of a PNG's pixels."""
+    pixels = mpl_image.imread(source)[..., :3].astype(float)  # type: ignore[arg-type]
+    height, width = (side // _BLOCK for side in pixels.shape[:2])
+    blocks = pixels[: height * _BLOCK, : width * _BLOCK].reshape(height, _BLOCK, width, _BLOCK, 3)
+    return np.asarray(blocks.mean(axis=(1, 3)))
+
+
+def difference(kind: str, figure: Figure) -> float:
+    """How much the block that differs most does; 1 where the pictures are not even of one size."""
+    before, now = seen(PICTURES / f"{kind}.png"), seen(BytesIO(content(figure, "png")))
+    return float(np.abs(before - now).max()) if before.shape == now.shape else 1.0
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_figure_is_drawn_as_it_was(kind: str) -> None:
+    assert difference(kind, open_capture(PICTURED).plot(kind)) < _TOLERANCE, (
+        f"look at it, and keep it by `python tests/support/screenshots.py`: {kind}"
+    )
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_lost_title_is_seen(kind: str) -> None:
+    figure = open_capture(PICTURED).plot(kind)
+    max(figure.findobj(Text), key=lambda text: text.get_fontsize()).set_visible(False)
+    assert difference(kind, figure) > _TOLERANCE
+
+
+def test_a_shorter_bar_and_another_colour_are_seen() -> None:
+    figure = open_capture(PICTURED).plot("top-kernels")
+    bar = next(patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle))
+    whole, colour = bar.get_width(), bar.get_facecolor()
+    bar.set_width(0.97 * whole)
+    assert difference("top-kernels", figure) > _TOLERANCE
+    bar.set_width(whole)
+    bar.set_facecolor("tab:red")
+    assert difference("top-kernels", figure) > _TOLERANCE
+    bar.set_facecolor(colour)
+    assert difference("top-kernels", figure) < _TOLERANCE

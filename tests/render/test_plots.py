@@ -1,0 +1,357 @@
+"""Figures: what they draw is what the reports say, all of it can be read, and no name does any harm."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from drawn import corners, drawn, steps
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from recorded import capture_names, run_folder
+from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
+
+from nsyswrap.analysis.launch_bound import verdict
+from nsyswrap.analysis.launches import launched
+from nsyswrap.api import open_capture
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.render.plots import NAMES, find
+from nsyswrap.render.plots.figure import content
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.api import Capture
+    from nsyswrap.render.plots.figure import Format, Sheet
+
+HOSTILE: tuple[str | bytes, ...] = (
+    "k<$x^2$, $\\nope$>(int)",
+    '<script>alert("1")</script> & {x} %s %d',
+    "line\nbreak\ttab\x1b[31m\u202e \U0001f600 \u4e2d\u6587 \u0645\u0631",
+    "_underscore",
+    "W" * 1500,
+    "",
+    b"not \xff UTF-8",
+)
+
+
+def recorded_capture(name: str, scratch: Path) -> Capture:
+    return open_capture(run_folder(name, scratch))
+
+
+def everything_drawn(capture: Capture) -> dict[str, Sheet]:
+    made = {}
+    for kind in NAMES:
+        with suppress(NotInCapture):
+            made[kind] = capture.plot(kind)
+    return made
+
+
+@pytest.mark.parametrize("name", capture_names())
+def test_every_recorded_capture_draws_and_can_be_read(name: str, tmp_path: Path) -> None:
+    made = everything_drawn(recorded_capture(name, tmp_path))
+    assert "timeline" in made
+    for kind, figure in made.items():
+        shown = drawn(figure)
+        assert shown.pixels.shape[1] == 800
+        assert shown.cut_off() == [], kind
+        assert shown.overlapping() == [], kind
+
+
+def test_bars_are_as_long_as_the_kernels_take(tmp_path: Path) -> None:
+    capture = recorded_capture("ddp/even", tmp_path)
+    data = capture.report("cuda_gpu_kern_sum").data
+    figure = capture.plot("top-kernels")
+    [axes] = figure.axes
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    totals = list(data["total_ns"])[: len(bars)]
+    assert [bar.get_width() for bar in bars] == totals
+    pixels = drawn(figure).pixels
+    lengths = [pixels_of(bar, pixels) for bar in bars[:3]]
+    assert np.array(lengths) / lengths[0] == pytest.approx(np.array(totals[:3]) / totals[0], abs=0.01)
+
+
+def pixels_of(bar: Rectangle, pixels: NDArray[np.uint8]) -> int:
+    """Count the pixels of the bar's colour in the line through its middle."""
+    box = bar.get_window_extent()
+    line = pixels[round(pixels.shape[0] - (box.y0 + box.y1) / 2), :, :3]
+    color = np.array(to_rgb(bar.get_facecolor())) * 255
+    return int((np.abs(line - color).max(axis=1) < 2).sum())
+
+
+def test_the_title_says_what_the_screen_says(tmp_path: Path) -> None:
+    capture = recorded_capture("add/grid", tmp_path)
+    data = capture.report("cuda_gpu_sum").data
+    percent = dict(zip(data["operation"], data["time_percent"], strict=True))
+    texts = drawn(capture.plot("top-kernels")).texts
+    [name] = [name for name in percent if name.startswith("add")]
+    assert {"add takes 64 % of the GPU time", "1.82 ms", f"{percent[name]:.1f} %", "1"} <= set(texts)
+
+
+def test_copies_that_take_more_than_the_kernels_are_in_the_title(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 20), memcpy(1, 20, 100, 4096))
+    texts = drawn(capture.plot("top-kernels")).texts
+    assert "k takes 20 % of the GPU time, copies and memsets 80 %" in texts
+
+
+def test_graphs_recorded_as_a_whole_count_as_gpu_time(tmp_path: Path) -> None:
+    texts = drawn(opened(tmp_path, kernel("k", 0, 20), graph(20, 100, 1)).plot("top-kernels")).texts
+    assert "k takes 20 % of the GPU time, graphs recorded as a whole 80 %" in texts
+    assert any(text.startswith("graphs recorded as a whole (1) took 80 ns, which count") for text in texts)
+    assert "20.0 %" in texts  # beside its bar
+
+
+@pytest.mark.parametrize(("other_ns", "said"), [(0, "100 %"), (4, "99.6 %"), (8, "99 %"), (950, "51 %")])
+def test_nearly_all_is_not_all(other_ns: int, said: str, tmp_path: Path) -> None:
+    rows = [kernel("k", 0, 1000)] + [kernel("rest", 1000, 1000 + other_ns)] * (other_ns > 0)
+    assert f"k takes {said} of the GPU time" in drawn(opened(tmp_path, *rows).plot("top-kernels")).texts
+
+
+def launched_kernels(name: str, times: int) -> list[Row]:
+    starts = range(0, 1000 * times, 1000)
+    calls = [call("cudaLaunchKernel", at, at + 100, at + 1) for at in starts]
+    return calls + [kernel(name, at + 200, at + 950, at + 1) for at in starts]
+
+
+def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> None:
+    made = {}
+    for name, times in (("once", 1), ("also once", 1), ("thrice", 3)):
+        (tmp_path / name).mkdir()
+        made[name] = opened(tmp_path / name, *launched_kernels("k", times))
+    for chosen, title in (
+        (["once"], "No launch is repeated: 1 first one, 100 ns"),
+        (["once", "also once"], "No launch is repeated in any of 2 captures"),
+        (["once", "thrice"], "0 of 1 captures are launch-bound (1 more has no repeated launch)"),
+        (list(made), "0 of 1 captures are launch-bound (2 more have no repeated launch)"),
+    ):
+        assert title in drawn(find("launch").draw({name: made[name] for name in chosen})).texts
+    two = opened(
+        tmp_path,
+        *launched_kernels("k", 1),
+        call("cudaLaunchKernel", 5000, 5300, 7777),
+        kernel("l", 5400, 5500, 7777),
+    )
+    assert "No launch is repeated: 2 first ones, median 200 ns" in drawn(two.plot("launch")).texts
+
+
+def test_captures_stand_side_by_side(tmp_path: Path) -> None:
+    captures = {name: recorded_capture(name, tmp_path) for name in ("gelu/torch", "gelu/compile")}
+    figure = find("top-kernels").draw(captures)
+    [axes] = figure.axes
+    widths = {patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)}
+    totals = [total for c in captures.values() for total in c.report("cuda_gpu_kern_sum").data["total_ns"]]
+    assert widths == set(totals)
+    texts = drawn(figure).texts
+    assert {*captures, " not there"} <= set(texts)
+    for kind in NAMES:
+        shown = drawn(find(kind).draw(captures))
+        assert (shown.cut_off(), shown.overlapping()) == ([], []), kind
+        assert any("2 captures" in text for text in shown.texts), kind
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    rows = [kernel(f"k{i:02}", 100 * i, 100 * i + 50 - i) for i in range(20)]
+    texts = drawn(opened(tmp_path, *rows).plot("top-kernels")).texts
+    assert {"k00", "k11"} <= set(texts)
+    assert "k12" not in texts
+    assert "not drawn: 8 more kernels of 276 ns" in texts
+
+
+def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
+    capture = recorded_capture("add2/both", tmp_path)
+    data = capture.report("launch_overhead").data
+    figure = capture.plot("launch")
+    repeat, calls, first = figure.axes
+    [shape] = steps(repeat)
+    assert shape.heights.sum() == np.asarray(data["uncontended"])[0]
+    [median] = repeat.lines
+    assert {x for x, _ in corners(median)} == {np.asarray(data["latency_med_ns"])[0]}
+    [shape] = steps(first)
+    assert shape.heights.sum() == np.asarray(data["first_launches"])[0]
+    texts = drawn(figure).texts
+    assert verdict(capture).partition(";")[0] in texts  # as the report says
+    found = launched(capture)
+    for points, mine in zip(calls.collections, (~found.first, found.first), strict=True):
+        spots = np.log10(np.asarray(points.get_offsets()))
+        launches = np.log10(np.stack((found.gpu_ns[mine], found.api_ns[mine]), axis=1))
+        apart = np.abs(launches[:, None] - spots[None]).max(axis=2)
+        assert apart.min(axis=1).max() < 0.01  # each has a spot: 2 % are no pixel
+        assert apart.min(axis=0).max() < 0.01  # and each spot has a launch
+
+
+def test_copies_are_those_of_the_report(tmp_path: Path) -> None:
+    capture = recorded_capture("copies/pinned", tmp_path)
+    data = capture.report("memcpy_bandwidth").data
+    figure = capture.plot("copies")
+    [axes] = figure.axes
+    lines = [line for line in axes.lines if line.get_marker() not in ("None", None)]
+    drawn_rows = {point for line in lines for point in corners(line)}
+    mean = np.asarray(data["total_bytes"]) / np.asarray(data["count"])
+    assert drawn_rows == set(zip(mean.tolist(), data["bandwidth_bytes_per_s"], strict=True))
+    [limit] = {corners(line)[0][1] for line in axes.lines if line not in lines}
+    assert limit == np.nanmax(np.asarray(data["link_bytes_per_s"]))
+
+
+def test_copies_of_several_sizes_stand_where_their_sums_do(tmp_path: Path) -> None:
+    capture = opened(tmp_path, memcpy(1, 0, 100, 8), memcpy(1, 100, 200, 8), memcpy(1, 200, 400, 2984))
+    figure = capture.plot("copies")
+    [line] = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", None)]
+    [point] = corners(line)
+    assert point == pytest.approx((1000, 3000 / 400e-9))
+    assert any(text.startswith("large: all copies") for text in drawn(figure).texts)
+
+
+def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
+    rows = [kernel("gemm", 0, 6000), memcpy(1, 6000, 9000, 100), kernel("gemm", 9600, 12000, streamId=8)]
+    figure = opened(tmp_path, *rows).plot("timeline")
+    [axes] = figure.axes
+    busy = {
+        (shape.label, int(shape.base.min())): float((np.abs(shape.heights) * np.diff(shape.edges)).sum())
+        for shape in steps(axes)
+    }
+    whole = 0.84
+    assert busy == pytest.approx(
+        {
+            ("gemm kernels", 1): 6000 * whole,
+            ("Host-to-Device", 1): 3000 * whole / 2,
+            ("gemm kernels", 0): 2400 * whole,
+        }
+    )
+
+
+def test_lanes_hold_the_time_that_reports_say(tmp_path: Path) -> None:
+    capture = recorded_capture("overlap/four_streams", tmp_path)
+    made = find("timeline").read(capture)
+    [total] = capture.report("gpu_time").data["kernel_total_ns"]
+    kernels = [share for lane in made.lanes for kind, share in lane.shares.items() if "kernels" in kind.label]
+    assert sum(float((share * np.diff(made.edges)).sum()) for share in kernels) == pytest.approx(total)
+
+
+def test_a_short_event_is_seen_and_is_no_more_than_a_mark(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("a", 0, 10), kernel("b", 10**9 - 10, 10**9))
+    [axes] = capture.plot("timeline").axes
+    [(_, heights, _, _)] = steps(axes)
+    assert np.flatnonzero(heights).tolist() == [0, len(heights) - 1]
+    assert heights.max() == pytest.approx(0.05 * 0.84)
+
+
+def test_ranges_of_some_length_are_drawn_with_their_names_by_level(tmp_path: Path) -> None:
+    ranges = [
+        nvtx("outer step", 0, 900_000),
+        nvtx("inner part", 100_000, 400_000),
+        nvtx("tiny", 500_000, 500_010),
+    ]
+    capture = opened(tmp_path, *ranges, kernel("k", 0, 10), kernel("k", 999_990, 1_000_000))
+    shown = dict(drawn(capture.plot("timeline")).places)
+    assert shown["outer step"].y0 > shown["inner part"].y1
+    assert "tiny" not in shown
+
+
+def test_a_million_events_are_no_more_shapes_than_a_thousand(tmp_path: Path) -> None:
+    sizes = []
+    for count in (1_000, 20_000):
+        rows = [kernel("k", 100 * i, 100 * i + 60) for i in range(count)]
+        (tmp_path / str(count)).mkdir()
+        figure = opened(tmp_path / str(count), *rows).plot("timeline")
+        [axes] = figure.axes
+        sizes.append(sum(len(shape.heights) for shape in steps(axes)))
+    assert sizes == [600, 600]
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_hostile_names_do_no_harm(form: Format, tmp_path: Path) -> None:
+    rows = [row("ThreadNames", nameId=HOSTILE[2], priority=1, globalTid=call("c", 0, 1).cells["globalTid"])]
+    for number, name in enumerate(HOSTILE):
+        start = 10_000 * number
+        rows += [call("cudaLaunchKernel", start, start + 100, number + 1)]
+        rows += [kernel(name, start + 200, start + 4_000, number + 1, streamId=number)]
+        rows += [nvtx(name, start, start + 9_000)] if isinstance(name, str) else []
+    for kind, figure in everything_drawn(opened(tmp_path, *rows)).items():
+        shown = drawn(figure)
+        assert shown.cut_off() == [], kind
+        assert shown.overlapping() == [], kind
+        assert len(content(figure, form)) < 500_000
+
+
+def test_names_are_shown_literally(tmp_path: Path) -> None:
+    rows = [kernel(name, 100 * i, 100 * i + 50) for i, name in enumerate(HOSTILE)]
+    texts = drawn(opened(tmp_path, *rows).plot("top-kernels")).texts
+    assert "k<$x^2$, $\\nope$>" in "".join(texts)
+    assert any(
+        text.startswith(r"line\nbreak\ttab\x1b[31m\u202e \U0001f600 \u4e2d\u6587 \u0645\u0631")
+        for text in texts
+    )
+    assert "(no name)" in texts
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_picture_is_the_same_each_time_whatever_the_user_has_set(
+    form: Format, kind: str, tmp_path: Path
+) -> None:
+    capture = opened(tmp_path, *everything())
+    before = content(capture.plot(kind), form)
+    with mpl.rc_context(
+        {"axes.facecolor": "black", "font.size": 30, "text.color": "red", "svg.hashsalt": None}
+    ):
+        mine = {name: mpl.rcParams[name] for name in mpl.rcParams if name != "backend"}
+        assert content(capture.plot(kind), form) == before
+        assert {name: mpl.rcParams[name] for name in mine} == mine
+
+
+def test_a_notebook_gets_a_figure_that_shows_itself(tmp_path: Path) -> None:
+    figure = opened(tmp_path, *everything()).plot("launch")
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(UsageError, match="no plot 'lunch'") as refused:
+        find("lunch")
+    assert refused.value.hint == "plots: top-kernels timeline launch copies"
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [
+        ("top-kernels", "no kernels"),
+        ("launch", "no kernels"),
+        ("copies", "no memory copies"),
+        ("timeline", "no GPU"),
+    ],
+)
+def test_what_a_capture_lacks_is_said(kind: str, lacks: str, tmp_path: Path) -> None:
+    capture = opened(tmp_path, row("TARGET_INFO_GPU", id=0, name="GPU"))
+    with pytest.raises(NotInCapture, match=lacks) as refused:
+        capture.plot(kind)
+    assert "--trace=cuda" in refused.value.hint
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_nothing_selected_is_no_picture(kind: str, tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything()).select(time="30s/31s")
+    with pytest.raises(NotInCapture, match="in what is selected"):
+        capture.plot(kind)
+
+
+def test_the_share_of_a_window_is_said_to_be_of_what_is_selected(tmp_path: Path) -> None:
+    rows = [call("cudaMalloc", 0, 5), kernel("a", 0, 1000), kernel("b", 3000, 4000)]
+    whole = opened(tmp_path, *rows)
+    part, alone = whole.select(time="1us/6us"), whole.select(device=0)
+    both = {"whole": whole, "part": part}
+    for found, title in (
+        ({"": whole}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
+        ({"": alone}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
+        ({"": part}, "GPU 0 works 20.0 % of the time selected"),
+        (both, "In 2 captures, GPUs work 20.0 % to 50.0 % of the time between first and last operation or"),
+    ):
+        assert any(text.startswith(title) for text in drawn(find("timeline").draw(found)).texts), title
+
+
+def test_what_is_selected_is_said(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything()).select(time="0s/1ms")
+    for kind in NAMES:
+        assert any("selected: time" in text for text in drawn(capture.plot(kind)).texts), kind

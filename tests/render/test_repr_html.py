@@ -1,0 +1,127 @@
+"""What a notebook shows of tables and captures: the same cells as the screen, and text as text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import run_folder
+from tiny_export import diagnostic, everything, kernel, opened
+
+from nsyswrap.api import open_capture
+from nsyswrap.render.formats.text import column_cells
+from nsyswrap.render.notebook import table_html
+from nsyswrap.reports import NAMES
+from nsyswrap.reports.summary import summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = '<script>alert("1")</script> & $x$ \n \U0001f600 ' + "y" * 1500
+
+
+class Page(HTMLParser):
+    """The cells of all tables as shown, and whole; the texts between them; every tag with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.wholes: list[str | None] = []  # of cells, in a row: what the mouse brings up
+        self.said: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self.wholes.append(dict(attrs).get("title") if tag == "td" else None)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+        else:
+            self.said.append(data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_report_shows_the_cells_of_the_screen(name: str, tmp_path: Path) -> None:
+    table = opened(tmp_path, *everything()).report(name)
+    page = Page(table._repr_html_())
+    [[_, *rows]] = page.tables
+    wholes = page.wholes[len(table.columns) :]
+    cells = [
+        whole or cell for cell, whole in zip((cell for row in rows for cell in row), wholes, strict=True)
+    ]
+    assert cells == [cell for row in zip(*column_cells(table, 20, "auto"), strict=True) for cell in row]
+    assert len(rows) == min(len(table), 20)
+    assert table.report.title in page.said
+    assert not table.verdict or table.verdict in page.said
+    assert {f"note: {note}" for note in table.notes} <= set(page.said)
+
+
+def test_rows_beyond_the_first_are_counted(tmp_path: Path) -> None:
+    table = opened(tmp_path, *(kernel(f"k{i}", i, i + 1) for i in range(30))).report("cuda_gpu_kern_sum")
+    page = Page(table._repr_html_())
+    assert len(page.tables[0]) == 21
+    assert "… 10 more rows (-r cuda_gpu_kern_sum)" in page.said
+    assert len(Page(table_html(table, top=None)).tables[0]) == 31
+
+
+def test_figures_stand_on_the_right_and_say_what_they_are(tmp_path: Path) -> None:
+    table = opened(tmp_path, kernel("k", 0, 20)).report("cuda_gpu_kern_sum")
+    heads = [attributes for tag, attributes in Page(table._repr_html_()).tags if tag == "th"]
+    assert [head["title"] for head in heads] == [column.help for column in table.columns]
+    assert [head["style"] for head in heads] == [*["text-align:right"] * 8, "text-align:left"]
+    cells = [attributes["style"] for tag, attributes in Page(table._repr_html_()).tags if tag == "td"]
+    assert cells == [*["text-align:right;white-space:nowrap"] * 8, "text-align:left"]  # no unit on its own
+
+
+def test_names_are_text_and_shortened_ones_keep_the_whole_in_the_title(tmp_path: Path) -> None:
+    html = opened(tmp_path, kernel(NAME, 0, 20)).report("cuda_gpu_kern_sum")._repr_html_()
+    page = Page(html)
+    assert {tag for tag, _ in page.tags} <= {"div", "b", "code", "table", "thead", "tbody", "tr", "th", "td"}
+    shown = page.tables[0][1][-1]
+    assert shown.startswith("<script>alert")
+    assert len(shown) <= 80
+    titles = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
+    assert titles[-1] == NAME.replace("\n", "\\n")
+    assert "mathjax_ignore" in str(page.tags[0][1]["class"])
+
+
+def test_a_name_that_is_no_utf8_can_be_sent(tmp_path: Path) -> None:
+    html = opened(tmp_path, kernel(b"bad \xff name", 0, 20)).report("cuda_gpu_kern_sum")._repr_html_()
+    assert "name" in html
+    html.encode()
+
+
+def test_what_is_selected_is_said(tmp_path: Path) -> None:
+    table = opened(tmp_path, *everything()).select(time="0s/1us").report("cuda_gpu_kern_sum")
+    assert f"selected: {table.selection}" in Page(table._repr_html_()).said
+
+
+@pytest.mark.parametrize("name", ["add/grid", "copies/pageable", "hybrid/threads", "graphs/graph"])
+def test_a_capture_shows_its_summary(name: str, tmp_path: Path) -> None:
+    capture = open_capture(run_folder(name, tmp_path))
+    summary = summarise(capture)
+    page = Page(capture._repr_html_())
+    assert {summary.origin, *summary.trust} <= set(page.said)
+    assert {table.report.title for table, _ in summary.tables} <= set(page.said)
+    assert [len(rows) - 1 for rows in page.tables] == [min(len(t), top or 20) for t, top in summary.tables]
+
+
+def test_warnings_of_a_capture_are_text_too(tmp_path: Path) -> None:
+    html = opened(tmp_path, kernel("k", 0, 1), diagnostic("<b>dropped</b> events"))._repr_html_()
+    assert "&lt;b&gt;dropped" in html
+    assert "<b>dropped" not in html

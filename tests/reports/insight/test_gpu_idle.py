@@ -1,0 +1,188 @@
+"""The report on gaps: rows, NVTX ranges and verdict; what causes them is tested nanosecond by nanosecond."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import recorded
+from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
+
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.api import open_capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.api import Capture
+
+LAUNCH = "cudaLaunchKernel"
+# CPU   L[0,1)  S[5,12)        L[15,18)            C[50,56)                            l[90,95)
+# GPU         a[5,10)             a[20,40)            copy[55,60)  migration[70,72)            a[100,110)
+ROWS = [
+    *(call(LAUNCH, 0, 1, 1), kernel("a", 5, 10, 1), call("cudaDeviceSynchronize", 5, 12)),
+    *(call(LAUNCH, 15, 18, 2), kernel("a", 20, 40, 2)),
+    *(call("cudaMemcpyAsync", 50, 56, 3), memcpy(1, 55, 60, 8, correlationId=3), memcpy(11, 70, 72, 4096)),
+    *(call(LAUNCH, 90, 95, 4), kernel("a", 100, 110, 4)),
+]
+COPY, MIGRATION = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Unified Host-to-Device]"
+
+
+def shown(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+    table = capture.report("gpu_idle")
+    names = [column.name for column in table.columns]
+    return [tuple(values[names.index(name)] for name in columns) for values in table.rows()]
+
+
+def test_one_row_per_gap_the_longest_first(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *ROWS)
+    assert shown(capture, "start_ns", "duration_ns", "before", "after", "cause") == [
+        (72, 28, MIGRATION, "a", "host doing something else"),
+        (40, 15, "a", COPY, "host doing something else"),
+        (10, 10, "a", "a", "inside a launch"),
+        (60, 10, COPY, MIGRATION, "until unified memory moved pages"),
+    ]
+    assert set(shown(capture, "process_id", "device_id")) == {(PID, 0)}
+    assert shown(capture, "thread_id") == [(PID,), (PID,), (PID,), (None,)]
+
+
+def test_a_column_per_cause(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *ROWS)
+    names = [f"{cause}_ns" for cause in CAUSES]
+    assert [column.name for column in capture.report("gpu_idle").columns if column.name in names] == names
+    assert shown(capture, "synchronise_ns", "launch_ns", "copy_ns", "host_ns", "migration_ns") == [
+        (0, 10, 0, 18, 0),
+        (0, 0, 5, 10, 0),
+        (2, 5, 0, 3, 0),
+        (0, 0, 0, 0, 10),
+    ]
+
+
+def test_the_verdict(tmp_path: Path) -> None:
+    assert opened(tmp_path, *ROWS).report("gpu_idle").verdict == (
+        "Idle 63 ns, 60.0 % of the time: 49.2 % host doing something else; 23.8 % inside a launch; "
+        "15.9 % until unified memory moved pages; 7.9 % inside a copy or memset call; "
+        "3.2 % waiting in a synchronise."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "name"),
+    [
+        ([], None),
+        ([nvtx("step", 70, 120)], "step"),
+        ([nvtx("step", 70, 120), nvtx("outer", 0, 130)], "step"),
+        ([nvtx("step", 70, 120), nvtx("part", 80, 86)], "part"),
+        ([nvtx("step", 70, 120), nvtx("part", 80, 85), nvtx("later", 87, 90)], "step"),
+        ([nvtx("job", 60, 120, eventType=60), nvtx("step", 70, 95)], "step"),
+        ([nvtx("step", 60, 120), nvtx("job", 70, 95, eventType=60)], "job"),
+        ([nvtx("step", 70, 120, tid=101)], None),  # of another thread
+        ([nvtx("open", 70, None), nvtx("last", 120, 130)], "open"),
+        ([nvtx(None, 70, 120)], None),
+    ],
+)
+def test_the_innermost_range_in_the_middle_of_the_longest_gap(
+    ranges: list[Row], name: str | None, tmp_path: Path
+) -> None:
+    # The gap is [72,100): its middle is at 86.
+    assert shown(opened(tmp_path, *ROWS, *ranges), "nvtx")[0] == (name,)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ([nvtx("step", 70, 120)], " (mostly in NVTX range 'step')"),  # 18 of 31 ns
+        ([nvtx("step", 0, 50)], ""),  # 10 + 3 of 31 ns
+        ([nvtx("step", 0, 120), nvtx("part", 45, 50)], " (mostly in NVTX range 'step')"),
+    ],
+)
+def test_where_the_host_mostly_was(ranges: list[Row], said: str, tmp_path: Path) -> None:
+    verdict = opened(tmp_path, *ROWS, *ranges).report("gpu_idle").verdict
+    assert f"49.2 % host doing something else{said}; 23.8 % inside a launch;" in verdict
+
+
+def test_time_in_first_launches_stands_apart(tmp_path: Path) -> None:
+    # CPU  L[0,1)       L[10,30)                  L[50,60)
+    # GPU        a[5,10)        b[30,40)                   a[60,61)
+    rows = [*ROWS[:2], call(LAUNCH, 10, 30, 2), kernel("b", 30, 40, 2)]
+    capture = opened(tmp_path, *rows, call(LAUNCH, 50, 60, 3), kernel("a", 60, 61, 3))
+    assert capture.report("gpu_idle").verdict == (
+        "Idle 40 ns, 71.4 % of the time: 75.0 % inside a launch (66.7 % of it inside first launches); "
+        "25.0 % host doing something else."
+    )
+
+
+def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
+    # Of each the second launch begins at once: 20 ns, and 10 ns on another device.
+    rows = [*ROWS[:2], call(LAUNCH, 10, 25, 2), kernel("a", 30, 40, 2)]
+    rows += [kernel("a", 0, 10, 7, deviceId=1), call(LAUNCH, 10, 20, 8), kernel("a", 20, 30, 8, deviceId=1)]
+    table = opened(tmp_path, *rows).report("gpu_idle")
+    assert table.notes == ()
+    assert table.verdict == (
+        "Idle 30 ns, 46.2 % of the time of 2 pairs of process and device added up: 100.0 % inside a launch."
+    )
+    (tmp_path / "shared").mkdir()
+    table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report("gpu_idle")
+    assert table.notes == ("several processes used one device: in a gap of one of them another may have run",)
+
+
+def test_a_selection_and_its_ends(tmp_path: Path) -> None:
+    part = opened(tmp_path, *ROWS).select(time="15/50")
+    assert shown(part, "start_ns", "duration_ns", "before", "after") == [
+        (40, 10, "a", COPY),
+        (15, 5, "a", "a"),
+    ]
+    assert part.report("gpu_idle").verdict == (
+        "Idle 15 ns, 42.9 % of the time: 66.7 % host doing something else; 33.3 % inside a launch."
+    )
+    table = part.select(time="120/130").report("gpu_idle")
+    assert (table.rows(), table.verdict, table.notes) == ([], "", ("nothing in what is selected",))
+
+
+def test_an_end_of_the_capture_has_no_operation_beside_it(tmp_path: Path) -> None:
+    part = opened(tmp_path, *ROWS[:2]).select(time="2/15")
+    assert shown(part, "start_ns", "before", "after") == [(10, "a", None), (2, None, "a")]
+
+
+def test_what_never_idles_says_so(tmp_path: Path) -> None:
+    table = opened(tmp_path, kernel("k", 0, 10), graph(10, 20, 1)).report("gpu_idle")
+    assert (table.rows(), table.verdict) == ([], "")
+    assert table.notes == (
+        "no gap: something ran all the time from the first operation to the last",
+        "whole-graph executions (1) count as work: gaps inside them are not recorded",
+    )
+
+
+def test_kernels_are_called_as_the_view_says(tmp_path: Path) -> None:
+    rows = [kernel("k<int>", 0, 5, shortName="k"), kernel("l<int>", 9, 10, shortName="l")]
+    assert shown(opened(tmp_path, *rows).viewed(names="base"), "before", "after") == [("k", "l")]
+
+
+@pytest.mark.parametrize("name", ["overlap/four_streams", "rules/wasteful", "p2p/staged"])
+def test_without_graphs_the_gaps_are_those_of_nsys_rule(name: str, tmp_path: Path) -> None:
+    capture = open_capture(recorded.run_folder(name, tmp_path))
+    rule = capture.report("gpu_gaps", gap=0, rows=-1).frame
+    keys = ["start_ns", "duration_ns", "process_id", "device_id"]
+    found = capture.report("gpu_idle").frame[keys].sort_values(keys).to_numpy().tolist()
+    assert len(found) > 10
+    assert found == rule[keys].sort_values(keys).to_numpy().tolist()
+
+
+def test_a_storm_of_empty_kernels_waits_for_launches(tmp_path: Path) -> None:
+    table = open_capture(recorded.run_folder("storm/empty", tmp_path)).report("gpu_idle").frame
+    assert table.launch_ns.sum() > 0.9 * table.duration_ns.sum()
+    busy = open_capture(recorded.run_folder("storm/busy", tmp_path)).report("gpu_idle").frame
+    assert busy.queued_ns.sum() > busy.launch_ns.sum()
+
+
+def test_ranks_that_share_a_gpu_wait_for_each_other(tmp_path: Path) -> None:
+    table = open_capture(recorded.run_folder("hybrid/gpu", tmp_path)).report("gpu_idle").frame
+    assert table.queued_ns.sum() > 0.5 * table.duration_ns.sum()
+
+
+def test_a_copy_between_gpus_through_the_host_waits_on_one_for_the_other(tmp_path: Path) -> None:
+    table = open_capture(recorded.run_folder("p2p/staged", tmp_path)).report("gpu_idle").frame
+    waits = table[table.cause == CAUSES["queued"]]
+    assert (waits.duration_ns > 1_000_000).any()

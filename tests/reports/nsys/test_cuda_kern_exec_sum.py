@@ -1,0 +1,129 @@
+"""The launch summary, cuda_kern_exec_sum, on tiny exports against the CSV worked out on paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiny_export import call, kernel, opened
+
+from nsyswrap.render.formats import csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+NAME = "cuda_kern_exec_sum"
+PHASE = "{0}Avg (ns),{0}Med (ns),{0}Min (ns),{0}Max (ns),{0}StdDev (ns)"
+HEADER = f"PID,TID,DevId,Count,QCount,{','.join(map(PHASE.format, 'TAQK'))},API Name,Kernel Name"
+
+
+def lines_of(capture: Capture) -> list[str]:
+    return csv.render([capture.report(NAME)])[f"{NAME}.csv"].splitlines()
+
+
+def keys_of(capture: Capture) -> list[list[str]]:
+    """PID, TID, DevId, Count, QCount, and the two names of each row."""
+    rows = [line.split(",") for line in lines_of(capture)[1:]]
+    return [[*cells[:5], *cells[-2:]] for cells in rows]
+
+
+def test_a_kernel_that_starts_the_moment_its_call_returns_waited_0_ns(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 10, 1, tid=101), kernel("k", 10, 30, 1, deviceId=2))
+    assert lines_of(capture) == [
+        HEADER,
+        "100,101,2,1,1,30.0,30.0,30,30,0.0,10.0,10.0,10,10,0.0,0.0,0.0,0,0,0.0,20.0,20.0,20,20,0.0,launch,k",
+    ]
+
+
+def test_a_kernel_that_started_earlier_has_no_queue_time(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 10, 1), kernel("k", 5, 8, 1))
+    assert lines_of(capture)[1:] == [
+        "100,100,0,1,0,10.0,10.0,10,10,0.0,10.0,10.0,10,10,0.0,,,,,0.0,3.0,3.0,3,3,0.0,launch,k"
+    ]
+
+
+def test_queue_statistics_are_over_those_that_waited(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(call("launch", 100 * i, 100 * i + 10, i) for i in (1, 2, 3)),
+        kernel("k", 105, 140, 1),  # T 40, no queue, K 35
+        kernel("k", 220, 240, 2),  # T 40, Q 10, K 20
+        kernel("k", 340, 345, 3),  # T 45, Q 30, K 5
+    )
+    assert lines_of(capture)[1:] == [
+        "100,100,0,3,2,41.7,40.0,40,45,2.9,10.0,10.0,10,10,0.0,20.0,20.0,10,30,14.1,20.0,20.0,5,35,15.0,launch,k"
+    ]
+
+
+def test_rows_stand_by_the_average_as_it_is_printed(tmp_path: Path) -> None:
+    calls = [call("launch", 0, 1, i) for i in range(27)]
+    capture = opened(
+        tmp_path,
+        *calls,
+        *(kernel("b", 50, 100, i) for i in range(24)),
+        kernel("b", 50, 101, 24),  # 2501 / 25 = 100.04, printed as 100.0
+        kernel("a", 50, 100, 25),
+        kernel("c", 50, 200, 26),
+    )
+    assert [row[-1] for row in keys_of(capture)] == ["c", "a", "b"]
+
+
+def test_rows_of_equal_average_stand_by_process_thread_device_call_and_kernel(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        call("launch", 0, 1, 1, pid=100, tid=9),
+        call("b", 0, 1, 2, pid=100, tid=8),
+        call("a_v7000", 0, 1, 3, pid=100, tid=8),
+        call("launch", 0, 1, 1, pid=20, tid=9),
+        kernel("z", 5, 10, 1, pid=100),
+        kernel("z", 5, 10, 1, pid=100, deviceId=1),
+        kernel("y", 5, 10, 1, pid=100),
+        kernel("z", 5, 10, 2, pid=100),
+        kernel("z", 5, 10, 3, pid=100),
+        kernel("z", 5, 10, 1, pid=20),
+    )
+    assert keys_of(capture) == [
+        ["20", "9", "0", "1", "1", "launch", "z"],
+        ["100", "8", "0", "1", "1", "a", "z"],
+        ["100", "8", "0", "1", "1", "b", "z"],
+        ["100", "9", "0", "1", "1", "launch", "y"],
+        ["100", "9", "0", "1", "1", "launch", "z"],
+        ["100", "9", "1", "1", "1", "launch", "z"],
+    ]
+
+
+def test_calls_that_differ_in_their_version_are_one_group_here(tmp_path: Path) -> None:
+    calls = [call("launch_v7000", 0, 1, 1), call("launch_v3020", 0, 1, 2)]
+    capture = opened(tmp_path, *calls, kernel("k", 5, 10, 1), kernel("k", 5, 10, 2))
+    assert keys_of(capture) == [["100", "100", "0", "2", "2", "launch", "k"]]
+
+
+def test_a_kernel_with_a_runtime_and_a_driver_call_counts_under_both_as_in_nsys(tmp_path: Path) -> None:
+    calls = [call("cudaLaunchKernel", 0, 10, 1), call("cuLaunchKernel", 2, 8, 1)]
+    capture = opened(tmp_path, *calls, kernel("k", 20, 30, 1))
+    assert [row[-2:] for row in keys_of(capture)] == [["cudaLaunchKernel", "k"], ["cuLaunchKernel", "k"]]
+
+
+def test_each_node_of_a_graph_repeats_the_launch(tmp_path: Path) -> None:
+    nodes = [kernel("k", 20 + i, 21 + i, 1, graphNodeId=i) for i in range(3)]
+    capture = opened(tmp_path, call("cudaGraphLaunch", 0, 10, 1), *nodes)
+    assert lines_of(capture)[1:] == [
+        "100,100,0,3,3,22.0,22.0,21,23,1.0,10.0,10.0,10,10,0.0,11.0,11.0,10,12,1.0,1.0,1.0,1,1,0.0,cudaGraphLaunch,k"
+    ]
+
+
+def test_kernels_without_their_call_are_left_out_as_nsys_does(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("launch", 0, 1, 1), kernel("k", 5, 10, 2))
+    assert lines_of(capture) == [HEADER]
+
+
+def test_ids_above_2_to_the_63_are_taken_apart(tmp_path: Path) -> None:
+    high = 200 << 56 | 100 << 24
+    negative = high - (1 << 64)
+    capture = opened(
+        tmp_path,
+        call("launch", 0, 1, 1, globalTid=negative | 101),
+        kernel("k", 5, 10, 1, globalPid=negative),
+    )
+    assert keys_of(capture)[0][:2] == ["100", "101"]

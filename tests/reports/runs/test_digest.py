@@ -1,0 +1,171 @@
+"""What is stored of a capture: its totals, its kernels' durations, and the reports that sum up."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import SHIPPED
+from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
+
+from nsyswrap.api import open_capture
+from nsyswrap.base.errors import CaptureError, NotACapture
+from nsyswrap.base.run_folder import DIGEST, EXPORT
+from nsyswrap.reports import NAMES, find
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
+from nsyswrap.reports.runs.digest import write as write_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LATER = 3_000_000_000  # ns: behind the last event of a capture with everything
+_TIMES = ("start", "end", "timestamp")
+
+
+def again(rows: list[Row], times: int) -> list[Row]:
+    """The same happening several times, one after another; what is no event stays as it is."""
+    moved = list(rows)
+    for number in range(1, times):
+        for table, cells in rows:
+            if "start" in cells and table != "DIAGNOSTIC_EVENT":
+                shift = number * _LATER
+                cells = {k: v + shift if k in _TIMES and isinstance(v, int) else v for k, v in cells.items()}  # noqa: PLW2901
+                if cells.get("correlationId"):
+                    cells["correlationId"] += number * 100  # type: ignore[operator]
+                if "virtualAddress" in cells:
+                    cells["virtualAddress"] += number * 4096  # type: ignore[operator]
+                if "address" in cells:
+                    cells["address"] += number * 4096  # type: ignore[operator]
+                moved.append(Row(table, cells))
+    return moved
+
+
+def lengths(folder: Path, rows: list[Row]) -> dict[str, int]:
+    capture = opened(folder, *rows)
+    return {name: len(capture.report(name)) for name in NAMES if not find(name).lacks(capture)}
+
+
+def test_summaries_are_the_reports_that_do_not_grow_with_the_run(tmp_path: Path) -> None:
+    for folder in ("few", "many"):
+        (tmp_path / folder).mkdir()
+    few = lengths(tmp_path / "few", again(everything(), 3))
+    many = lengths(tmp_path / "many", again(everything(), 40))
+    assert set(few) == set(NAMES)
+    growing = {name for name in NAMES if many[name] > 2 * few[name]}
+    assert growing == set(NAMES) - set(SUMMARIES)
+
+
+def test_totals_on_paper(tmp_path: Path) -> None:
+    rows = (
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 100, 150, 1)),
+        *(call("cudaLaunchKernel", 20, 25, 2), kernel("k", 140, 200, 2, streamId=8)),
+        *(call("cudaGraphLaunch", 30, 33, 3), graph(300, 400, 3, deviceId=1)),
+        memcpy(1, 500, 600, 4096, deviceId=1),
+        row("ANALYSIS_DETAILS", duration=2000),
+    )
+    found = digest(write(tmp_path / "a.sqlite", *rows)).totals
+    assert found == {
+        "kernels": 2,
+        "kernel_ns": 110,
+        "graphs": 1,
+        "graph_ns": 100,
+        "launch_ns": 18,
+        "copies": 1,
+        "copied_bytes": 4096,
+        "copy_ns": 100,
+        "busy_ns": 100 + 200,  # device 0: 100 to 200, two kernels at once; device 1: a graph and a copy
+        "busy_percent": 100 * 300 / (100 + 300),
+        "recorded_ns": 2000,
+        "loss_warnings": 0,
+    }
+    assert list(found) == [column.name for column in TOTALS]
+
+
+def test_a_device_of_two_processes_is_busy_once(tmp_path: Path) -> None:
+    rows = (kernel("k", 0, 100, 1), kernel("k", 50, 200, 1, pid=200))
+    found = digest(write(tmp_path / "a.sqlite", *rows)).totals
+    assert (found["busy_ns"], found["busy_percent"]) == (200, 100.0)
+
+
+def test_without_gpu_work_busy_is_missing_and_kernels_are_none(tmp_path: Path) -> None:
+    found = digest(write(tmp_path / "a.sqlite", call("cudaFree", 0, 10)))
+    assert (found.totals["kernels"], found.totals["busy_ns"], found.totals["recorded_ns"]) == (0, None, None)
+    assert found.kernels == []
+    assert "cuda_gpu_kern_sum" not in found.summaries
+
+
+def test_work_that_took_no_time_is_busy_for_none_of_it(tmp_path: Path) -> None:
+    found = digest(write(tmp_path / "a.sqlite", kernel("k", 5, 5))).totals
+    assert (found["busy_ns"], found["busy_percent"]) == (0, None)
+
+
+def test_durations_are_counted_by_full_name(tmp_path: Path) -> None:
+    lengths_ns = {"b": [5, 5, 7], "a": [7, 5], "a(int)": [5]}
+    rows = [
+        kernel(name, 10 * i, 10 * i + ns) for name, many in lengths_ns.items() for i, ns in enumerate(many)
+    ]
+    found = digest(write(tmp_path / "a.sqlite", *rows))
+    assert found.kernels == [("a", [5, 7], [1, 1]), ("a(int)", [5], [1]), ("b", [5, 7], [2, 1])]
+
+
+def test_summaries_are_the_reports_values(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", *everything())
+    found = digest(path).summaries
+    assert set(found) == set(SUMMARIES)
+    for name, summary in found.items():
+        table = open_capture(path).report(name)
+        assert summary.columns == [column.name for column in table.columns]
+        assert list(zip(*summary.values, strict=True)) == table.rows()
+
+
+def test_a_digest_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = digest(SHIPPED / "add2" / "both")
+    write_to(made, tmp_path / "d.json")
+    found = read(tmp_path / "d.json")
+    assert (found.source, found.totals, found.summaries) == (made.source, made.totals, made.summaries)
+    assert [tuple(kernel) for kernel in found.kernels] == made.kernels
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write(folder / EXPORT, kernel("k", 0, 10))
+    write_digest(folder)
+    return folder
+
+
+def test_a_stored_digest_is_that_of_the_capture_beside_it(run: Path) -> None:
+    found = stored(run)
+    assert found is not None
+    assert found.totals["kernel_ns"] == 10
+    stat = (run / EXPORT).stat()
+    os.utime(run / EXPORT, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert stored(run) is None
+
+
+def test_a_digest_stands_for_a_capture_that_was_taken_away(run: Path) -> None:
+    (run / EXPORT).unlink()
+    assert stored(run) is not None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', "null"])
+def test_what_is_no_digest_is_not_taken_for_one(run: Path, content: str) -> None:
+    (run / DIGEST).write_text(content)
+    assert stored(run) is None
+    with pytest.raises(CaptureError):
+        read(run / DIGEST)
+
+
+def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
+    facts = json.loads((run / DIGEST).read_text())
+    (run / DIGEST).write_text(json.dumps({**facts, "format": facts["format"] + 1}))
+    assert stored(run) is None
+
+
+def test_a_run_without_a_capture_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(NotACapture):
+        write_digest(tmp_path)
+    assert list(tmp_path.iterdir()) == []

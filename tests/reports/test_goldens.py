@@ -1,0 +1,105 @@
+"""The parity reports equal what nsys itself printed, cell by cell, on real captures.
+
+tests/data/golden holds every CSV that nsys 2025.3 writes of the recorded captures. The public exports of
+other eras lie outside this repository: they are compared where their folder is there.
+"""
+
+from __future__ import annotations
+
+import lzma
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import ROOT, golden_names, goldens, run_folder
+
+from nsyswrap import open_capture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.render.formats import csv
+from nsyswrap.reports import NAMES, find, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+    from nsyswrap.base.units import Rounding
+
+PUBLIC = ROOT.parent / "shared" / "exports"
+
+PARITY = [name for name in NAMES if find(name).layer == "parity"]
+# Golden file: how the report was asked for.
+FILES = {
+    **{name: name for name in PARITY},
+    "cuda_gpu_kern_sum_base": "cuda_gpu_kern_sum:base",
+    "cuda_gpu_kern_sum_mangled": "cuda_gpu_kern_sum:mangled",
+    "cuda_gpu_kern_sum_nvtx-name": "cuda_gpu_kern_sum:nvtx-name",
+    "gpu_gaps_gap=1": "gpu_gaps:gap=1",
+}
+CAPTURES = golden_names()
+RECORDED_GOLDENS = [(name, golden) for name in CAPTURES for golden in goldens(name) if golden in FILES]
+PUBLIC_GOLDENS = [path for path in sorted(PUBLIC.glob("golden/*/*.csv*")) if path.stat().st_size]
+
+
+@cache
+def opened(export: Path) -> Capture:
+    return open_capture(export)
+
+
+def csv_of(export: Path, golden: str, rounding: Rounding) -> str:
+    table = parse(FILES[golden]).make(opened(export).viewed(rounding=rounding))
+    assert table.label == golden
+    [content] = csv.render([table]).values()
+    return content
+
+
+def printed(golden: bytes) -> str:
+    """What nsys printed; to a terminal it adds a blank line."""
+    return golden.decode().rstrip("\n") + "\n"
+
+
+def test_nothing_is_left_out_here() -> None:
+    assert len(PARITY) == 32
+    assert {golden for name in CAPTURES for golden in goldens(name)} - FILES.keys() == {"mpi_msg_size_sum"}
+    assert FILES.keys() - {golden for _, golden in RECORDED_GOLDENS} == {
+        "openacc_sum"
+    }  # no runtime to record
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recorded")
+
+
+@pytest.mark.parametrize(("capture", "golden"), RECORDED_GOLDENS)
+def test_recorded_captures(capture: str, golden: str, scratch: Path) -> None:
+    said = printed(goldens(capture)[golden])
+    assert csv_of(run_folder(capture, scratch) / EXPORT, golden, "2025") == said
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_what_nsys_has_no_csv_for_we_have_no_rows_for(capture: str, scratch: Path) -> None:
+    export = opened(run_folder(capture, scratch) / EXPORT)
+    for name in PARITY:
+        try:
+            rows = len(export.report(name))
+        except NotInCapture:
+            rows = 0
+        assert bool(rows) == (name in goldens(capture)), name
+
+
+@pytest.mark.skipif(not PUBLIC_GOLDENS, reason=f"no public exports in {PUBLIC}")
+@pytest.mark.parametrize(
+    "golden", PUBLIC_GOLDENS, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}"
+)
+def test_public_exports(golden: Path) -> None:
+    rounding: Rounding = "2025" if "h200" in golden.parent.name else "legacy"
+    export = PUBLIC / f"{golden.parent.name}.sqlite"
+    content = lzma.decompress(golden.read_bytes()) if golden.suffix == ".xz" else golden.read_bytes()
+    assert csv_of(export, golden.name.partition(".")[0], rounding) == printed(content)
+
+
+@pytest.mark.skipif(not PUBLIC_GOLDENS, reason=f"no public exports in {PUBLIC}")
+def test_the_public_exports_are_all_compared() -> None:
+    assert len(PUBLIC_GOLDENS) == 134
+    assert len({golden.parent for golden in PUBLIC_GOLDENS}) == 11

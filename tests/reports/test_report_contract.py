@@ -1,0 +1,303 @@
+"""What every report has to keep, those to come included."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from pyarrow import parquet
+from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
+
+from nsyswrap import reports
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.units import Rounding, Unit
+from nsyswrap.capture import schema
+from nsyswrap.render import formats
+from nsyswrap.reports import insight, nsys
+from nsyswrap.reports.table import Option, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import ModuleType
+
+    from nsyswrap.api import Capture
+
+EVERYTHING = everything()
+ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
+OTHER_MODULES = {"names", "prose", "screen"}
+SUFFIXES = {
+    Unit.NS: "_ns",
+    Unit.BYTES: "_bytes",
+    Unit.BYTES_PER_S: "_bytes_per_s",
+    Unit.PERCENT: "_percent",
+    Unit.ID: "_id",
+    Unit.ADDRESS: "_address",
+}
+NOTHING = "nothing in what is selected"
+ABOUT_IDLE_TIME = {"gpu_time", "gpu_idle", "launch_exposure", "advice"}
+TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
+
+
+def modules_of(package: ModuleType) -> set[str]:
+    return {module.name for module in pkgutil.iter_modules(package.__path__)}
+
+
+TABLE_FORMATS = {
+    name: importlib.import_module(f"nsyswrap.render.formats.{name}")
+    for name in sorted(modules_of(formats) - OTHER_MODULES)
+}
+
+
+def _fields(content: str, delimiter: str) -> int:
+    return len(list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))) - 1
+
+
+# How many rows of a report stand in what a format makes of it; what is for the eye cannot be counted.
+ROWS: dict[str, Callable[[Any], int]] = {
+    "csv": lambda content: _fields(content, ","),
+    "tsv": lambda content: _fields(content, "\t"),
+    "json": lambda content: len(json.loads(content)["reports"][0]["rows"]),
+    "markdown": lambda content: sum(line.startswith("|") for line in content.splitlines()) - 2,
+    "parquet": lambda content: int(parquet.read_metadata(io.BytesIO(content)).num_rows),
+}
+
+every_report = pytest.mark.parametrize("name", reports.NAMES)
+every_format = pytest.mark.parametrize("form", TABLE_FORMATS)
+every_rounding = pytest.mark.parametrize("rounding", get_args(Rounding))
+every_option = pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, option) for name in reports.NAMES for option in reports.find(name).options],
+    ids=lambda value: getattr(value, "name", value),
+)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    """A capture of which every report has something to say."""
+    return opened(tmp_path, *EVERYTHING)
+
+
+def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
+    assert modules_of(nsys) == set(reports.NSYS)
+    assert modules_of(insight) == set(reports.INSIGHT)
+    assert len(set(reports.NAMES)) == len(reports.NAMES)
+
+
+@every_report
+def test_the_module_is_named_like_its_report(name: str) -> None:
+    report = reports.module(name).REPORT
+    assert report.name == name
+    assert report.title
+    assert reports.find(name) is report
+
+
+def test_a_name_that_no_report_has() -> None:
+    with pytest.raises(UsageError, match="no report 'cuda_gpu_sun'") as caught:
+        reports.find("cuda_gpu_sun")
+    assert "cuda_gpu_sum" in caught.value.hint
+
+
+@every_report
+def test_columns_have_unique_names_that_carry_their_unit_and_say_what_they_are(name: str) -> None:
+    columns = reports.find(name).columns
+    names = [column.name for column in columns]
+    assert len(set(names)) == len(names)
+    for column in columns:
+        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", column.name)
+        assert column.header
+        assert column.help.strip()
+        name_ends = f"_{column.name}".endswith
+        assert name_ends(SUFFIXES.get(column.unit, ""))
+        for unit, suffix in SUFFIXES.items():
+            assert column.unit is unit or not name_ends(suffix), column.name
+
+
+@every_report
+def test_the_order_is_over_columns_of_the_report(name: str) -> None:
+    report = reports.find(name)
+    assert {order.column for order in report.order} <= {column.name for column in report.columns}
+
+
+@every_report
+def test_it_is_computed_from_a_capture_and_its_own_options(name: str) -> None:
+    report = reports.find(name)
+    expected = ["capture", *(option.name for option in report.options)]
+    assert list(inspect.signature(report.compute).parameters) == expected
+
+
+@every_report
+def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> None:
+    table = capture.report(name)
+    assert {column.name for column in table.report.columns} <= set(table.data)
+    assert len({len(values) for values in table.data.values()}) == 1
+    assert len(table.rows()) == len(table) > 0
+    for column, values in zip(table.columns, zip(*table.rows(), strict=True), strict=True):
+        types = {type(value) for value in values} - {type(None)}
+        expected = {str} if column.unit is Unit.TEXT else {int, float}
+        assert types, f"{column.name} is empty in every row"
+        assert types <= expected, column.name  # plain Python, nothing of numpy
+
+
+@every_report
+def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> None:
+    tables = {event.table for event in EVERYTHING}
+    for number, group in enumerate(reports.find(name).needs):
+        lacking = {table for kind in group for table in schema.EVENTS[kind].tables(tables)}
+        without = [event for event in EVERYTHING if event.table not in lacking]
+        (tmp_path / str(number)).mkdir()
+        capture = opened(tmp_path / str(number), *without, ELSEWHERE)
+        with pytest.raises(NotInCapture, match=f"^{name}: .*tiny.sqlite holds no ") as caught:
+            capture.report(name)
+        assert "--trace=" in caught.value.hint
+        assert schema.EVENTS[group[0]].title in str(caught.value)
+
+
+@every_report
+def test_an_empty_table_is_as_good_as_a_missing_one(name: str, tmp_path: Path) -> None:
+    tables = {event.table for event in EVERYTHING}
+    kinds = [kind for group in reports.find(name).needs for kind in group]
+    empty = {table for kind in kinds for table in schema.EVENTS[kind].tables(tables)}
+    capture = opened(tmp_path, ELSEWHERE, empty=empty)
+    if not kinds:  # it is about the capture itself
+        assert len(capture.report(name))
+        return
+    if reports.find(name).empty_answers:  # as nsys takes it
+        assert len(capture.report(name)) == (name in TOTALS)
+        return
+    with pytest.raises(NotInCapture, match="holds no ") as caught:
+        capture.report(name)
+    assert "--trace=" in caught.value.hint
+
+
+@every_report
+@every_format
+@every_rounding
+def test_it_renders(name: str, form: str, rounding: Rounding, capture: Capture) -> None:
+    table = capture.report(name, rounding=rounding)
+    [(file, content)] = TABLE_FORMATS[form].render([table]).items()
+    assert file.startswith(f"{name}.")
+    assert len(content.splitlines()) > 1
+    assert form not in ROWS or ROWS[form](content) == len(table)
+
+
+@every_report
+@every_rounding
+def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding, capture: Capture) -> None:
+    table = capture.report(name, rounding=rounding)
+    assert list(table.columns) == [c for c in table.report.columns if c.era in (None, rounding)]
+    header = TABLE_FORMATS["tsv"].render([table])[f"{name}.tsv"].partition("\n")[0]
+    assert header.count("\t") == len(table.columns) - 1
+
+
+@every_report
+@every_format
+def test_no_rows_are_no_error(name: str, form: str, capture: Capture) -> None:
+    table = capture.report(name)
+    nothing = Table(table.report, {column: values[:0] for column, values in table.data.items()})
+    assert len(nothing) == 0
+    assert list(nothing.frame.columns) == list(table.frame.columns)
+    [content] = TABLE_FORMATS[form].render([nothing]).values()
+    assert ROWS[form](content) == 0 if form in ROWS else "no rows" in content
+
+
+@pytest.mark.parametrize("name", ["cuda_kern_exec_sum", "launch_overhead", "nvtx_phases"])
+def test_events_that_do_not_meet_make_no_rows(name: str, tmp_path: Path) -> None:
+    apart = (kernel("k", 20, 30, 1), call("launch", 0, 10, 2), nvtx("mark", 0, None, eventType=34))
+    assert opened(tmp_path, *apart).report(name).rows() == []
+
+
+@pytest.mark.parametrize("name", ["cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "memcpy_bandwidth"])
+def test_copies_of_an_unknown_kind_make_no_rows(name: str, tmp_path: Path) -> None:
+    assert opened(tmp_path, memcpy(77, 0, 1, 1)).report(name).rows() == []
+
+
+@every_report
+def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: Capture) -> None:
+    table = capture.report(name)
+    frame = table.frame
+    assert list(frame.columns) == [column.name for column in table.columns]
+    for position, column in enumerate(table.columns):
+        values = frame[column.name].astype(object).where(frame[column.name].notna(), None)
+        assert values.tolist() == [row[position] for row in table.rows()]
+
+
+@every_report
+@pytest.mark.parametrize("clip", [False, True])
+def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: Capture) -> None:  # noqa: FBT001
+    # The GPU is idle from the window's start to its end, and not only between operations.
+    time = "" if name in ABOUT_IDLE_TIME else "-1h/1h"
+    part = capture.select(time=time, device=0, process=100, clip=clip)
+    assert part.report(name).rows() == capture.report(name).rows()
+
+
+@every_report
+def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capture: Capture) -> None:
+    # Clipped: without, events that have no end are in every window, as in nsys.
+    for part in (capture.select(time="1h/2h", clip=True), capture.select(process=5)):
+        table = part.report(name)
+        assert len(table) == (name in TOTALS)
+        assert (NOTHING in table.notes) == (name not in TOTALS)
+
+
+@every_report
+def test_the_columns_do_not_depend_on_the_selection(name: str, capture: Capture) -> None:
+    table = capture.report(name)
+    for part in (
+        capture.select(time="0/40"),
+        capture.select(time="1h/", clip=True),
+        capture.select(device=3),
+    ):
+        selected = part.report(name)
+        assert selected.columns == table.columns
+        assert {column.name for column in table.columns} <= set(selected.data)
+        assert list(selected.frame.columns) == list(table.frame.columns)
+
+
+@every_option
+def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capture: Capture) -> None:
+    report = reports.find(name)
+    for limit, step in ((option.least, -1), (option.most, 1)):
+        if limit is not None:
+            assert report.make(capture, **{option.name: limit}).report is report
+            with pytest.raises(UsageError, match=f"^{name}: {option.name}={limit + step} is out of range"):
+                report.make(capture, **{option.name: limit + step})
+
+
+@every_option
+def test_an_option_is_a_whole_number(name: str, option: Option, capture: Capture) -> None:
+    asked = f"{name}:{option.name}={option.default}"
+    table = reports.parse(asked).make(capture)
+    assert (table.rows(), table.label) == (capture.report(name).rows(), asked.replace(":", "_"))
+    with pytest.raises(UsageError, match=r"'1\.5' is no whole number"):
+        reports.parse(f"{name}:{option.name}=1.5")
+
+
+@every_report
+def test_an_option_it_does_not_know_is_a_wrong_usage(name: str, capture: Capture, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{name} has no option 'colour'"):
+        capture.report(name, colour=1)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=f"{name} has no option 'colour'"):  # also where there are no events
+        opened(tmp_path / "empty", ELSEWHERE).report(name, colour=1)
+    for asked in (f"{name}:colour=1", f"{name}:colour", f"{name}:"):
+        with pytest.raises(UsageError, match=f"{name} takes no "):
+            reports.parse(asked)
+
+
+@every_report
+@pytest.mark.parametrize("qualifier", ["base", "mangled", "nvtx-name"])
+def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, capture: Capture) -> None:
+    asked = f"{name}:{qualifier}"
+    if qualifier in reports.find(name).qualifiers:
+        assert reports.parse(asked).make(capture).label == f"{name}_{qualifier}"
+    else:
+        with pytest.raises(UsageError, match=f"takes no '{qualifier}'"):
+            reports.parse(asked)

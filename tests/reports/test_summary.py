@@ -1,0 +1,196 @@
+"""The summary screen: what ran, whether to trust it, and the tables, on one screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.cells import cell_len
+from tiny_export import (
+    GRAPH,
+    Row,
+    call,
+    diagnostic,
+    kernel,
+    memcpy,
+    memset,
+    nvtx,
+    opened,
+    row,
+    write,
+)
+
+from nsyswrap import open_capture
+from nsyswrap.analysis.no_gpu_work import no_gpu_work
+from nsyswrap.render.formats import screen
+from nsyswrap.reports.summary import has_gpu_work, summarise
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from nsyswrap.api import Capture
+
+PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "exports"
+RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
+EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.sqlite"))]
+
+
+def screen_of(capture: Capture, width: int = 100, **options: Any) -> list[str]:  # noqa: ANN401 - of render
+    return screen.render(summarise(capture), width=width, **options).splitlines()
+
+
+def graph(start: int) -> Row:
+    return row(GRAPH, start=start, end=start + 5, deviceId=0, streamId=7, correlationId=1, globalPid=1)
+
+
+def busy(folder: Path) -> Capture:
+    """More of everything than a screen holds."""
+    names = [f"void kernel_{'x' * 90}<{i}>(漢字, [red]float *[/])" for i in range(60)]
+    kernels = [kernel(name, 20, 30 + i, i) for i, name in enumerate(names)]
+    calls = [call(f"cudaCall{i}", 0, 10 + i, i) for i in range(60)]
+    copies = [memcpy(kind, 0, 10, 10**kind) for kind in range(1, 14)]
+    warnings = [diagnostic(f"Dropped {i} events " + "because " * 30) for i in range(9)]
+    said = [
+        row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value="/usr/bin/" + "漢" * 200),
+        *(row("TARGET_INFO_GPU", id=i, name=f"NVIDIA {'GPU' * 9} {i % 2}") for i in range(8)),
+    ]
+    return opened(folder, *kernels, *calls, *copies, memset(0, 1, 1), graph(0), *warnings, *said)
+
+
+def test_the_screen_is_short_and_no_wider_than_asked(tmp_path: Path) -> None:
+    capture = busy(tmp_path)
+    assert len(screen_of(capture)) < 50
+    for width in range(40, 201, 5):
+        assert max(map(cell_len, screen_of(capture, width))) <= width, width
+
+
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_screen_of_a_real_capture(export: Path) -> None:
+    lines = screen_of(open_capture(export))
+    assert 2 <= len(lines) < 50
+    assert max(map(cell_len, lines)) <= 100
+    assert any(line.startswith("seen: ") for line in lines)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_the_tables_that_the_capture_can_answer(tmp_path: Path) -> None:
+    full = opened(tmp_path, kernel("k", 20, 30, 1), call("f", 0, 10, 1), memcpy(1, 0, 5, 8))
+    (tmp_path / "part").mkdir()
+    part = opened(tmp_path / "part", memcpy(1, 0, 5, 8))
+    names = ["cuda_gpu_sum", "memcpy_bandwidth", "launch_overhead", "cuda_api_sum"]
+    assert [table.report.name for table, _ in summarise(full).tables] == names
+    assert [table.report.name for table, _ in summarise(part).tables] == names[:2]
+
+
+def test_top_replaces_the_number_of_rows(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *(kernel(f"k{i}", 0, i + 1) for i in range(30)))
+    assert sum("  k" in line for line in screen_of(capture)) == 10
+    assert sum("  k" in line for line in screen_of(capture, top=3)) == 3
+    assert "… 20 more rows (-r cuda_gpu_sum)" in screen_of(capture)[-1]
+
+
+def test_a_warning_that_is_just_as_wide_as_the_screen_is_whole(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5), diagnostic("x" * 52), diagnostic("y" * 53))
+    lines = screen_of(capture, 60)
+    assert "  nsys: " + "x" * 52 in lines
+    assert "  nsys: " + "y" * 51 + "…" in lines
+
+
+def test_what_moves_the_cursor_is_written_as_an_escape(tmp_path: Path) -> None:
+    evil = "\x1b[2J\u202eevil"
+    capture = opened(
+        tmp_path,
+        kernel("k", 0, 5),
+        diagnostic(evil),
+        row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value=f"/bin/{evil}"),
+        row("TARGET_INFO_GPU", id=0, name=evil),
+    )
+    content = "\n".join(screen_of(capture))
+    assert "\x1b" not in content
+    assert "\u202e" not in content
+    assert content.count(r"\x1b[2J\u202eevil") == 3
+
+
+def test_where_it_ran(tmp_path: Path) -> None:
+    summary = summarise(
+        opened(
+            tmp_path,
+            kernel("k", 0, 5, deviceId=1),
+            *(row("TARGET_INFO_GPU", id=i, name="NVIDIA H200") for i in range(4)),
+            row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value="/opt/env/bin/python"),
+            row("META_DATA_CAPTURE", name="PROCESS_0:ARGUMENT_0", value="a file.py"),
+            row("META_DATA_EXPORT", name="EXPORT_PRODUCT_VERSION", value="2025.3.2.0"),
+        )
+    )
+    assert summary.command == "python 'a file.py'"
+    assert summary.origin == "1 of 4 x NVIDIA H200 · nsys 2025.3.2.0"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "used", "said"),
+    [
+        (["A"], [0], "A"),
+        (["A", "A"], [0, 1], "2 x A"),
+        (["A", "A"], [1], "1 of 2 x A"),
+        (["A", "B"], [0, 1], "A + B"),
+        (["A", "B", "B"], [2], "1 of 3 GPUs: A + 2 x B"),
+        (["A", "A"], [], "2 x A"),
+        (["A", "A"], [0, 0], "2 x A"),  # of two processes: it may be both
+    ],
+)
+def test_how_many_gpus_did_something(tmp_path: Path, gpus: list[str], used: list[int], said: str) -> None:
+    named = [row("TARGET_INFO_GPU", id=i, name=name) for i, name in enumerate(gpus)]
+    work = [
+        kernel("k", 0, 5, deviceId=device, pid=100 + used[:i].count(device)) for i, device in enumerate(used)
+    ]
+    work = work or [nvtx("step", 0, 5)]
+    assert summarise(opened(tmp_path, *named, *work)).origin == f"{said} · an nsys before 2022"
+
+
+def test_an_old_export_says_little(tmp_path: Path) -> None:
+    summary = summarise(opened(tmp_path, kernel("k", 0, 5)))
+    assert (summary.command, summary.origin) == ("", "no GPU named · an nsys before 2022")
+
+
+def test_without_gpu_work_the_causes_are_named_on_stderr(tmp_path: Path, cli: Cli) -> None:
+    done = cli("report", write(tmp_path / "x.sqlite", nvtx("step", 0, 5)))
+    assert done.returncode == 0
+    assert done.stdout.startswith("no GPU named")
+    assert "No GPU work was recorded in " in done.stderr
+    assert "made no CUDA call" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "run", "first"),
+    [
+        ([nvtx("a", 0, 5)], {"gpu_error": "no driver"}, "this machine has no usable GPU: no driver"),
+        ([nvtx("a", 0, 5)], {"nsys": {"trace": "nvtx"}}, "CUDA was not traced: --trace=nvtx (add cuda)"),
+        ([nvtx("a", 0, 5)], {}, "the program made no CUDA call while it was recorded"),
+        (
+            [call("cudaFree", 0, 5)],
+            {},
+            "the program made 1 CUDA API call, but launched no kernel and copied nothing",
+        ),
+        (
+            [nvtx("a", 0, 5)],
+            {"nsys": {"trace": "cuda", "capture_range": "nvtx:x"}},
+            "the capture range nvtx:x may not have enclosed any GPU work",
+        ),
+        (
+            [
+                row("META_DATA_EXPORT", name="EXPORT_PRODUCT_VERSION", value="2024.5.1.113"),
+                row("TARGET_INFO_SYSTEM_ENV", name="CudaDriverVersion", value="13000"),
+            ],
+            {},
+            "nsys 2024.5.1.113 may be too old for CUDA 13.0 (first: 2025.3)",
+        ),
+    ],
+    ids=["no GPU", "not traced", "no call", "no work", "range", "old nsys"],
+)
+def test_the_likeliest_cause_comes_first(
+    tmp_path: Path, rows: list[Row], run: dict[str, Any], first: str
+) -> None:
+    capture = opened(tmp_path, *rows)
+    assert not has_gpu_work(capture)
+    assert no_gpu_work(capture, run)[0] == first

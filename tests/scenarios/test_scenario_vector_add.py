@@ -1,0 +1,199 @@
+"""scenarios/vector_add.py and nsyswrap.record.in_program.profilers, as far as they go without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scenario_scripts import load, torch_on_cpu
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.in_program import profilers
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
+
+
+@pytest.fixture
+def vector_add(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script on the CPU: a + b stands for the kernel, torch.profiler records the operators alone."""
+    for name in ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    script = load("vector_add")
+    torch = torch_on_cpu(monkeypatch)
+    profile, cpu = torch.profiler.profile, torch.profiler.ProfilerActivity.CPU
+
+    def profile_on_cpu(*, activities: list[Any], **settings: object) -> Any:  # noqa: ANN401
+        assert [activity.name for activity in activities] == ["CPU", "CUDA"]
+        return profile(activities=[cpu], **settings)
+
+    profile_on_cpu.toggle_collection_dynamic = profile.toggle_collection_dynamic  # type: ignore[attr-defined]
+    monkeypatch.setattr(torch.profiler, "profile", profile_on_cpu)
+    monkeypatch.setattr(script, "load", lambda *_: SimpleNamespace(vector_add=torch.add))
+    return script
+
+
+def options(*variants: str, **given: object) -> argparse.Namespace:
+    defaults = {"n": 100, "warmup": 2, "iterations": 10, "clock": "sync", "built": "vector_add.so"}
+    return argparse.Namespace(variants=variants, **{**defaults, **given})
+
+
+def test_a_run_on_the_cpu_checks_measures_and_reports(vector_add: ModuleType) -> None:
+    result = vector_add.measure(options())
+    assert (result["device"], result["n"], result["warmup"], result["iterations"]) == ("CPU", 100, 2, 10)
+    ranges = [timing["range"] for timing in result["timings"]]
+    assert ranges == [f"{variant}/vector_add" for variant in vector_add.VARIANTS]
+    launches = {timing["variant"]: timing["launches"] for timing in result["timings"]}
+    assert launches == {**dict.fromkeys(vector_add.VARIANTS, 12), "schedule": 11}
+    assert all(len(timing["samples_us"]) == timing["launches"] - 2 for timing in result["timings"])
+
+
+@pytest.mark.parametrize(
+    ("variant", "launches", "operators"),
+    [
+        ("schedule", 9, 7),
+        ("toggle_neither", 10, 10),
+        ("toggle_cpu", 10, 7),  # off after the third launch, on again after the sixth
+        ("toggle_cuda", 10, 10),
+        ("toggle_both", 10, 7),
+    ],
+)
+def test_the_operators_that_the_profiler_sees(
+    vector_add: ModuleType, variant: str, launches: int, operators: int
+) -> None:
+    [timing] = vector_add.measure(options(variant))["timings"]
+    assert timing["profiler"] == {
+        "launches": launches,
+        "kernels": 0,  # there is no GPU
+        "cpu_ops": operators,
+        "kernel_median_us": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("variant", "left_out"),
+    [
+        ("toggle_neither", []),
+        ("toggle_cpu", ["CPU"]),
+        ("toggle_cuda", ["CUDA"]),
+        ("toggle_both", ["CPU", "CUDA"]),
+    ],
+)
+def test_what_is_toggled_and_when(
+    vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch, variant: str, left_out: list[str]
+) -> None:
+    torch = torch_on_cpu(monkeypatch)
+    calls: list[object] = []
+
+    def toggle(_profiler: object, enable: bool, activities: list[Any]) -> None:  # noqa: FBT001 - PyTorch's
+        calls.append((enable, [activity.name for activity in activities]))
+
+    def launch() -> object:
+        calls.append("launch")
+        return torch.zeros(1)
+
+    monkeypatch.setattr(torch.profiler.profiler.profile, "toggle_collection_dynamic", toggle)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("synchronise"))
+    vector_add.time_toggled(torch, launch, variant, options(warmup=0, iterations=3))
+    waited = ["launch", "synchronise"]
+    assert calls[1:] == [  # the first is the one after the warm-up
+        *waited,
+        *("synchronise", (False, left_out)),
+        *waited,
+        *("synchronise", (True, left_out)),
+        *waited,
+    ]
+
+
+def test_the_nvtx_ranges_of_a_profiled_variant(
+    vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges: list[str] = []
+
+    def nvtx_range(name: str) -> AbstractContextManager[None]:
+        ranges.append(name)
+        return nullcontext()
+
+    monkeypatch.setattr(torch_on_cpu(monkeypatch).cuda.nvtx, "range", nvtx_range)
+    vector_add.measure(options("toggle_cpu", iterations=3))
+    assert ranges == ["check", "warm-up toggle_cpu/vector_add", *3 * ["toggle_cpu/vector_add"]]
+
+
+def test_only_bare_takes_another_clock(vector_add: ModuleType) -> None:
+    bare, profiled = vector_add.measure(options("bare", "toggle_neither", clock="event"))["timings"]
+    assert "profiler" not in bare
+    assert profiled["profiler"]["cpu_ops"] == 10
+    with pytest.raises(KeyError):
+        vector_add.measure(options("bare", clock="sundial"))
+    assert vector_add.measure(options("toggle_neither", clock="sundial"))
+
+
+@pytest.mark.parametrize("variant", ["schedule", "toggle_both"])
+def test_under_nsys_the_profiler_stays_off(
+    vector_add: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variant: str,
+) -> None:
+    [alone] = vector_add.measure(options(variant))["timings"]
+    capsys.readouterr()
+    monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
+    monkeypatch.delattr("torch.profiler.profiler.profile.__enter__")
+    [recorded] = vector_add.measure(options(variant))["timings"]
+    assert recorded["profiler"] is None
+    assert recorded["launches"] == alone["launches"]
+    assert capsys.readouterr().err == f"{variant}: {profilers.STAYS_OFF}\n"
+
+
+def test_a_wrong_sum_is_refused(vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = torch_on_cpu(monkeypatch)
+
+    def off_by_one_bit(a: Any, b: Any) -> Any:  # noqa: ANN401
+        return torch.nextafter(a + b, b + 2)
+
+    monkeypatch.setattr(vector_add, "load", lambda *_: SimpleNamespace(vector_add=off_by_one_bit))
+    with pytest.raises(AssertionError, match="not equal"):
+        vector_add.measure(options("bare"))
+
+
+def test_a_pytorch_that_cannot_toggle_is_named(vector_add: ModuleType) -> None:
+    torch = SimpleNamespace(__version__="2.4.0", profiler=SimpleNamespace(profile=object))
+    with pytest.raises(Unavailable, match=r"PyTorch 2\.4\.0 cannot toggle its profiler"):
+        vector_add.time_toggled(torch, lambda: None, "toggle_cpu", options())
+
+
+# What a profiler saw
+
+
+def event(name: str, device: object, us: float = 0, *, annotates: bool = False) -> SimpleNamespace:
+    """Return a fake of an event of torch.profiler, such as a GPU gives."""
+    time_range = SimpleNamespace(start=0, elapsed_us=lambda: us)
+    return SimpleNamespace(name=name, device_type=device, time_range=time_range, is_user_annotation=annotates)
+
+
+def test_kernels_and_operators_are_counted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = torch_on_cpu(monkeypatch)
+    on_cpu, on_gpu = (partial(event, device=getattr(torch.autograd.DeviceType, d)) for d in ("CPU", "CUDA"))
+    events = [
+        on_cpu("ProfilerStep*", annotates=True),
+        on_cpu("aten::empty", us=3),
+        on_cpu("cudaLaunchKernel", us=5),
+        on_gpu("ProfilerStep*", us=100, annotates=True),
+        on_gpu("vector_add_kernel", us=4),
+        on_gpu("vector_add_kernel", us=7),
+        on_gpu("Memcpy DtoH (Device -> Pageable)", us=50),
+        on_gpu("Memset (Device)", us=50),
+    ]
+    profiler = SimpleNamespace(events=lambda: events)
+    assert profilers.read(torch, profiler, 3) == {
+        "launches": 3,
+        "kernels": 2,
+        "cpu_ops": 1,
+        "kernel_median_us": 5.5,
+    }

@@ -1,0 +1,70 @@
+"""Tiny exports of several ranks: what each rank's kernels and steps took is given, in ns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiny_export import Row, call, kernel, nvtx, row, write
+
+from nsyswrap.analysis.ranks.members import Member
+from nsyswrap.api import Capture
+from nsyswrap.base.run_folder import EXPORT, RUN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
+BROADCAST = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)"
+STEP_NS = 10_000
+
+
+@dataclass
+class Step:
+    """A step of one rank: it computes for ``own`` ns, then comes to an all-reduce that ends at ``end``."""
+
+    own: int
+    end: int
+
+
+def steps(*given: Step, epoch: int | None = 0) -> list[Row]:
+    """Rows of steps ``STEP_NS`` apart; ``epoch`` is when the session began, None: it does not say."""
+    rows: list[Row] = [] if epoch is None else [row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=epoch)]
+    for number, step in enumerate(given):
+        at = number * STEP_NS
+        first = 2 * number + 1
+        rows += [
+            nvtx("step", at, at + STEP_NS - 1),
+            *(
+                call("cudaLaunchKernel", at + 1, at + 2, first),
+                kernel("gemm", at + 10, at + 10 + step.own, first),
+            ),
+            call("cudaLaunchKernel", at + 3, at + 4, first + 1),
+            kernel(ALL_REDUCE, at + 10 + step.own, at + step.end, first + 1, streamId=9),
+        ]
+    return rows
+
+
+def member(folder: Path, rank: int, *rows: Row, host: str = "") -> Member:
+    """A rank and its export."""
+    path = folder / f"rank-{rank}"
+    path.mkdir(parents=True)
+    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows)), host)
+
+
+def run_folder(
+    folder: Path,
+    rank: int,
+    world_size: int,
+    *rows: Row,
+    profiled: list[int] | None = None,
+    started: str = "",
+) -> Path:
+    """The run folder of a rank, as `nsyswrap profile` leaves it in a launch."""
+    path = folder / f"rank-{rank}"
+    path.mkdir(parents=True)
+    write(path / EXPORT, *rows)
+    said = {"rank": rank, "world_size": world_size, "profiled": profiled}
+    (path / RUN).write_text(json.dumps({"rank": said, "host": "n1", "started": started}))
+    return path

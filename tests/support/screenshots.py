@@ -1,0 +1,100 @@
+"""Make the README's pictures and all plots again, from a recorded capture that ships with nsyswrap.
+
+    python tests/support/screenshots.py [FOLDER]
+
+Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from browser import chromium_path
+from playwright.sync_api import sync_playwright
+from recorded import PICTURED, ROOT
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+from nsyswrap.api import open_capture
+from nsyswrap.render.formats import screen
+from nsyswrap.render.page import render
+from nsyswrap.render.plots import NAMES
+from nsyswrap.render.plots.figure import content
+from nsyswrap.reports.summary import summarise
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_COMMAND = "nsyswrap report nsyswrap/recorded/add2/both"
+_WIDTH = 110  # columns of the terminal
+_TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
+body {{ margin: 0; background: {background}; }}
+pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
+  font: 13px/1.4 "DejaVu Sans Mono", "Liberation Mono", monospace; }}
+{stylesheet}
+</style><pre>{code}</pre>"""
+
+
+def main(folder: Path) -> None:
+    """Write page.png, timeline.png and terminal.png, and plots/ with a picture of each kind."""
+    save_plots(folder / "plots")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver, tempfile.TemporaryDirectory() as scratch:
+        browser = driver.chromium.launch(executable_path=chromium_path(), args=sandbox)
+        page, terminal = Path(scratch, "page.html"), Path(scratch, "terminal.html")
+        page.write_text(render({"add2 both": open_capture(PICTURED)}), encoding="utf-8")
+        terminal.write_text(_terminal(), encoding="utf-8")
+        _top(_opened(browser, page), folder / "page.png")
+        _timeline(_opened(browser, page), folder / "timeline.png")
+        _opened(browser, terminal).locator("pre").screenshot(path=folder / "terminal.png")
+        browser.close()
+
+
+def save_plots(folder: Path) -> None:
+    """Draw all plots as PNG, called after their kind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    capture = open_capture(PICTURED)
+    for kind in NAMES:
+        (folder / f"{kind}.png").write_bytes(content(capture.plot(kind), "png"))
+
+
+def _opened(browser: Browser, path: Path) -> Page:
+    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    page.goto(path.as_uri())
+    return page
+
+
+def _top(page: Page, path: Path) -> None:
+    """Show the page down to the end of its verdicts."""
+    end = page.locator(".verdicts").bounding_box()
+    assert end
+    clip = {"x": 0, "y": 0, "width": 1200, "height": end["y"] + end["height"] + 12}
+    page.screenshot(path=path, full_page=True, clip=clip)  # type: ignore[arg-type]
+
+
+def _timeline(page: Page, path: Path) -> None:
+    """Select a kernel among the last ones, and show it with its launch and what ran around it."""
+    picture = page.locator("article.timeline")
+    picture.locator("canvas").focus()
+    for key in ("ArrowDown", *["n"] * 30, "-", "-"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(200)  # for the frame to be drawn
+    picture.screenshot(path=path)
+
+
+def _terminal() -> str:
+    """Return the summary screen as a page, in the colours that a terminal shows."""
+    console = Console(width=_WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    console.print(f"$ {_COMMAND}", style="bold", highlight=False)
+    summary = summarise(open_capture(PICTURED))
+    console.print(Text.from_ansi(screen.render(summary, width=_WIDTH, color=True)))
+    return console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs")
