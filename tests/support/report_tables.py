@@ -87,6 +87,15 @@ def hint_of(capture: Capture, asked: str) -> str:
     return caught.value.hint
 
 
+def hints_without(folder: Path, asked: str, table: str, *rows: Row) -> list[str]:
+    """Return what the report asks for where only this table is empty, and where only this one is absent."""
+    there, hints = [event for event in rows if event.table != table], []
+    for name, empty in (("empty", [table]), ("absent", [])):
+        (folder / name).mkdir()
+        hints.append(hint_of(capture_of(folder / name, *there, empty=empty), asked))
+    return hints
+
+
 def not_collected(*tables: str) -> pytest.MarkDecorator:
     """Run a test twice: with these tables, but ``empty``, and without them."""
     return pytest.mark.parametrize("empty", [tables, ()], ids=["no row", "no table"])

@@ -44,7 +44,7 @@ def test_kinds_of_memory_that_are_unknown_have_no_name(tmp_path: Path) -> None:
 
 def test_an_operation_meets_every_call_with_its_correlation_id(tmp_path: Path) -> None:
     calls = [ASYNC, call("cudaMemcpyAsync", 0, 5, 1, pid=200), call("cudaMemcpyAsync", 0, 5, None)]
-    capture = opened(tmp_path, *calls, copied(10, 20), copied(40, 50, None), *enums())  # type: ignore[arg-type]
+    capture = opened(tmp_path, *calls, copied(10, 20), copied(40, 50, None), *enums())
     assert [line.rpartition(",")[2] for line in rows_of(capture, REPORT)] == [
         "cudaMemcpyAsync_v3020",
         "cudaMemcpyAsync",
