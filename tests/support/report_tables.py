@@ -48,10 +48,6 @@ def rows_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> l
     return csv_of(capture, asked, rounding).splitlines()[1:]
 
 
-def header_of(capture: Capture, asked: str) -> str:
-    return csv_of(capture, asked).splitlines()[0]
-
-
 def names_of(capture: Capture, asked: str) -> list[str]:
     """Return the last column: the names, in row order."""
     return [line.rpartition(",")[2] for line in rows_of(capture, asked)]

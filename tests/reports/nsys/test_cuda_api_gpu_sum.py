@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_api_gpu_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"
 
 
 def test_calls_kernels_and_memory_operations_in_one_list(tmp_path: Path) -> None:
     calls = [call("cudaFree_v3020", 0, 10), call("cudaFree_v7000", 0, 30)]  # one name, cut off its version
     capture = opened(tmp_path, *calls, kernel("k", 0, 40), memcpy(1, 0, 15, 8), memset(0, 5, 8))
     assert csv_of(capture, REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"
+        f"{HEADER}"
         "40.0,40,2,20.0,20.0,10,30,14.1,CUDA_API,cudaFree\n"
         "40.0,40,1,40.0,40.0,40,40,0.0,CUDA_KERNEL,k\n"
         "15.0,15,1,15.0,15.0,15,15,0.0,MEMORY_OPER,[CUDA memcpy Host-to-Device]\n"
@@ -42,7 +43,7 @@ def test_any_of_them_is_enough(one: Row, tmp_path: Path) -> None:
 
 def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5), kernel("k", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == (f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n")
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(API, KERNEL, MEMCPY, MEMSET)

@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_api_sum"
+HEADER = f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
 
 
 def test_api_calls(tmp_path: Path) -> None:
     calls = [call("cudaFree", 0, 75), call("cudaMalloc", 0, 10), call("cudaMalloc", 20, 35)]
     assert csv_of(opened(tmp_path, *calls), REPORT) == (
-        f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
-        "75.0,75,1,75.0,75.0,75,75,0.0,cudaFree\n"
-        "25.0,25,2,12.5,12.5,10,15,3.5,cudaMalloc\n"
+        f"{HEADER}75.0,75,1,75.0,75.0,75,75,0.0,cudaFree\n25.0,25,2,12.5,12.5,10,15,3.5,cudaMalloc\n"
     )
 
 
@@ -44,7 +43,7 @@ def test_runtime_and_driver_calls_are_listed_alike(tmp_path: Path) -> None:
 
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(API)

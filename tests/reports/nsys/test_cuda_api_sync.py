@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from report_tables import (
     capture_of,
     csv_of,
-    header_of,
     hint_of,
     not_collected,
     notes_text,
@@ -33,12 +32,12 @@ def test_calls_that_synchronise(tmp_path: Path) -> None:
         call("cudaDeviceSynchronize_v3020", 100, 130, pid=200),
     ]
     capture = opened(tmp_path, *calls)
-    assert header_of(capture, REPORT) == "Duration (ns),Start (ns),PID,TID,API Name"
-    assert rows_of(capture, REPORT) == [
-        "50,40,100,102,CUDASTREAMSYNCHRONIZE",
-        "30,0,100,100,cudaDeviceSynchronize_v3020",
-        "30,100,200,200,cudaDeviceSynchronize_v3020",
-    ]
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "50,40,100,102,CUDASTREAMSYNCHRONIZE\n"
+        "30,0,100,100,cudaDeviceSynchronize_v3020\n"
+        "30,100,200,200,cudaDeviceSynchronize_v3020\n"
+    )
     assert starts_of(capture, "cuda_api_sync:process=100") == [40, 0]
     assert starts_of(capture, "cuda_api_sync:process=100:thread=100") == [0]
     assert starts_of(capture, "cuda_api_sync:thread=200:process=-1") == [100]

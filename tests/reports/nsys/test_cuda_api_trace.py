@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_api_trace"
+HEADER = "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n"
 
 
 def test_calls_with_their_results_and_threads(tmp_path: Path) -> None:
@@ -24,10 +25,7 @@ def test_calls_with_their_results_and_threads(tmp_path: Path) -> None:
         row("ThreadNames", nameId=9, priority=None, globalTid=call("", 0, 0, tid=7).cells["globalTid"]),
     )
     assert csv_of(capture, REPORT) == (
-        "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n"
-        "0,10,cudaFree,0,,100,7,,\n"
-        "20,5,cudaMalloc,2,2,100,100,20,python3\n"
-        "20,1,,0,1,100,8,,\n"
+        f"{HEADER}0,10,cudaFree,0,,100,7,,\n20,5,cudaMalloc,2,2,100,100,20,python3\n20,1,,0,1,100,8,,\n"
     )
     assert notes_of(capture, REPORT) == ()
 
@@ -41,7 +39,7 @@ def test_calls_of_a_trimmed_export_have_no_thread_names(tmp_path: Path) -> None:
 
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
-    assert csv_of(part, REPORT) == ("Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n")
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(API)

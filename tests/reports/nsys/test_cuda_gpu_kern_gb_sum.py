@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_gpu_kern_gb_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},GridXYZ,BlockXYZ,Name\n"
 
 
 def test_kernels_by_grid_and_block(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_kernels_by_grid_and_block(tmp_path: Path) -> None:
         kernel("a", 0, 20, gridX=100_000, blockZ=64),
     )
     assert csv_of(capture, REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},GridXYZ,BlockXYZ,Name\n"
+        f"{HEADER}"
         "50.0,60,2,30.0,30.0,30,30,0.0,  10    1    1,  32    1    1,k\n"
         "16.7,20,1,20.0,20.0,20,20,0.0,100000    1    1,   1    1   64,a\n"
         "16.7,20,1,20.0,20.0,20,20,0.0,   9    1    1, 128    1    1,k\n"
@@ -34,9 +35,7 @@ def test_kernels_by_grid_and_block(tmp_path: Path) -> None:
 
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, kernel("k", 0, 5)).select(device=1)
-    assert csv_of(part, REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},GridXYZ,BlockXYZ,Name\n"
-    )
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(KERNEL)

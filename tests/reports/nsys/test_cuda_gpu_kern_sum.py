@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nsyswrap.units import Rounding
 
 REPORT = "cuda_gpu_kern_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Name\n"
 
 
 def lasting(name: str | bytes | int, *durations: int) -> list[Row]:
@@ -26,9 +27,7 @@ def lasting(name: str | bytes | int, *durations: int) -> list[Row]:
 def test_kernels(tmp_path: Path) -> None:
     capture = opened(tmp_path, *lasting("a", 20, 10), *lasting("b", 70))
     assert csv_of(capture, REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},Name\n"
-        "70.0,70,1,70.0,70.0,70,70,0.0,b\n"
-        "30.0,30,2,15.0,15.0,10,20,7.1,a\n"
+        f"{HEADER}70.0,70,1,70.0,70.0,70,70,0.0,b\n30.0,30,2,15.0,15.0,10,20,7.1,a\n"
     )
 
 
@@ -102,7 +101,7 @@ def test_an_export_of_the_time_before_mangled_names(tmp_path: Path) -> None:
 
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, *lasting("a", 5)).select(device=1)
-    assert csv_of(part, REPORT) == f"Time (%),Total Time (ns),Instances,{STATISTICS},Name\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(KERNEL)

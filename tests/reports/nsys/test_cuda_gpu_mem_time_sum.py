@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_gpu_mem_time_sum"
+HEADER = f"Time (%),Total Time (ns),Count,{STATISTICS},Operation\n"
 COPIES = [memcpy(1, 0, 30, 1_500_000), memcpy(2, 0, 30, 999), memcpy(1, 0, 30, 500_000), memset(0, 10, 499)]
 
 
 def test_memory_operations_by_time(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, *COPIES), REPORT) == (
-        f"Time (%),Total Time (ns),Count,{STATISTICS},Operation\n"
+        f"{HEADER}"
         "60.0,60,2,30.0,30.0,30,30,0.0,[CUDA memcpy Host-to-Device]\n"
         "30.0,30,1,30.0,30.0,30,30,0.0,[CUDA memcpy Device-to-Host]\n"
         "10.0,10,1,10.0,10.0,10,10,0.0,[CUDA memset]\n"
@@ -34,7 +35,7 @@ def test_an_export_without_labels_gets_the_built_in_ones(tmp_path: Path) -> None
 
 def test_a_device_without_memory_operations_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, memset(0, 5, 8)).select(device=1)
-    assert csv_of(part, REPORT) == f"Time (%),Total Time (ns),Count,{STATISTICS},Operation\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(MEMCPY, MEMSET)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "cuda_gpu_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"
 
 
 def test_kernels_and_memory_operations_together(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_kernels_and_memory_operations_together(tmp_path: Path) -> None:
         memcpy(1, 0, 25, 8),
     )
     assert csv_of(capture, REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"
+        f"{HEADER}"
         "25.0,25,1,25.0,25.0,25,25,0.0,MEMORY_OPER,[CUDA memcpy Host-to-Device]\n"
         "25.0,25,1,25.0,25.0,25,25,0.0,MEMORY_OPER,[CUDA memset]\n"
         "25.0,25,2,12.5,12.5,10,15,3.5,CUDA_KERNEL,a\n"
@@ -34,7 +35,7 @@ def test_kernels_and_memory_operations_together(tmp_path: Path) -> None:
 
 def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, kernel("k", 0, 5), memset(0, 5, 8)).select(device=1)
-    assert csv_of(part, REPORT) == (f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n")
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(KERNEL, MEMCPY, MEMSET)

@@ -16,9 +16,9 @@ REPORT = "cuda_gpu_trace"
 USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}
 GREEN: dict[str, Any] = {"greenContextId": None}
 GPU = row("TARGET_INFO_GPU", id=0, name="NVIDIA H200")
-TRACE = (
+HEADER = (
     "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),"
-    "Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name"
+    "Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n"
 )
 
 
@@ -34,7 +34,7 @@ def test_operations_in_order_of_their_start(tmp_path: Path) -> None:
         GPU,
     )
     assert csv_of(capture, REPORT, "legacy") == (
-        f"{TRACE}\n"
+        f"{HEADER}"
         "0,5,3,,,,,,,,,,0.003,600000.000,Pinned,Device,NVIDIA H200 (0),0,,0,[CUDA memcpy Host-to-Device]\n"
         "5,4,1,2,1,1,1,3,1,16,0.001,0.000,,,,, (1),1,,7,k\n"
         # nsys' throughput of 3000 bytes in 3 ns: 333,333,333 such copies fit into a second
@@ -99,7 +99,7 @@ def test_exports_that_nsys_refuses_are_answered_with_a_note(
 
 def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, kernel("k", 0, 5, **USED, **GREEN)).select(device=1)
-    assert csv_of(part, REPORT) == f"{TRACE}\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(KERNEL, MEMCPY, MEMSET)

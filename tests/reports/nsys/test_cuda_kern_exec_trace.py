@@ -28,8 +28,7 @@ def test_launches_with_their_phases(tmp_path: Path) -> None:
         *(call("cudaFree", 0, 5, 4), kernel("of nobody", 0, 5, 5)),
     )
     assert csv_of(capture, REPORT) == (
-        "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),"
-        "Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name\n"
+        f"{HEADER}"
         "10,10,20,5,25,15,30,100,7,0,cudaLaunchKernel, 300    1    1,   1    1    1,waits\n"
         "50,10,,,55,3,10,100,100,3,cudaLaunchKernel,   1    1    1,   1    1    1,overlaps\n"
         "70,10,80,0,80,10,20,100,100,0,cudaLaunchKernel,   1    1    1,   1    1    1,follows\n"

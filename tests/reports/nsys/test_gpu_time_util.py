@@ -27,10 +27,9 @@ HEADER = "Row#,In-Use (%),Duration (ns),Start (ns),PID,Device ID,Context ID\n"
 
 
 def test_two_stretches_that_are_hardly_used(tmp_path: Path) -> None:
-    # 30 chunks of 10 ns: from 110 to 200 nothing runs, from 210 to 390 in two chunks of 18 1 ns and 3 ns
+    # in 30 chunks of 10 ns: nothing runs from 110 to 200, and 1 + 3 ns of the 180 from 210 to 390, 2.2 %
     busy = [(100, 110), (200, 210), (225, 226), (301, 304), (390, 400)]
     capture = opened(tmp_path, *(kernel("k", start, end) for start, end in busy))
-    # 4 of 180 ns are 2.2 %
     assert csv_of(capture, REPORT) == f"{HEADER}1,0.0,90,110,100,0,1\n2,2.2,180,210,100,0,1\n"
 
 

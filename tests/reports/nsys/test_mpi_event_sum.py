@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "mpi_event_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Source,Name\n"
 
 
 def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
         on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 0, 40),
     ]
     assert csv_of(capture_of(tmp_path, *calls), REPORT) == (
-        f"Time (%),Total Time (ns),Instances,{STATISTICS},Source,Name\n"
+        f"{HEADER}"
         "60.0,240,1,240.0,240.0,240,240,0.0,other,MPI_Init\n"
         "10.0,40,1,40.0,40.0,40,40,0.0,collectives,MPI_Reduce\n"
         "10.0,40,2,20.0,20.0,10,30,14.1,p2p,MPI_Send\n"  # in the order of the ids of their names
@@ -35,7 +36,7 @@ def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
 
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == f"Time (%),Total Time (ns),Instances,{STATISTICS},Source,Name\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(MPI_P2P, MPI_START_WAIT, MPI_OTHER, MPI_COLLECTIVE)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "mpi_event_trace"
+HEADER = (
+    "Start (ns),End (ns),Duration (ns),Event,Pid,Tid,Tag,Rank,PeerRank,RootRank,"
+    "Size (MB),CollSendSize (MB),CollRecvSize (MB)\n"
+)
 RANK = row("MPI_RANKS", globalTid=global_id(PID, PID), rank=3)
 
 
@@ -23,8 +27,7 @@ def test_the_trace_of_mpi_calls(tmp_path: Path) -> None:
         on_cpu(MPI_P2P, "MPI_Isend", 20, 25, tag=7, remoteRank=1, size=1500),
     ]
     assert csv_of(capture_of(tmp_path, *calls, RANK), REPORT) == (
-        "Start (ns),End (ns),Duration (ns),Event,Pid,Tid,Tag,Rank,PeerRank,RootRank,"
-        "Size (MB),CollSendSize (MB),CollRecvSize (MB)\n"
+        f"{HEADER}"
         "0,10,10,MPI_Init,100,100,,3,,,,,\n"
         "20,25,5,MPI_Isend,100,100,7,3,1,,0.002,,\n"
         "20,21,1,MPI_Wait,100,101,,,,,,,\n"  # of a thread without a rank
@@ -40,10 +43,7 @@ def test_the_trace_of_mpi_calls_where_nobody_knows_the_ranks(tmp_path: Path) -> 
 
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9), RANK).select(process=7)
-    assert csv_of(part, REPORT) == (
-        "Start (ns),End (ns),Duration (ns),Event,Pid,Tid,Tag,Rank,PeerRank,RootRank,"
-        "Size (MB),CollSendSize (MB),CollRecvSize (MB)\n"
-    )
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(MPI_P2P, MPI_START_WAIT, MPI_OTHER, MPI_COLLECTIVE)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "openacc_sum"
+HEADER = f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
 
 
 def test_openacc_events_are_told_apart_by_the_line_they_come_from(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_openacc_events_are_told_apart_by_the_line_they_come_from(tmp_path: Path
         on_cpu(launch, "Wait", 0, 2, srcFile=7, lineNo=4),  # a file that StringIds lacks
     ]
     assert csv_of(capture_of(tmp_path, *events), REPORT) == (
-        f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
+        f"{HEADER}"
         "57.1,40,2,20.0,20.0,10,30,14.1,Wait@a.c:3\n"
         "28.6,20,1,20.0,20.0,20,20,0.0,Wait@a.c:4\n"
         "11.4,8,1,8.0,8.0,8,8,0.0,Wait\n"
@@ -34,7 +35,7 @@ def test_openacc_events_are_told_apart_by_the_line_they_come_from(tmp_path: Path
 
 def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(OPENACC, "Wait", 0, 9)).select(process=7)
-    assert csv_of(part, REPORT) == f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
+    assert csv_of(part, REPORT) == HEADER
 
 
 @not_collected(OPENACC)

@@ -12,19 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPORT = "um_cpu_page_faults_sum"
+HEADER = "CPU Page Faults,CPU Instruction Address,Source File,Source Line\n"
 
 
 def test_faulting_instructions_have_a_source_line_in_one_era_alone(tmp_path: Path) -> None:
     faults = [um_cpu_fault(1, 0, sourceLine=line) for line in (7, 9, 9)]
     faults += [um_cpu_fault(1, 0, CpuInstruction=5, sourceFile=None, sourceLine=0)]
     capture = capture_of(tmp_path, *faults)
-    assert csv_of(capture, REPORT) == (
-        "CPU Page Faults,CPU Instruction Address,Source File,Source Line\n"
-        "2,main,add.cu,9\n"
-        "1,,,0\n"
-        "1,main,add.cu,7\n"
-    )
-    assert csv_of(capture, REPORT, "legacy") == ("CPU Page Faults,CPU Instruction Address\n3,main\n1,\n")
+    assert csv_of(capture, REPORT) == f"{HEADER}2,main,add.cu,9\n1,,,0\n1,main,add.cu,7\n"
+    assert csv_of(capture, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n3,main\n1,\n"
 
 
 def test_faulting_instructions_of_an_export_without_source_lines(tmp_path: Path) -> None:
@@ -40,7 +36,7 @@ def test_faulting_instructions_of_an_export_without_source_lines(tmp_path: Path)
 
 def test_a_process_without_faults_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, um_cpu_fault(1, 0)).select(process=7)
-    assert csv_of(part, REPORT) == "CPU Page Faults,CPU Instruction Address,Source File,Source Line\n"
+    assert csv_of(part, REPORT) == HEADER
     assert csv_of(part, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n"
 
 
