@@ -155,33 +155,6 @@ def test_sums_tell_styles_apart(tmp_path: Path) -> None:
     assert column(capture.report("nvtx_startend_sum"), "total_ns") == [1310]
 
 
-def test_the_push_pop_trace(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        nvtx("inner", 20, 30),
-        nvtx("outer", 0, 100),
-        nvtx("free", 10, 90, eventType=60),
-        nvtx("inner", 40, 60),
-        nvtx("other thread", 20, 30, tid=101),
-    )
-    assert capture.report("nvtx_pushpop_trace").rows() == [
-        (0, 100, 100, 30, 70, ":outer", 100, 100, 0, 2, 2, None, ":2", ":outer"),
-        (20, 30, 10, 0, 10, ":inner", 100, 100, 1, 0, 1, 2, ":2:1", "--:inner"),
-        (20, 30, 10, 0, 10, ":other thread", 100, 101, 0, 0, 5, None, ":5", ":other thread"),
-        (40, 60, 20, 0, 20, ":inner", 100, 100, 1, 0, 4, 2, ":2:4", "--:inner"),
-    ]
-    assert column(capture.report("nvtx_pushpop_trace", rounding="legacy"), "range_id") == [2, 5, 1, 4]
-
-
-def test_the_push_pop_trace_says_what_it_leaves_out(tmp_path: Path) -> None:
-    twins = [nvtx("a", 10, 20), nvtx("b", 10, 20), nvtx("inside", 12, 13)]
-    table = opened(tmp_path, *twins, nvtx("c", 30, 40)).report("nvtx_pushpop_trace")
-    assert column(table, "name") == [":c"]
-    assert table.notes == (
-        "left out, as in nsys: 3 ranges that are or lie in two of one thread and the same times",
-    )
-
-
 def test_the_range_around_a_kernel(tmp_path: Path) -> None:
     capture = opened(
         tmp_path,
@@ -206,30 +179,6 @@ def test_ranges_and_launches_outside_of_a_part_still_name_its_kernels(tmp_path: 
     assert kernel_ranges(capture.select(time="50/60"))[0].tolist() == [0]
 
 
-def test_kernels_by_range(tmp_path: Path) -> None:
-    capture = opened(
-        tmp_path,
-        *(nvtx("step", 0, 50), nvtx("step", 10, 40), nvtx("free", 20, 90, eventType=60)),
-        *(call("launch", 30, 35, 1), kernel("k", 200, 210, 1)),
-        *(call("launch", 60, 65, 2), kernel("k", 300, 330, 2)),
-        *(call("launch", 95, 99, 3), kernel("k", 400, 450, 3)),
-        kernel("lost", 500, 501, 9),
-    )
-    rows = [(*row[:7], row[-1]) for row in capture.report("nvtx_kern_sum").rows()]
-    assert rows == [
-        (None, None, None, None, 0, 1, 1, "lost"),
-        (None, None, 100, 100, 0, 1, 50, "k"),
-        (":free", "StartEnd", 100, 100, 1, 2, 40, "k"),
-        (":step", "PushPop", 100, 100, 2, 1, 20, "k"),  # once for each of the two
-    ]
-
-
-def test_kernels_of_a_part_without_ranges_stand_outside_of_all(tmp_path: Path) -> None:
-    launched = [call("launch", 30, 35, 1), kernel("k", 30, 40, 1)]
-    part = opened(tmp_path, *launched, nvtx("step", 80, 90)).select(time="20/50")
-    assert [row[:6] for row in part.report("nvtx_kern_sum").rows()] == [(None, None, 100, 100, 0, 1)]
-
-
 def test_projections(tmp_path: Path) -> None:
     capture = opened(
         tmp_path,
@@ -250,16 +199,6 @@ def test_projections(tmp_path: Path) -> None:
     assert [row[-4:] for row in sums.rows()] == [(2, 2.0, 0.0, 2.0), (1, 1.0, 1.0, 0.0), (1, 1.0, 1.0, 0.0)]
 
 
-def test_a_range_without_a_name_is_projected_only_as_a_child(tmp_path: Path) -> None:
-    launched = [call("launch", 12, 13, 1), kernel("k", 30, 40, 1)]
-    capture = opened(tmp_path, nvtx("outer", 0, 100), nvtx(None, 10, 20), *launched).viewed(rounding="legacy")
-    trace = capture.report("nvtx_gpu_proj_trace")
-    assert column(trace, "name") == ["outer"]
-    assert column(trace, "children") == [1]
-    named = capture.report("nvtx_gpu_proj_trace", rounding="2025")
-    assert column(named, "name") == [":outer", ":"]
-
-
 def test_ranges_of_the_same_times_are_projected_without_a_level(tmp_path: Path) -> None:
     launched = [call("launch", 12, 13, 1), kernel("k", 30, 40, 1)]
     capture = opened(tmp_path, nvtx("a", 10, 20), nvtx("b", 10, 20), *launched)
@@ -276,12 +215,6 @@ def test_a_range_that_ended_on_another_thread_counts_in_sums_alone(tmp_path: Pat
     assert column(capture.report("nvtx_startend_sum"), "total_ns") == [50]
     assert capture.report("nvtx_gpu_proj_trace").rows() == []
     assert column(capture.report("nvtx_kern_sum"), "range") == [None]
-
-
-def test_rows_keep_their_numbers_in_a_part(tmp_path: Path) -> None:
-    capture = opened(tmp_path, nvtx("a", 0, 10), nvtx("b", 20, 90), nvtx("c", 30, 40))
-    part = capture.select(time="25/50").report("nvtx_pushpop_trace")
-    assert column(part, "range_stack") == [":2", ":2:3"]
 
 
 def test_no_ranges_at_all(tmp_path: Path) -> None:

@@ -11,9 +11,13 @@ from tiny_export import Row, call, kernel, nvtx, row, write
 from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.api import Capture
 from nsyswrap.base.run_folder import EXPORT, RUN
+from nsyswrap.reports import ranks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from nsyswrap.reports.table import Table
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 BROADCAST = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)"
@@ -26,6 +30,10 @@ class Step:
 
     own: int
     end: int
+
+
+# One computes 100 ns, the other 300; their all-reduces end together: the fast one waits 200 ns in each step.
+FAST, SLOW = Step(100, 400), Step(300, 400)
 
 
 def steps(*given: Step, epoch: int | None = 0) -> list[Row]:
@@ -46,11 +54,24 @@ def steps(*given: Step, epoch: int | None = 0) -> list[Row]:
     return rows
 
 
-def member(folder: Path, rank: int, *rows: Row, host: str = "") -> Member:
+def member(folder: Path, rank: int, *rows: Row, host: str = "", empty: Iterable[str] = ()) -> Member:
     """A rank and its export."""
     path = folder / f"rank-{rank}"
     path.mkdir(parents=True)
-    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows)), host)
+    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows, empty=empty)), host)
+
+
+def straggler(folder: Path, steps_each: int = 6) -> list[Member]:
+    """A slow rank 1, whose session began 5 ns after that of rank 0."""
+    return [
+        member(folder, 0, *steps(*[FAST] * steps_each, epoch=1000)),
+        member(folder, 1, *steps(*[SLOW] * steps_each, epoch=1005)),
+    ]
+
+
+def table_over(members: Sequence[Member], name: str) -> Table:
+    """Make a report over these ranks."""
+    return ranks.make(ranks.make_job(members), name)
 
 
 def run_folder(

@@ -1,4 +1,4 @@
-"""Advice: what each finding says of captures drawn on paper, and what captures of known faults must show."""
+"""advice: what each finding says of captures drawn on paper, and what captures of known faults must show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
+from report_tables import capture_of, csv_of, hint_of, not_collected
+from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.advice import advise, looks
 from nsyswrap.api import open_capture
@@ -15,6 +16,7 @@ from nsyswrap.render.formats import prose
 from nsyswrap.reports import NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from conftest import Cli
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.advice import Finding
     from nsyswrap.api import Capture
 
+REPORT = "advice"
+HEADER = "finding,at_stake_ns,at_stake_percent,what,evidence,advice,unless,see\n"
 # Recorded captures whose faults are known: what has to be found in them, and what must not.
 TIMED = {"timed_launch_only", "timed_earlier_work"}
 LABELLED: dict[str, tuple[set[str], set[str]]] = {
@@ -80,6 +84,20 @@ def loop(between: str | None = None) -> list[Row]:
         if between:
             rows.append(call(between, at + 20, at + 95, 100 + i))
     return rows
+
+
+def test_one_finding(tmp_path: Path) -> None:
+    *rows, _ = loop()
+    capture = opened(tmp_path, *rows, kernel("k", 910, 1010, 10))  # the last kernel lasts longer
+    # from 10 to 1010; in each of nine gaps from 50 to 110 the host calls nothing until 100
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "host_bound,450,45.0,the GPU waits for the host between launches,"
+        "idle for 450 ns while the launching thread was outside of all CUDA calls,"
+        '"take host work out of the loop, do it in another thread, or queue more work ahead",'
+        '"the program had nothing to compute then, as between requests or while it read its input",'
+        "gpu_idle\n"
+    )
 
 
 def test_the_host_did_something_else(tmp_path: Path) -> None:
@@ -148,7 +166,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
     rows = [*loop(), call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
     capture = opened(tmp_path, *rows)
     assert advise(capture) == []
-    [said] = capture.report("advice").notes
+    [said] = capture.report(REPORT).notes
     assert said.startswith("less than 5 % of the time, and so no finding: ")
     assert "the GPU waits for the host between launches (450 ns, 2.2 %)" in said
 
@@ -156,7 +174,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
 def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1))
     assert advise(capture) == []
-    assert prose.render([capture.report("advice")]) == {"advice.txt": f"Advice  advice\n{prose.NOTHING}\n"}
+    assert prose.render([capture.report(REPORT)]) == {"advice.txt": f"Advice  advice\n{prose.NOTHING}\n"}
 
 
 def test_findings_are_ranked_by_what_is_at_stake(tmp_path: Path) -> None:
@@ -231,3 +249,13 @@ def test_a_range_counts_among_those_after_the_warm_up(tmp_path: Path) -> None:
     ]
     evidence = found_in(opened(tmp_path, *rows))["timed_launch_only"].evidence
     assert evidence.startswith("by more than 10 %, after the warm-up: 'saxpy' (4 of 4): 1.00 µs")
+
+
+def test_a_gpu_that_is_always_busy_has_no_row(tmp_path: Path) -> None:
+    rows = [call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1)]
+    assert csv_of(opened(tmp_path, *rows), REPORT) == HEADER
+
+
+@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
+def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

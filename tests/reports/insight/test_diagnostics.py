@@ -1,4 +1,4 @@
-"""The diagnostics report: what it says of captures, sound and not."""
+"""diagnostics: what it says of captures, sound and not."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
+from report_tables import csv_of
 from tiny_export import API, DIAGNOSTIC, PID, call, diagnostic, global_id, graph, kernel, nvtx, opened, row
 
-from nsyswrap.reports.insight.diagnostics import REPORT
+from nsyswrap import reports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,29 @@ SOUND = [
     row("META_DATA_EXPORT", name="EXPORT_PRODUCT_VERSION", value="2025.3.2.0"),
     row("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value="3.20.3"),
 ]
+
+
+def test_a_warning_and_all_that_was_checked(tmp_path: Path) -> None:
+    # a call from 10 to 20, its kernel from 30 to 40; one range
+    capture = opened(
+        tmp_path, *launch(1, 10), diagnostic("the clock was adjusted"), nvtx("step", 5, 50), *SOUND[1:]
+    )
+    assert csv_of(capture, "diagnostics") == (
+        "level,subject,count,time_ns,meaning\n"
+        "warning,messages of nsys,1,,nsys: the clock was adjusted\n"
+        "info,profiler overhead,,,none is recorded: whether profiling lengthened API calls is not known\n"
+        "ok,clocks of GPU and CPU,0,,"
+        "no operation began before its launch call; the soonest 20 ns after that began\n"
+        'ok,times,0,,"every operation and API call has its times, and none ended before it started"\n'
+        "ok,launches without work,0,,the work of every launch call is recorded\n"
+        "ok,work without its launch,0,,every launch call is recorded\n"
+        "ok,correlation ids,0,,none stands for two calls of one process\n"
+        "ok,API results,0,,no API call failed; 1 API call returned success\n"
+        "ok,CUDA graphs,0,,no whole-graph execution hides kernels\n"
+        "ok,NVTX ranges,0,,each of 1 has its end\n"
+        'ok,export format,0,,"written by nsys 2025.3.2.0 (schema 3.20.3), '
+        'no newer than those nsyswrap was compared with"\n'
+    )
 
 
 def test_a_sound_capture_says_what_was_checked(tmp_path: Path) -> None:
@@ -174,4 +198,4 @@ def test_an_empty_table_of_calls_is_none(tmp_path: Path) -> None:
     assert found(capture, "launches without work") == [
         ("info", None, None, "no API calls to look at (--trace=cuda records them)")
     ]
-    assert REPORT.lacks(capture) == []
+    assert reports.find("diagnostics").lacks(capture) == []

@@ -1,4 +1,4 @@
-"""The report on gaps: rows, NVTX ranges and verdict; what causes them is tested nanosecond by nanosecond."""
+"""gpu_idle: gaps, NVTX ranges and verdict; what causes them is tested nanosecond by nanosecond."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
+from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
+from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, PID, call, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
 
     from nsyswrap.api import Capture
 
+REPORT = "gpu_idle"
+HEADER = (
+    "start_ns,duration_ns,cause,nvtx,before,after,process_id,device_id,thread_id,profiler_ns,load_ns,"
+    "allocate_ns,synchronise_ns,launch_ns,copy_ns,call_ns,host_ns,queued_ns,migration_ns,unknown_ns\n"
+)
 LAUNCH = "cudaLaunchKernel"
 # CPU   L[0,1)  S[5,12)        L[15,18)            C[50,56)                            l[90,95)
 # GPU         a[5,10)             a[20,40)            copy[55,60)  migration[70,72)            a[100,110)
@@ -31,9 +38,21 @@ COPY, MIGRATION = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Unified Host-to-
 
 
 def shown(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
-    table = capture.report("gpu_idle")
-    names = [column.name for column in table.columns]
-    return [tuple(values[names.index(name)] for name in columns) for values in table.rows()]
+    return values_of(capture.report(REPORT), *columns)
+
+
+# CPU  L[0,1)              L[13 ... 18)             C[50 ... 56)
+# NVTX             step[12 ............ 30)
+# GPU         a[5,10)                  a[20,40)            copy[55,60)
+def test_two_gaps(tmp_path: Path) -> None:
+    rows = [call(LAUNCH, 0, 1, 1), kernel("a", 5, 10, 1), call(LAUNCH, 13, 18, 2), kernel("a", 20, 40, 2)]
+    rows += [call("cudaMemcpyAsync", 50, 56, 3), memcpy(1, 55, 60, 8, correlationId=3), nvtx("step", 12, 30)]
+    # from 40 to 55: 10 ns outside of calls, 5 in the copy's; from 10 to 20: 3 outside, 7 until it is launched
+    assert csv_of(opened(tmp_path, *rows), REPORT) == (
+        f"{HEADER}"
+        "40,15,host doing something else,,a,[CUDA memcpy Host-to-Device],100,0,100,0,0,0,0,0,5,0,10,0,0,0\n"
+        "10,10,inside a launch,step,a,a,100,0,100,0,0,0,0,7,0,0,3,0,0,0\n"
+    )
 
 
 def test_one_row_per_gap_the_longest_first(tmp_path: Path) -> None:
@@ -51,7 +70,7 @@ def test_one_row_per_gap_the_longest_first(tmp_path: Path) -> None:
 def test_a_column_per_cause(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS)
     names = [f"{cause}_ns" for cause in CAUSES]
-    assert [column.name for column in capture.report("gpu_idle").columns if column.name in names] == names
+    assert [column.name for column in capture.report(REPORT).columns if column.name in names] == names
     assert shown(capture, "synchronise_ns", "launch_ns", "copy_ns", "host_ns", "migration_ns") == [
         (0, 10, 0, 18, 0),
         (0, 0, 5, 10, 0),
@@ -61,7 +80,7 @@ def test_a_column_per_cause(tmp_path: Path) -> None:
 
 
 def test_the_verdict(tmp_path: Path) -> None:
-    assert opened(tmp_path, *ROWS).report("gpu_idle").verdict == (
+    assert opened(tmp_path, *ROWS).report(REPORT).verdict == (
         "Idle 63 ns, 60.0 % of the time: 49.2 % host doing something else; 23.8 % inside a launch; "
         "15.9 % until unified memory moved pages; 7.9 % inside a copy or memset call; "
         "3.2 % waiting in a synchronise."
@@ -99,7 +118,7 @@ def test_the_innermost_range_in_the_middle_of_the_longest_gap(
     ],
 )
 def test_where_the_host_mostly_was(ranges: list[Row], said: str, tmp_path: Path) -> None:
-    verdict = opened(tmp_path, *ROWS, *ranges).report("gpu_idle").verdict
+    verdict = opened(tmp_path, *ROWS, *ranges).report(REPORT).verdict
     assert f"49.2 % host doing something else{said}; 23.8 % inside a launch;" in verdict
 
 
@@ -108,7 +127,7 @@ def test_time_in_first_launches_stands_apart(tmp_path: Path) -> None:
     # GPU        a[5,10)        b[30,40)                   a[60,61)
     rows = [*ROWS[:2], call(LAUNCH, 10, 30, 2), kernel("b", 30, 40, 2)]
     capture = opened(tmp_path, *rows, call(LAUNCH, 50, 60, 3), kernel("a", 60, 61, 3))
-    assert capture.report("gpu_idle").verdict == (
+    assert capture.report(REPORT).verdict == (
         "Idle 40 ns, 71.4 % of the time: 75.0 % inside a launch (66.7 % of it inside first launches); "
         "25.0 % host doing something else."
     )
@@ -118,13 +137,13 @@ def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
     # Of each the second launch begins at once: 20 ns, and 10 ns on another device.
     rows = [*ROWS[:2], call(LAUNCH, 10, 25, 2), kernel("a", 30, 40, 2)]
     rows += [kernel("a", 0, 10, 7, deviceId=1), call(LAUNCH, 10, 20, 8), kernel("a", 20, 30, 8, deviceId=1)]
-    table = opened(tmp_path, *rows).report("gpu_idle")
+    table = opened(tmp_path, *rows).report(REPORT)
     assert table.notes == ()
     assert table.verdict == (
         "Idle 30 ns, 46.2 % of the time of 2 pairs of process and device added up: 100.0 % inside a launch."
     )
     (tmp_path / "shared").mkdir()
-    table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report("gpu_idle")
+    table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report(REPORT)
     assert table.notes == ("several processes used one device: in a gap of one of them another may have run",)
 
 
@@ -134,10 +153,10 @@ def test_a_selection_and_its_ends(tmp_path: Path) -> None:
         (40, 10, "a", COPY),
         (15, 5, "a", "a"),
     ]
-    assert part.report("gpu_idle").verdict == (
+    assert part.report(REPORT).verdict == (
         "Idle 15 ns, 42.9 % of the time: 66.7 % host doing something else; 33.3 % inside a launch."
     )
-    table = part.select(time="120/130").report("gpu_idle")
+    table = part.select(time="120/130").report(REPORT)
     assert (table.rows(), table.verdict, table.notes) == ([], "", ("nothing in what is selected",))
 
 
@@ -147,7 +166,7 @@ def test_an_end_of_the_capture_has_no_operation_beside_it(tmp_path: Path) -> Non
 
 
 def test_what_never_idles_says_so(tmp_path: Path) -> None:
-    table = opened(tmp_path, kernel("k", 0, 10), graph(10, 20, 1)).report("gpu_idle")
+    table = opened(tmp_path, kernel("k", 0, 10), graph(10, 20, 1)).report(REPORT)
     assert (table.rows(), table.verdict) == ([], "")
     assert table.notes == (
         "no gap: something ran all the time from the first operation to the last",
@@ -165,24 +184,33 @@ def test_without_graphs_the_gaps_are_those_of_nsys_rule(name: str, tmp_path: Pat
     capture = open_capture(recorded.run_folder(name, tmp_path))
     rule = capture.report("gpu_gaps", gap=0, rows=-1).frame
     keys = ["start_ns", "duration_ns", "process_id", "device_id"]
-    found = capture.report("gpu_idle").frame[keys].sort_values(keys).to_numpy().tolist()
+    found = capture.report(REPORT).frame[keys].sort_values(keys).to_numpy().tolist()
     assert len(found) > 10
     assert found == rule[keys].sort_values(keys).to_numpy().tolist()
 
 
 def test_a_storm_of_empty_kernels_waits_for_launches(tmp_path: Path) -> None:
-    table = open_capture(recorded.run_folder("storm/empty", tmp_path)).report("gpu_idle").frame
+    table = open_capture(recorded.run_folder("storm/empty", tmp_path)).report(REPORT).frame
     assert table.launch_ns.sum() > 0.9 * table.duration_ns.sum()
-    busy = open_capture(recorded.run_folder("storm/busy", tmp_path)).report("gpu_idle").frame
+    busy = open_capture(recorded.run_folder("storm/busy", tmp_path)).report(REPORT).frame
     assert busy.queued_ns.sum() > busy.launch_ns.sum()
 
 
 def test_ranks_that_share_a_gpu_wait_for_each_other(tmp_path: Path) -> None:
-    table = open_capture(recorded.run_folder("hybrid/gpu", tmp_path)).report("gpu_idle").frame
+    table = open_capture(recorded.run_folder("hybrid/gpu", tmp_path)).report(REPORT).frame
     assert table.queued_ns.sum() > 0.5 * table.duration_ns.sum()
 
 
 def test_a_copy_between_gpus_through_the_host_waits_on_one_for_the_other(tmp_path: Path) -> None:
-    table = open_capture(recorded.run_folder("p2p/staged", tmp_path)).report("gpu_idle").frame
+    table = open_capture(recorded.run_folder("p2p/staged", tmp_path)).report(REPORT).frame
     waits = table[table.cause == CAUSES["queued"]]
     assert (waits.duration_ns > 1_000_000).any()
+
+
+def test_a_gpu_that_never_idles_has_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, kernel("k", 0, 10)), REPORT) == HEADER
+
+
+@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
+def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,4 +1,4 @@
-"""GPU time by device and process, drawn on paper, and on recorded captures."""
+"""gpu_time: GPU time by device and process, drawn on paper, and on recorded captures."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import recorded
-from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
+from report_tables import capture_of, csv_of, hint_of, not_collected, records_of
+from tiny_export import (
+    GRAPH,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    PID,
+    call,
+    graph,
+    kernel,
+    memcpy,
+    memset,
+    nvtx,
+    opened,
+    row,
+)
 
 from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Capture
 
+REPORT = "gpu_time"
+HEADER = (
+    "device_id,process_id,start_ns,end_ns,window_ns,busy_ns,idle_ns,utilisation_percent,kernel_total_ns,"
+    "kernel_busy_ns,graph_busy_ns,copy_busy_ns,set_busy_ns,migration_busy_ns,copy_overlap_ns,"
+    "copy_hidden_percent,communication_busy_ns,communication_overlap_ns,communication_hidden_percent,"
+    "concurrency\n"
+)
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 # 7     k[10 ......... 30)                          k[60,70)
 # 8              k[25 ...... 40)
@@ -29,9 +52,18 @@ ROWS = [
 
 def only(capture: Capture) -> dict[str, Any]:
     """The one row of the report."""
-    table = capture.report("gpu_time")
-    [values] = table.rows()
-    return dict(zip((column.name for column in table.columns), values, strict=True))
+    [found] = records_of(capture.report(REPORT))
+    return found
+
+
+# 7  k[0 ......... 40)                k[80,100)
+# 9      copy[10 ..... 50)  set[60,70)
+def test_one_device(tmp_path: Path) -> None:
+    rows = [kernel("k", 0, 40), memcpy(1, 10, 50, 8), memset(60, 70, 8), kernel("k", 80, 100)]
+    # idle in [50,60) and [70,80); 30 of 40 ns of copying beside a kernel; 60 + 40 + 10 of 80 ns busy
+    assert csv_of(opened(tmp_path, *rows), REPORT) == (
+        f"{HEADER}0,100,0,100,100,80,20,80.0,60,60,0,40,10,0,30,75.0,0,0,,1.375\n"
+    )
 
 
 def test_every_column_of_a_drawing(tmp_path: Path) -> None:
@@ -80,7 +112,7 @@ def test_what_whole_graphs_hide_is_missing_and_not_zero(tmp_path: Path) -> None:
     assert (found["graph_busy_ns"], found["kernel_busy_ns"], found["busy_ns"]) == (40, 10, 60)
     assert (found["copy_overlap_ns"], found["copy_hidden_percent"]) == (20, pytest.approx(2000 / 30))
     assert {value for name, value in found.items() if name.startswith("communication")} == {None}
-    [note] = capture.report("gpu_time").notes
+    [note] = capture.report(REPORT).notes
     assert note.startswith(
         "whole-graph executions (2) count as computing; which kernels and copies ran in them"
     )
@@ -94,7 +126,7 @@ def test_what_communicates_beside_a_graph_is_known(tmp_path: Path) -> None:
 def test_processes_on_one_device_have_a_row_together_and_devices_have_none(tmp_path: Path) -> None:
     # device 0: process 100 [0,10) and [20,30), process 200 [5,15); device 1: process 200 [50,60)
     rows = [kernel("k", 0, 10), kernel("k", 20, 30), kernel("k", 5, 15, pid=200)]
-    table = opened(tmp_path, *rows, kernel("k", 50, 60, pid=200, deviceId=1)).report("gpu_time")
+    table = opened(tmp_path, *rows, kernel("k", 50, 60, pid=200, deviceId=1)).report(REPORT)
     shown = ["device_id", "process_id", "window_ns", "busy_ns", "kernel_total_ns", "concurrency"]
     found = table.frame[shown].astype(object).where(table.frame[shown].notna(), None)
     assert found.to_numpy().tolist() == [
@@ -113,7 +145,7 @@ def test_processes_on_one_device_have_a_row_together_and_devices_have_none(tmp_p
 
 def test_the_same_device_number_on_two_machines_is_two_devices(tmp_path: Path) -> None:
     elsewhere = {"globalPid": 2 << 56 | 200 << 24}
-    table = opened(tmp_path, kernel("k", 0, 10), kernel("k", 5, 15, **elsewhere)).report("gpu_time")
+    table = opened(tmp_path, kernel("k", 0, 10), kernel("k", 5, 15, **elsewhere)).report(REPORT)
     assert table.frame.process_id.tolist() == [PID, 200]
     assert table.notes == ()
 
@@ -132,16 +164,16 @@ def test_what_is_idle_throughout_a_selection_is_said(tmp_path: Path) -> None:
     rows = [*ROWS, kernel("k", 0, 5, deviceId=1), kernel("k", 1, 6, pid=200)]
     capture = opened(tmp_path, *rows)
     absent = "no row for process {} on device {}: nothing of it ran in what is selected"
-    assert set(capture.select(time="10/50").report("gpu_time").notes) == {
+    assert set(capture.select(time="10/50").report(REPORT).notes) == {
         absent.format(PID, 1),
         absent.format(200, 0),
     }
-    assert capture.select(time="10/50", device=0, process=PID).report("gpu_time").notes == ()
+    assert capture.select(time="10/50", device=0, process=PID).report(REPORT).notes == ()
     step = nvtx("step", 10, 50)
     (tmp_path / "range").mkdir()
     part = opened(tmp_path / "range", *rows, step).select(nvtx="step")  # it is of one process
-    assert part.report("gpu_time").notes == (absent.format(PID, 1),)
-    nothing = capture.select(time="90/95").report("gpu_time")
+    assert part.report(REPORT).notes == (absent.format(PID, 1),)
+    nothing = capture.select(time="90/95").report(REPORT)
     assert (nothing.rows(), nothing.verdict) == ([], "")
     assert nothing.notes == ("nothing in what is selected",)
 
@@ -149,8 +181,8 @@ def test_what_is_idle_throughout_a_selection_is_said(tmp_path: Path) -> None:
 def test_gpus_without_work_are_counted(tmp_path: Path) -> None:
     gpus = [row("TARGET_INFO_GPU", id=i, name="GPU") for i in range(3)]
     capture = opened(tmp_path, *ROWS, *gpus)
-    assert capture.report("gpu_time").notes == ("3 GPUs in the machine, operations recorded on 1",)
-    assert capture.select(device=0).report("gpu_time").notes == ()
+    assert capture.report(REPORT).notes == ("3 GPUs in the machine, operations recorded on 1",)
+    assert capture.select(device=0).report(REPORT).notes == ()
 
 
 def test_one_operation_and_an_empty_one(tmp_path: Path) -> None:
@@ -160,8 +192,8 @@ def test_one_operation_and_an_empty_one(tmp_path: Path) -> None:
     capture = opened(tmp_path / "empty", kernel("k", 5, 5))
     found = only(capture)
     assert (found["utilisation_percent"], found["window_ns"], found["concurrency"]) == (None, 0, None)
-    assert capture.report("gpu_time").verdict == ""
-    said = capture.select(time="0/10").report("gpu_time").verdict
+    assert capture.report(REPORT).verdict == ""
+    said = capture.select(time="0/10").report(REPORT).verdict
     assert said == "In what is selected the GPU was busy 0.0 % of the time, 0 ns of 10 ns."
 
 
@@ -179,12 +211,12 @@ def test_kernels_of_trimmed_exports_are_their_calls(tmp_path: Path) -> None:
 
 def test_the_verdict(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS, kernel(NCCL, 60, 64, streamId=8))
-    assert capture.report("gpu_time").verdict == (
+    assert capture.report(REPORT).verdict == (
         "From first to last operation the GPU was busy 92.9 % of the time, 65 ns of 70 ns (kernels 40 ns, "
         "copies 38 ns, migrations 10 ns, memsets 2 ns). 47.4 % of 38 ns of copying ran beside kernels or "
         "graphs. 100.0 % of 4 ns of communication ran beside other kernels or graphs."
     )
-    part = capture.select(time="22/57").report("gpu_time").verdict
+    part = capture.select(time="22/57").report(REPORT).verdict
     assert part.startswith(
         "In what is selected the GPU was busy 88.6 % of the time, 31 ns of 35 ns (kernels 18"
     )
@@ -192,7 +224,7 @@ def test_the_verdict(tmp_path: Path) -> None:
 
 def test_the_verdict_names_a_few_devices(tmp_path: Path) -> None:
     rows = [kernel("k", 0, 10, deviceId=i) for i in range(6)]
-    said = opened(tmp_path, *rows).report("gpu_time").verdict
+    said = opened(tmp_path, *rows).report(REPORT).verdict
     assert "device 3 was busy 100.0 % of the time, 10 ns of 10 ns (kernels 10 ns); 2 more." in said
 
 
@@ -209,7 +241,16 @@ def test_copies_in_four_streams_are_hidden_behind_kernels_and_in_one_they_are_no
 
 
 def test_ranks_communicate(tmp_path: Path) -> None:
-    table = open_capture(recorded.run_folder("ddp/even", tmp_path)).report("gpu_time").frame
+    table = open_capture(recorded.run_folder("ddp/even", tmp_path)).report(REPORT).frame
     assert table.device_id.tolist() == [0, 1]
     assert (table.communication_busy_ns > 3_000_000).all()
     assert (table.communication_busy_ns < table.kernel_busy_ns).all()
+
+
+def test_a_device_without_work_has_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, *ROWS).select(device=1), REPORT) == HEADER
+
+
+@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
+def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

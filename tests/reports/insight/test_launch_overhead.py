@@ -1,21 +1,29 @@
-"""The launch_overhead report, on exports small enough to work out on paper."""
+"""launch_overhead: what launching cost, by kernel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import call, graph, kernel, opened
+from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
+from tiny_export import API, GRAPH, KERNEL, call, graph, kernel, opened
 
 from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
 
     from nsyswrap.reports.table import Table
 
+REPORT = "launch_overhead"
+HEADER = (
+    "launches,first_launches,first_api_ns,first_cost_ns,api_total_ns,api_avg_ns,api_med_ns,api_p95_ns,"
+    "api_p99_ns,uncontended,latency_avg_ns,latency_med_ns,latency_p95_ns,latency_p99_ns,queue_total_ns,"
+    "queue_med_ns,dependency_total_ns,dependency_med_ns,kernel_total_ns,kernel_med_ns,api_per_kernel,name\n"
+)
 ALL = "[all launches]"
 
 
@@ -31,14 +39,12 @@ def launch(  # noqa: PLR0913 - what a launch is
 
 
 def report(folder: Path, *rows: Row) -> Table:
-    return opened(folder, *rows).report("launch_overhead")
+    return opened(folder, *rows).report(REPORT)
 
 
 def figures(table: Table, *columns: str) -> dict[object, tuple[object, ...]]:
     """The values of these columns by name, in the table's order."""
-    names = [column.name for column in table.columns]
-    picked = [names.index(column) for column in columns]
-    return {values[names.index("name")]: tuple(values[i] for i in picked) for values in table.rows()}
+    return {name: tuple(values) for name, *values in values_of(table, "name", *columns)}
 
 
 # CPU  F[0...100) L2[200.210) L3[300..330)   L4[400.410)
@@ -49,6 +55,17 @@ FOUR = [
     *launch(3, 300, api=30, wait=-10, gpu=85),  # it starts before its call returns
     *launch(4, 400, api=10, wait=15, gpu=5),  # behind the one before until 405: its call runs until 410
 ]
+
+
+# CPU  F[0...100)            L2[200,210)             L3[300 ... 320)
+# GPU            k[150,160)             k[215,225)                  k[325,345)
+def test_one_kernel(tmp_path: Path) -> None:
+    rows = [*launch(1, 0, api=100, wait=50, gpu=10), *launch(2, 200, api=10, wait=5, gpu=10)]
+    capture = opened(tmp_path, *rows, *launch(3, 300, api=20, wait=5, gpu=20))
+    # the repeats: 10 and 20 ns in calls, 15 and 25 from call to kernel, 5 and 5 in the queue, 10 and 20 of
+    # GPU time; the first call took 100, the median of the others is 15
+    figures = "3,1,100,85.0,30,15.0,15.0,20.0,20.0,2,20.0,20.0,25.0,25.0,10,5.0,0,0.0,30,15.0,1.0"
+    assert csv_of(capture, REPORT) == f"{HEADER}{figures},[all launches]\n{figures},k\n"
 
 
 def test_first_launches_stand_apart_from_repeats(tmp_path: Path) -> None:
@@ -119,7 +136,7 @@ def test_a_single_launch_is_shown_and_what_it_cannot_tell_is_missing(tmp_path: P
 
 
 def test_a_selection_without_first_launches_has_no_cost_of_them(tmp_path: Path) -> None:
-    table = opened(tmp_path, *FOUR).select(time="190/").report("launch_overhead")
+    table = opened(tmp_path, *FOUR).select(time="190/").report(REPORT)
     assert figures(table, "launches", "first_launches", "first_api_ns", "first_cost_ns", "api_total_ns") == {
         ALL: (3, 0, None, None, 50),
         "k": (3, 0, None, None, 50),
@@ -180,6 +197,15 @@ def test_kernels_alone_make_no_row_and_calls_that_were_not_recorded_are_asked_fo
 def test_names_are_those_of_the_view(tmp_path: Path) -> None:
     rows = launch(1, 0, api=10, wait=5, gpu=5, name="k<int>")
     rows += launch(2, 100, api=10, wait=5, gpu=5, name="k<float>")
-    table = opened(tmp_path, *rows).viewed(names="base").report("launch_overhead")
+    table = opened(tmp_path, *rows).viewed(names="base").report(REPORT)
     # two kernels still: each has its first launch
     assert figures(table, "launches", "first_launches") == {ALL: (2, 2), "k": (2, 2)}
+
+
+def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, *FOUR).select(device=1), REPORT) == HEADER
+
+
+@not_collected(KERNEL, GRAPH, API)
+def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

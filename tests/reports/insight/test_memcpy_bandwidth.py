@@ -1,8 +1,7 @@
-"""Copies and memsets by direction, memory and size, against numbers worked out on paper and nsys' totals."""
+"""memcpy_bandwidth: copies and memsets by direction, memory and size, on paper and against nsys' totals."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -17,19 +16,51 @@ from copy_examples import (
     TO_HOST,
     copy,
     found,
+    gpu,
     notes,
     report,
 )
-from recorded import capture_names, run_folder
-from tiny_export import call, graph, kernel, memset, opened
+from recorded import ROOT, capture_names, run_folder
+from report_tables import capture_of, csv_of, hint_of, not_collected
+from tiny_export import MEMCPY, MEMSET, call, graph, kernel, memset, opened
 
 from nsyswrap import open_capture
 from nsyswrap.render.formats import text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from tiny_export import Row
 
-PUBLIC = sorted((Path(__file__).resolve().parents[4] / "shared" / "exports").glob("*.sqlite"))
+PUBLIC = sorted((ROOT.parent / "shared" / "exports").glob("*.sqlite"))
+REPORT = "memcpy_bandwidth"
+HEADER = (
+    "operation,src_kind,dst_kind,up_to,count,total_bytes,total_ns,bandwidth_bytes_per_s,link_percent,"
+    "async_pageable,async_pageable_ns,overlap_ns,left_out,link_bytes_per_s,aggregate_bytes_per_s,"
+    "med_bandwidth_bytes_per_s,med_bytes,med_ns\n"
+)
+
+
+# CPU  C1[0,4)  C2[4,8)
+# GPU  copy[0 .. 10)      copy[5 ............ 25)  set[30,32)
+#      k[0,5)
+def test_two_copies_and_a_memset(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(call("cudaMemcpyAsync", 0, 4, 1), call("cudaMemcpyAsync", 4, 8, 2), kernel("k", 0, 5)),
+        copy(TO_DEVICE, 0, 10, 1000, (PAGEABLE, DEVICE), correlationId=1),
+        copy(TO_DEVICE, 5, 25, 500, (PAGEABLE, DEVICE), correlationId=2),
+        *(memset(30, 32, 800), gpu()),  # whose memory gives 1000 bytes/ns
+    )
+    # 1500 bytes in 30 ns, or in the 25 in which either ran; 100 and 25 bytes/ns each
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "[CUDA memcpy Host-to-Device],Pageable,Device,4 KiB,2,1500,30,50000000000.0,,"
+        "2,8,5,0,,60000000000.0,62500000000.0,750.0,15.0\n"
+        "[CUDA memset],,Device,4 KiB,1,800,2,400000000000.0,40.0,"
+        "0,0,0,0,1000000000000.0,400000000000.0,400000000000.0,800.0,2.0\n"
+    )
 
 
 def test_bandwidth_is_all_bytes_over_all_time(tmp_path: Path) -> None:
@@ -271,3 +302,12 @@ def test_a_screen_of_100_columns_shows_what_matters(tmp_path: Path) -> None:
         "Operation                     Src Kind  Dst Kind  Up To    Count     Size  Total Time  Bandwidth"
     )
     assert shown.splitlines()[1] == header
+
+
+def test_a_device_without_copies_has_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, copy(TO_DEVICE, 0, 10, 8)).select(device=1), REPORT) == HEADER
+
+
+@not_collected(MEMCPY, MEMSET)
+def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

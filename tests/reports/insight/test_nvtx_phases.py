@@ -1,19 +1,21 @@
-"""The reports nsys does not have, on tiny exports against values worked out on paper."""
+"""nvtx_phases: what the launches inside NVTX ranges cost, per instance."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiny_export import NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, opened, row
+import pytest
+from report_tables import csv_of, hints_without
+from tiny_export import API, NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.api import Capture
 
-
-def rows_of(capture: Capture, report: str) -> list[tuple[object, ...]]:
-    return capture.report(report).rows()
+REPORT = "nvtx_phases"
+HEADER = (
+    "range,instances,launches,range_med_ns,api_med_ns,queue_med_ns,kernel_med_ns,copy_med_ns,sync_med_ns\n"
+)
 
 
 def launch(correlation: int, start: int, wait: int, lasting: int, name: str = "k") -> list[Row]:
@@ -27,7 +29,27 @@ def launch(correlation: int, start: int, wait: int, lasting: int, name: str = "k
 
 def phases(folder: Path, *rows: Row) -> dict[object, tuple[object, ...]]:
     """Range: instances, launches, then the medians of range, API, queue, kernel and sync time."""
-    return {found[0]: found[1:] for found in rows_of(opened(folder, *rows), "nvtx_phases")}
+    return {found[0]: found[1:] for found in opened(folder, *rows).report(REPORT).rows()}
+
+
+# CPU   outer[0 ............................................ 1000)
+#         inner[100 ........................ 300)
+#            L[150,160)  C[200,205)              S[400,900)
+# GPU                              k[540,640)
+#                          copy[220,250)
+def test_a_launch_a_copy_and_a_wait(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(nvtx("outer", 0, 1000), nvtx("inner", 100, 300)),
+        *launch(1, 150, wait=380, lasting=100),
+        *(call("cudaMemcpyAsync", 200, 205, 2), memcpy(1, 220, 250, 64, correlationId=2)),
+        call("cudaDeviceSynchronize", 400, 900),
+    )
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "outer,1,1.0,1000.0,10.0,380.0,100.0,30.0,500.0\n"
+        "inner,1,1.0,200.0,10.0,380.0,100.0,30.0,0.0\n"
+    )
 
 
 def test_a_launch_counts_in_every_range_around_it(tmp_path: Path) -> None:
@@ -144,3 +166,15 @@ def test_nvtx_events_as_old_exports_write_them(tmp_path: Path) -> None:
 def test_a_negative_queue_time_is_no_wait(tmp_path: Path) -> None:
     found = phases(tmp_path, nvtx("step", 0, 50), *launch(1, 10, wait=-4, lasting=5))
     assert found["step"][4] == 0.0
+
+
+def test_start_end_ranges_make_no_row(tmp_path: Path) -> None:
+    rows = [nvtx("job", 0, 50, eventType=60), *launch(1, 10, wait=0, lasting=5)]
+    assert csv_of(opened(tmp_path, *rows), REPORT) == HEADER
+
+
+@pytest.mark.parametrize(("missing", "trace"), [(NVTX, "nvtx"), (API, "cuda")])
+def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tmp_path: Path) -> None:
+    rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
+    for hint in hints_without(tmp_path, REPORT, missing, *rows):
+        assert f"(--trace={trace})" in hint

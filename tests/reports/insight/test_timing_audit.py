@@ -1,14 +1,15 @@
-"""Rows of the timing audit, what it says of them, and the recorded captures."""
+"""timing_audit: rows, what it says of them, and the recorded captures."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import recorded
-from tiny_export import PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
+from report_tables import csv_of, hints_without, records_of, values_of
+from tiny_export import API, NVTX, PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
@@ -28,20 +29,21 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
     from nsyswrap.reports.table import Table
 
+REPORT = "timing_audit"
+HEADER = (
+    "range,phase,verdict,instances,launches,host_med_ns,host_p95_ns,should_med_ns,error_med_percent,"
+    "reported_med_ns,events_med_ns,api_med_ns,sync_med_ns,own_gpu_med_ns,own_busy_med_ns,"
+    "own_end_after_med_ns,earlier_med_ns,other_gpu_med_ns\n"
+)
 US = 1000
 
 
 def audited(capture: Capture) -> Table:
-    return capture.report("timing_audit")
-
-
-def rows_of(table: Table) -> list[dict[str, Any]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows()]
+    return capture.report(REPORT)
 
 
 def picked(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
-    return [tuple(row[column] for column in columns) for row in rows_of(audited(capture))]
+    return values_of(audited(capture), *columns)
 
 
 def step(name: str, nth: int, lasting: int, ends: int, tid: int = PID, **more: object) -> list[Row]:
@@ -59,6 +61,18 @@ FIRST = step("first", 0, 30, 8)
 def mark(time: int, said: object, tid: int = PID) -> Row:
     text = said if isinstance(said, str) else "nsyswrap.measure " + json.dumps(said)
     return nvtx(text, time, None, tid=tid, eventType=34)
+
+
+def test_a_range_that_ends_before_its_work(tmp_path: Path) -> None:
+    # late lasts 10 µs, and its kernel from the 6th to the 40th: it should have been 40; the first launch of
+    # the kernel is warm-up, and its range of 30 µs is complete: the kernel ran from the 6th to the 8th
+    assert csv_of(opened(tmp_path, *FIRST, *step("late", 1, 10, 40)), REPORT) == (
+        f"{HEADER}"
+        "first,warm-up,complete,1,1.0,30000.0,30000.0,30000.0,0.0,,,2000.0,0.0,2000.0,2000.0,"
+        "-22000.0,0.0,0.0\n"
+        "late,steady,launch only,1,1.0,10000.0,10000.0,40000.0,-75.0,,,2000.0,0.0,34000.0,34000.0,"
+        "30000.0,0.0,0.0\n"
+    )
 
 
 def test_a_row_per_name_phase_and_verdict_in_order_of_appearance(tmp_path: Path) -> None:
@@ -84,7 +98,7 @@ def test_a_row_per_name_phase_and_verdict_in_order_of_appearance(tmp_path: Path)
 def test_the_columns_are_medians_over_instances(tmp_path: Path) -> None:
     # late: 10, 20 and 12 µs long, should be 40, 50 and 24
     late = (*step("late", 1, 10, 40), *step("late", 2, 20, 50), *step("late", 3, 12, 24))
-    row = rows_of(audited(opened(tmp_path, *FIRST, *late)))[1]
+    row = records_of(audited(opened(tmp_path, *FIRST, *late)))[1]
     times = {name: value / US for name, value in row.items() if name.endswith("_ns") and value is not None}
     host = {"host_med_ns": 12, "host_p95_ns": 20, "should_med_ns": 40, "api_med_ns": 2, "sync_med_ns": 0}
     own = {"own_gpu_med_ns": 34, "own_busy_med_ns": 34, "own_end_after_med_ns": 30}
@@ -143,7 +157,7 @@ def test_marks_that_waited_for_cuda_events_go_to_the_range_of_that_length(tmp_pa
     marks = [mark(9000, {"name": "s", "host_ns": host, "cuda_ns": cuda}, tid=101) for host, cuda in late]
     one = opened(tmp_path, *rows, *marks, nvtx("s", 9500, 9800), call("cudaFree", 0, 1))
     found = audited(one.select(time="1000ns/1200ns"))
-    assert [rows_of(found)[0][name] for name in ("reported_med_ns", "events_med_ns")] == [298.0, 7.0]
+    assert [records_of(found)[0][name] for name in ("reported_med_ns", "events_med_ns")] == [298.0, 7.0]
     assert picked(one, "instances", "reported_med_ns", "events_med_ns") == [(4, 298.0, 7.0), (1, None, None)]
 
 
@@ -245,7 +259,7 @@ RECORDED = {
 
 @pytest.mark.parametrize(("run", "name"), RECORDED, ids=lambda text: text.replace(" ", ""))
 def test_recorded_runs_get_the_verdicts_they_deserve(run: str, name: str, tmp_path: Path) -> None:
-    rows = rows_of(audited(open_capture(recorded.run_folder(run, tmp_path))))
+    rows = records_of(audited(open_capture(recorded.run_folder(run, tmp_path))))
     found = {row["verdict"] for row in rows if (row["range"], row["phase"]) == (name, "steady")}
     assert found == RECORDED[run, name]
 
@@ -270,3 +284,14 @@ def test_what_holds_in_every_recorded_range(run: str, tmp_path: Path) -> None:
     assert (found.api_ns <= found.host_ns).all()
     assert (found.other_ns <= found.host_ns).all()
     assert (found.reported_ns <= found.host_ns).all()  # missing is less
+
+
+def test_marks_alone_make_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, mark(5, "a mark"), call("cudaFree", 0, 1)), REPORT) == HEADER
+
+
+@pytest.mark.parametrize(("missing", "trace"), [(NVTX, "nvtx"), (API, "cuda")])
+def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tmp_path: Path) -> None:
+    rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
+    for hint in hints_without(tmp_path, REPORT, missing, *rows):
+        assert f"(--trace={trace})" in hint

@@ -1,25 +1,46 @@
-"""Migrations of unified memory, against numbers worked out on paper and pages counted one by one."""
+"""um_migrations: migrations of unified memory, on paper and against pages counted one by one."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from recorded import capture_names, run_folder
-from tiny_export import enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
+from recorded import ROOT, capture_names, run_folder
+from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
+from tiny_export import (
+    MEMCPY,
+    UM_CPU_FAULT,
+    UM_GPU_FAULT,
+    enums,
+    global_id,
+    graph,
+    kernel,
+    memcpy,
+    opened,
+    row,
+    um_cpu_fault,
+    um_gpu_fault,
+)
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.schema import ENUMS, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from tiny_export import Row
 
     from nsyswrap.api import Capture
 
-PUBLIC = sorted((Path(__file__).resolve().parents[4] / "shared" / "exports").glob("*.sqlite"))
+PUBLIC = sorted((ROOT.parent / "shared" / "exports").glob("*.sqlite"))
+REPORT = "um_migrations"
+HEADER = (
+    "event,cause,count,total_bytes,total_ns,bandwidth_bytes_per_s,overlap_ns,pages,returned_pages,"
+    "bounced_pages,med_bytes,device_id,process_id\n"
+)
 TO_DEVICE, TO_HOST, BETWEEN = 11, 12, 13
 PREFETCHED, FAULT, SPECULATIVE = 1, 2, 3
 PAGE = 4096
@@ -40,14 +61,28 @@ def moved(kind: int, start: int, end: int, pages: tuple[int, int], cause: int = 
 
 def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
     """The values of these columns, row by row."""
-    table = capture.report("um_migrations")
-    names = [column.name for column in table.columns]
-    return [tuple(values[names.index(column)] for column in columns) for values in table.rows()]
+    return values_of(capture.report(REPORT), *columns)
 
 
 def said(capture: Capture) -> list[str]:
     """What is noted beside the names that are built in."""
-    return [note for note in capture.report("um_migrations").notes if not note.startswith("ENUM_")]
+    return [note for note in capture.report(REPORT).notes if not note.startswith("ENUM_")]
+
+
+def test_two_migrations_and_their_faults(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(moved(TO_DEVICE, 0, 16, (0, 2)), moved(TO_HOST, 20, 24, (1, 2))),
+        *(um_gpu_fault(0, 0, 8, faults=5), um_cpu_fault(PAGE, 30), kernel("k", 10, 22)),
+    )
+    # 8192 bytes in 16 ns, 4096 in 4; the kernel runs in 6 ns of the first and in 2 of the second
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "Unified Host-to-Device,Page fault,1,8192,16,512000000000.0,6,2,1,0,8192.0,0,100\n"
+        "GPU page fault,,5,,8,,0,,,,,0,100\n"
+        "Unified Device-to-Host,Page fault,1,4096,4,1024000000000.0,2,1,1,0,4096.0,0,100\n"
+        "CPU page fault,,1,,,,,1,,,,,100\n"
+    )
 
 
 def test_rows_by_process_device_direction_and_cause(tmp_path: Path) -> None:
@@ -100,7 +135,7 @@ def test_pages_that_came_back_and_did_so_again(tmp_path: Path) -> None:
         moved(TO_HOST, 120, 125, (100, 103)),
     )
     assert found(capture, *PAGES) == [(8, 4, 2), (7, 4, 0)]  # to the device: 0 to 7; 2 to 5; 4 and 5
-    assert capture.report("um_migrations").verdict == (
+    assert capture.report(REPORT).verdict == (
         "2 pages of 4 KiB went back and forth and migrated up to 3 times each: 8.19 kB of the 69.6 kB that "
         "migrated were of pages that had been there and back before."
     )
@@ -114,7 +149,7 @@ def test_pages_that_went_there_and_back_once_are_no_ping_pong(tmp_path: Path) ->
         moved(TO_HOST, 20, 21, (9, 10)),
     )
     assert found(capture, *PAGES) == [(4, 4, 0), (5, 4, 0)]
-    assert capture.report("um_migrations").verdict == ""
+    assert capture.report(REPORT).verdict == ""
 
 
 def test_a_page_that_migrates_for_two_causes_stands_in_both_rows(tmp_path: Path) -> None:
@@ -198,7 +233,7 @@ def test_without_migrations_there_is_no_row_and_a_word(tmp_path: Path) -> None:
     ]
     (tmp_path / "none").mkdir()
     with pytest.raises(NotInCapture, match=r"um_migrations: .* holds no memory copies or CPU page faults"):
-        opened(tmp_path / "none", kernel("k", 0, 5)).report("um_migrations")
+        opened(tmp_path / "none", kernel("k", 0, 5)).report(REPORT)
 
 
 def test_faults_alone_make_rows(tmp_path: Path) -> None:
@@ -293,3 +328,12 @@ def test_every_byte_and_every_ns_is_that_of_nsys(name: str, tmp_path: Path) -> N
         for operation, count, total in zip(time["operation"], time["count"], time["total_ns"], strict=True)
         if "Unified" in str(operation)
     }
+
+
+def test_copies_alone_make_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, memcpy(1, 0, 10, 100)), REPORT) == HEADER
+
+
+@not_collected(MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT)
+def test_migrations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,44 +1,64 @@
-"""The launch summary, cuda_kern_exec_sum, on tiny exports against the CSV worked out on paper."""
+"""cuda_kern_exec_sum: launches by API function and kernel, with the phases of each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiny_export import call, kernel, opened
-
-from nsyswrap.render.formats import csv
+import pytest
+from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
+from tiny_export import API, KERNEL, Row, call, kernel, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Capture
 
-NAME = "cuda_kern_exec_sum"
-PHASE = "{0}Avg (ns),{0}Med (ns),{0}Min (ns),{0}Max (ns),{0}StdDev (ns)"
-HEADER = f"PID,TID,DevId,Count,QCount,{','.join(map(PHASE.format, 'TAQK'))},API Name,Kernel Name"
-
-
-def lines_of(capture: Capture) -> list[str]:
-    return csv.render([capture.report(NAME)])[f"{NAME}.csv"].splitlines()
+REPORT = "cuda_kern_exec_sum"
+HEADER = (
+    "PID,TID,DevId,Count,QCount,"
+    "TAvg (ns),TMed (ns),TMin (ns),TMax (ns),TStdDev (ns),"
+    "AAvg (ns),AMed (ns),AMin (ns),AMax (ns),AStdDev (ns),"
+    "QAvg (ns),QMed (ns),QMin (ns),QMax (ns),QStdDev (ns),"
+    "KAvg (ns),KMed (ns),KMin (ns),KMax (ns),KStdDev (ns),API Name,Kernel Name\n"
+)
 
 
 def keys_of(capture: Capture) -> list[list[str]]:
     """PID, TID, DevId, Count, QCount, and the two names of each row."""
-    rows = [line.split(",") for line in lines_of(capture)[1:]]
+    rows = [line.split(",") for line in rows_of(capture, REPORT)]
     return [[*cells[:5], *cells[-2:]] for cells in rows]
+
+
+# CPU  A1[0,10)            A2[40 ... 52)      B[100,104)
+# GPU           a[15,35)          a[50,60)             b[110,111)
+def test_the_phases_of_launches(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(call("cudaLaunchKernel", 0, 10, 1, tid=101), kernel("a", 15, 35, 1)),
+        *(call("cudaLaunchKernel", 40, 52, 2, tid=101), kernel("a", 50, 60, 2)),  # starts before it returns
+        *(call("cudaLaunchKernel", 100, 104, 3, tid=101), kernel("b", 110, 111, 3)),
+    )
+    # a: in total 35 and 20 ns, in the call 10 and 12, waiting 5 once, in the kernel 20 and 10
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "100,101,0,2,1,27.5,27.5,20,35,10.6,11.0,11.0,10,12,1.4,"
+        "5.0,5.0,5,5,0.0,15.0,15.0,10,20,7.1,cudaLaunchKernel,a\n"
+        "100,101,0,1,1,11.0,11.0,11,11,0.0,4.0,4.0,4,4,0.0,"
+        "6.0,6.0,6,6,0.0,1.0,1.0,1,1,0.0,cudaLaunchKernel,b\n"
+    )
 
 
 def test_a_kernel_that_starts_the_moment_its_call_returns_waited_0_ns(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 10, 1, tid=101), kernel("k", 10, 30, 1, deviceId=2))
-    assert lines_of(capture) == [
-        HEADER,
+    assert rows_of(capture, REPORT) == [
         "100,101,2,1,1,30.0,30.0,30,30,0.0,10.0,10.0,10,10,0.0,0.0,0.0,0,0,0.0,20.0,20.0,20,20,0.0,launch,k",
     ]
 
 
 def test_a_kernel_that_started_earlier_has_no_queue_time(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 10, 1), kernel("k", 5, 8, 1))
-    assert lines_of(capture)[1:] == [
+    assert rows_of(capture, REPORT) == [
         "100,100,0,1,0,10.0,10.0,10,10,0.0,10.0,10.0,10,10,0.0,,,,,0.0,3.0,3.0,3,3,0.0,launch,k"
     ]
 
@@ -51,7 +71,7 @@ def test_queue_statistics_are_over_those_that_waited(tmp_path: Path) -> None:
         kernel("k", 220, 240, 2),  # T 40, Q 10, K 20
         kernel("k", 340, 345, 3),  # T 45, Q 30, K 5
     )
-    assert lines_of(capture)[1:] == [
+    assert rows_of(capture, REPORT) == [
         "100,100,0,3,2,41.7,40.0,40,45,2.9,10.0,10.0,10,10,0.0,20.0,20.0,10,30,14.1,20.0,20.0,5,35,15.0,launch,k"
     ]
 
@@ -108,14 +128,14 @@ def test_a_kernel_with_a_runtime_and_a_driver_call_counts_under_both_as_in_nsys(
 def test_each_node_of_a_graph_repeats_the_launch(tmp_path: Path) -> None:
     nodes = [kernel("k", 20 + i, 21 + i, 1, graphNodeId=i) for i in range(3)]
     capture = opened(tmp_path, call("cudaGraphLaunch", 0, 10, 1), *nodes)
-    assert lines_of(capture)[1:] == [
+    assert rows_of(capture, REPORT) == [
         "100,100,0,3,3,22.0,22.0,21,23,1.0,10.0,10.0,10,10,0.0,11.0,11.0,10,12,1.0,1.0,1.0,1,1,0.0,cudaGraphLaunch,k"
     ]
 
 
 def test_kernels_without_their_call_are_left_out_as_nsys_does(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 1, 1), kernel("k", 5, 10, 2))
-    assert lines_of(capture) == [HEADER]
+    assert csv_of(capture, REPORT) == HEADER
 
 
 def test_ids_above_2_to_the_63_are_taken_apart(tmp_path: Path) -> None:
@@ -127,3 +147,13 @@ def test_ids_above_2_to_the_63_are_taken_apart(tmp_path: Path) -> None:
         kernel("k", 5, 10, 1, globalPid=negative),
     )
     assert keys_of(capture)[0][:2] == ["100", "101"]
+
+
+@pytest.mark.parametrize("there", [kernel("k", 9, 10, 1), call("cudaLaunchKernel", 0, 5, 1)])
+def test_kernels_and_calls_have_to_be_collected_both(there: Row, tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(opened(tmp_path, there), REPORT)
+
+
+@not_collected(KERNEL, API)
+def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

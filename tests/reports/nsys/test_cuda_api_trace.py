@@ -1,0 +1,47 @@
+"""cuda_api_trace: every CUDA API call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import capture_of, csv_of, hint_of, not_collected, notes_of, rows_of
+from tiny_export import API, call, opened, row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "cuda_api_trace"
+HEADER = "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n"
+
+
+def test_calls_with_their_results_and_threads(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        call("cudaMalloc_v3020", 20, 25, 2, returnValue=2),
+        call("cudaFree", 0, 10, None, tid=7),
+        call(9, 20, 21, 1, tid=8),
+        row("ThreadNames", nameId="python3", priority=20, globalTid=call("", 0, 0).cells["globalTid"]),
+        row("ThreadNames", nameId=9, priority=None, globalTid=call("", 0, 0, tid=7).cells["globalTid"]),
+    )
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}0,10,cudaFree,0,,100,7,,\n20,5,cudaMalloc,2,2,100,100,20,python3\n20,1,,0,1,100,8,,\n"
+    )
+    assert notes_of(capture, REPORT) == ()
+
+
+def test_calls_of_a_trimmed_export_have_no_thread_names(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("cudaFree", 0, 10, 1))
+    assert rows_of(capture, REPORT) == ["0,10,cudaFree,0,1,100,100,,"]
+    [note] = notes_of(capture, REPORT)
+    assert "ThreadNames" in note
+
+
+def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
+    part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(API)
+def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,0 +1,35 @@
+"""cuda_gpu_mem_size_sum: bytes by memory operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import capture_of, csv_of, hint_of, not_collected
+from tiny_export import MEMCPY, MEMSET, memcpy, memset, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "cuda_gpu_mem_size_sum"
+HEADER = "Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation\n"
+COPIES = [memcpy(1, 0, 30, 1_500_000), memcpy(2, 0, 30, 999), memcpy(1, 0, 30, 500_000), memset(0, 10, 499)]
+
+
+def test_memory_operations_by_size(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, *COPIES), REPORT) == (
+        f"{HEADER}"
+        "2.000,2,1.000,1.000,0.500,1.500,0.707,[CUDA memcpy Host-to-Device]\n"
+        "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memcpy Device-to-Host]\n"
+        "0.000,1,0.000,0.000,0.000,0.000,0.000,[CUDA memset]\n"
+    )
+
+
+def test_a_device_without_memory_operations_has_no_row(tmp_path: Path) -> None:
+    part = opened(tmp_path, memset(0, 5, 8)).select(device=1)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(MEMCPY, MEMSET)
+def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

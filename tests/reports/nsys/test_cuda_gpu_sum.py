@@ -1,0 +1,43 @@
+"""cuda_gpu_sum: kernels and memory operations in one list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from tiny_export import KERNEL, MEMCPY, MEMSET, kernel, memcpy, memset, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "cuda_gpu_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"
+
+
+def test_kernels_and_memory_operations_together(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        memset(0, 25, 8),
+        kernel("b", 0, 25),
+        kernel("a", 0, 10),
+        kernel("a", 30, 45),
+        memcpy(1, 0, 25, 8),
+    )
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "25.0,25,1,25.0,25.0,25,25,0.0,MEMORY_OPER,[CUDA memcpy Host-to-Device]\n"
+        "25.0,25,1,25.0,25.0,25,25,0.0,MEMORY_OPER,[CUDA memset]\n"
+        "25.0,25,2,12.5,12.5,10,15,3.5,CUDA_KERNEL,a\n"
+        "25.0,25,1,25.0,25.0,25,25,0.0,CUDA_KERNEL,b\n"
+    )
+
+
+def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
+    part = opened(tmp_path, kernel("k", 0, 5), memset(0, 5, 8)).select(device=1)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(KERNEL, MEMCPY, MEMSET)
+def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

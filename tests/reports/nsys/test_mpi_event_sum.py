@@ -1,0 +1,44 @@
+"""mpi_event_sum: MPI calls by class and function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, MPI_START_WAIT, on_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "mpi_event_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Source,Name\n"
+
+
+def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
+    calls = [
+        on_cpu(MPI_P2P, "MPI_Send", 0, 10, size=8),
+        on_cpu(MPI_P2P, "MPI_Send", 20, 50, size=None),
+        on_cpu(MPI_P2P, "MPI_Recv", 60, 100),
+        on_cpu(MPI_START_WAIT, "MPI_Wait", 0, 40),
+        on_cpu(MPI_OTHER, "MPI_Init", 0, 240),
+        on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 0, 40),
+    ]
+    assert csv_of(capture_of(tmp_path, *calls), REPORT) == (
+        f"{HEADER}"
+        "60.0,240,1,240.0,240.0,240,240,0.0,other,MPI_Init\n"
+        "10.0,40,1,40.0,40.0,40,40,0.0,collectives,MPI_Reduce\n"
+        "10.0,40,2,20.0,20.0,10,30,14.1,p2p,MPI_Send\n"  # in the order of the ids of their names
+        "10.0,40,1,40.0,40.0,40,40,0.0,p2p,MPI_Recv\n"
+        "10.0,40,1,40.0,40.0,40,40,0.0,start-wait,MPI_Wait\n"
+    )
+
+
+def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
+    part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9)).select(process=7)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(MPI_P2P, MPI_START_WAIT, MPI_OTHER, MPI_COLLECTIVE)
+def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=mpi)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,0 +1,40 @@
+"""nvtx_pushpop_sum: push/pop ranges by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from tiny_export import NVTX, kernel, nvtx, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nsyswrap.base.units import Rounding
+
+REPORT = "nvtx_pushpop_sum"
+HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Range\n"
+
+
+@pytest.mark.parametrize(("rounding", "mark"), [("2025", ":"), ("legacy", "")])
+def test_push_pop_ranges_by_name(rounding: Rounding, mark: str, tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(nvtx("step", 0, 30), nvtx("step", 40, 50, eventType=70), nvtx("load", 50, 80)),
+        *(nvtx("job", 0, 500, eventType=60), nvtx("step", 0, 500, eventType=71)),  # start/end
+    )
+    # 40 and 30 of 70 ns
+    assert csv_of(capture, REPORT, rounding) == (
+        f"{HEADER}57.1,40,2,20.0,20.0,10,30,14.1,{mark}step\n42.9,30,1,30.0,30.0,30,30,0.0,{mark}load\n"
+    )
+
+
+def test_start_end_ranges_alone_make_no_row(tmp_path: Path) -> None:
+    assert csv_of(opened(tmp_path, nvtx("job", 0, 5, eventType=60), kernel("k", 0, 5)), REPORT) == HEADER
+
+
+@not_collected(NVTX)
+def test_ranges_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=nvtx)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,0 +1,33 @@
+"""openmp_sum: OpenMP events by kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from tiny_export import OPENMP, on_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "openmp_sum"
+HEADER = f"Time (%),Total Time (ns),Count,{STATISTICS},Name\n"
+
+
+def test_an_openmp_name_in_two_tables_is_two_rows(tmp_path: Path) -> None:
+    other = "OPENMP_EVENT_KIND_TASK"
+    events = [on_cpu(OPENMP, "wait", 0, 10), on_cpu(other, "wait", 0, 30), on_cpu(OPENMP, "wait", 0, 50)]
+    assert csv_of(capture_of(tmp_path, *events), REPORT) == (
+        f"{HEADER}66.7,60,2,30.0,30.0,10,50,28.3,wait\n33.3,30,1,30.0,30.0,30,30,0.0,wait\n"
+    )
+
+
+def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
+    part = capture_of(tmp_path, on_cpu(OPENMP, "wait", 0, 9)).select(process=7)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(OPENMP)
+def test_events_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=openmp)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,0 +1,38 @@
+"""osrt_sum: OS runtime calls by function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from tiny_export import OSRT, on_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "osrt_sum"
+HEADER = f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"
+
+
+def test_os_runtime_calls(tmp_path: Path) -> None:
+    calls = [on_cpu(OSRT, "poll", 0, 30), on_cpu(OSRT, "poll", 0, 10), on_cpu(OSRT, "open", 5, 65)]
+    other_class = on_cpu(OSRT, "poll", 0, 999, eventClass=3)
+    assert csv_of(capture_of(tmp_path, *calls, other_class), REPORT) == (
+        f"{HEADER}60.0,60,1,60.0,60.0,60,60,0.0,open\n40.0,40,2,20.0,20.0,10,30,14.1,poll\n"
+    )
+
+
+def test_os_runtime_events_that_are_no_calls_are_no_rows(tmp_path: Path) -> None:
+    capture = capture_of(tmp_path, on_cpu(OSRT, "poll", 0, 9, eventClass=3))
+    assert capture.report(REPORT).rows() == []
+
+
+def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
+    part = capture_of(tmp_path, on_cpu(OSRT, "poll", 0, 9)).select(process=7)
+    assert csv_of(part, REPORT) == HEADER
+
+
+@not_collected(OSRT)
+def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "(--trace=osrt)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

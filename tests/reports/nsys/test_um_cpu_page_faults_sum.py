@@ -1,0 +1,45 @@
+"""um_cpu_page_faults_sum: page faults on the CPU by the instruction that faulted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
+from tiny_export import UM_CPU_FAULT, um_cpu_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT = "um_cpu_page_faults_sum"
+HEADER = "CPU Page Faults,CPU Instruction Address,Source File,Source Line\n"
+
+
+def test_faulting_instructions_have_a_source_line_in_one_era_alone(tmp_path: Path) -> None:
+    faults = [um_cpu_fault(1, 0, sourceLine=line) for line in (7, 9, 9)]
+    faults += [um_cpu_fault(1, 0, CpuInstruction=5, sourceFile=None, sourceLine=0)]
+    capture = capture_of(tmp_path, *faults)
+    assert csv_of(capture, REPORT) == f"{HEADER}2,main,add.cu,9\n1,,,0\n1,main,add.cu,7\n"
+    assert csv_of(capture, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n3,main\n1,\n"
+
+
+def test_faulting_instructions_of_an_export_without_source_lines(tmp_path: Path) -> None:
+    capture = capture_of(tmp_path, um_cpu_fault(1, 0), without=["sourceFile", "sourceLine"])
+    table = capture.report(REPORT)
+    assert rows_of(capture, REPORT) == ["1,main,,"]
+    assert [note.split(" (")[0] for note in table.notes] == [
+        f"{UM_CPU_FAULT} has no sourceFile",
+        f"{UM_CPU_FAULT} has no sourceLine",
+    ]
+    assert capture.report(REPORT, rounding="legacy").notes == ()
+
+
+def test_a_process_without_faults_has_no_row(tmp_path: Path) -> None:
+    part = capture_of(tmp_path, um_cpu_fault(1, 0)).select(process=7)
+    assert csv_of(part, REPORT) == HEADER
+    assert csv_of(part, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n"
+
+
+@not_collected(UM_CPU_FAULT)
+def test_faults_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
+    assert "--cuda-um-cpu-page-faults=true" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -1,0 +1,191 @@
+"""rank_waiting: how long each rank waits for the others in collectives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import recorded
+from rank_exports import (
+    ALL_REDUCE,
+    BROADCAST,
+    FAST,
+    SLOW,
+    STEP_NS,
+    Step,
+    member,
+    steps,
+    straggler,
+    table_over,
+)
+from report_tables import csv_text, values_of
+from tiny_export import graph, kernel, nvtx
+
+from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.api import open_capture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.selection import chosen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.analysis.ranks.members import Member
+
+REPORT = "rank_waiting"
+HEADER = (
+    "rank,collectives,last,gpu_ns,own_ns,communication_ns,waiting_ns,waiting_percent,waiting_med_ns,"
+    "late_med_ns\n"
+)
+
+
+# rank 0  gemm[10 .. 110)  all-reduce[110 ............. 410)   and the same 10 µs later
+# rank 1  gemm[10 ............ 310)  all-reduce[310 ... 410)
+def test_the_fast_rank_waits_for_the_slow_one(tmp_path: Path) -> None:
+    members = [
+        member(tmp_path, number, *steps(*[Step(own, 410)] * 2)) for number, own in enumerate((100, 300))
+    ]
+    # all-reduces of 300 and 100 ns: rank 0 waits 200 of its 400 ns in each, rank 1 comes 200 ns later
+    assert csv_text(table_over(members, REPORT)) == (
+        f"{HEADER}0,2,0,800,200,600,400,50.0,200.0,0.0\n1,2,2,800,600,200,0,0.0,0.0,200.0\n"
+    )
+
+
+def test_who_waits_for_whom(tmp_path: Path) -> None:
+    table = table_over(straggler(tmp_path), REPORT)
+    # All-reduces last 290 ns on rank 0 and 90 on rank 1, which comes 200 ns later, and 5 by the clocks.
+    assert table.rows() == [
+        (0, 6, 0, 6 * 390, 600, 6 * 290, 1200, pytest.approx(1200 / 23.4), 200.0, 0.0),
+        (1, 6, 6, 6 * 390, 1800, 6 * 90, 0, 0.0, 0.0, 205.0),
+    ]
+    assert table.verdict == (
+        "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time; "
+        "its own work on the GPU takes 1.80 µs, that of the others 600 ns (median): that is why"
+    )
+    [note] = table.notes
+    assert note == (
+        "aligned on the sessions' epochs: the ends of a collective lie 5 ns apart (median; at most 5 ns); "
+        "arrival times are known as well as that, waiting needs no common clock"
+    )
+
+
+def test_who_comes_late_without_more_to_do_on_the_gpu(tmp_path: Path) -> None:
+    late = [row for row in steps(*[FAST] * 6) if row.cells.get("demangledName") != ALL_REDUCE]
+    late += [
+        kernel(ALL_REDUCE, number * STEP_NS + 310, number * STEP_NS + 400, 2 * number + 2)
+        for number in range(6)
+    ]
+    members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *late)]
+    assert table_over(members, REPORT).verdict.endswith("no more, which points to its CPU")
+
+
+def test_a_job_in_which_the_ranks_take_turns_names_nobody(tmp_path: Path) -> None:
+    members = [
+        member(tmp_path, 0, *steps(*[FAST, SLOW] * 4)),
+        member(tmp_path, 1, *steps(*[SLOW, FAST] * 4)),
+    ]
+    verdict = table_over(members, REPORT).verdict
+    assert verdict.startswith("no rank is regularly the last of 8 collectives, the ranks take turns")
+    assert "rank 0" not in verdict
+    assert "rank 1" not in verdict
+
+
+def test_waiting_that_is_not_worth_it_names_nobody(tmp_path: Path) -> None:
+    members = [
+        member(tmp_path, 0, *steps(*[Step(1000, 2000)] * 8)),
+        member(tmp_path, 1, *steps(*[Step(1001, 2000)] * 8)),
+    ]
+    assert table_over(members, REPORT).verdict == (
+        "no rank holds the others up: waiting takes at most 0.1 % of a rank's GPU time"
+    )
+
+
+def test_ranks_that_come_together_are_both_not_the_last(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, *steps(FAST, FAST)) for number in range(2)]
+    assert values_of(table_over(members, REPORT), "last") == [(0,), (0,)]
+
+
+def test_without_the_start_of_a_session_there_are_no_arrival_times(tmp_path: Path) -> None:
+    members = [member(tmp_path, 0, *steps(FAST)), member(tmp_path, 1, *steps(SLOW, epoch=None))]
+    table = table_over(members, REPORT)
+    assert values_of(table, "waiting_ns", "late_med_ns") == [(200, None), (0, None)]
+    assert table.notes == (
+        "not every capture says when its session began: no arrival times (waiting needs no common clock)",
+    )
+
+
+def test_ranks_on_several_hosts_have_several_clocks(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, *steps(FAST), host=f"n{number}") for number in range(2)]
+    [note] = table_over(members, REPORT).notes
+    assert "on 2 hosts, whose clocks differ" in note
+
+
+def test_collectives_that_a_capture_lacks(tmp_path: Path) -> None:
+    members = [member(tmp_path, 0, *steps(*[FAST] * 3)), member(tmp_path, 1, *steps(*[SLOW] * 2))]
+    table = table_over(members, REPORT)
+    assert values_of(table, "collectives", "waiting_ns") == [(2, 400), (2, 0)]
+    assert table.notes[0] == (
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL: 2 to 3 per rank; the first 2 are matched, "
+        "wrongly where not the last ones are missing"
+    )
+
+
+def test_what_does_not_end_together_is_communication_without_waiting(tmp_path: Path) -> None:
+    members = [
+        member(tmp_path, 0, *steps(FAST), kernel(BROADCAST, 5000, 5010)),
+        member(tmp_path, 1, *steps(SLOW), kernel(BROADCAST, 5000, 5500)),
+    ]
+    found = values_of(table_over(members, REPORT), "collectives", "communication_ns")
+    assert found == [(1, 300), (1, 590)]
+
+
+def test_streams_are_matched_by_their_first_collective(tmp_path: Path) -> None:
+    def rank(number: int, streams: tuple[int, int], durations: tuple[int, int]) -> Member:
+        kernels = [
+            kernel(ALL_REDUCE, 100 * k, 100 * k + lasting, k, streamId=stream)
+            for k, (stream, lasting) in enumerate(zip(streams, durations, strict=True))
+        ]
+        return member(tmp_path, number, *kernels)
+
+    # In the order of their starts the second of rank 1 would meet the first of rank 0.
+    members = [rank(0, (7, 9), (50, 10)), rank(1, (21, 30), (40, 30))]
+    assert values_of(table_over(members, REPORT), "waiting_ns") == [(10,), (20,)]
+
+
+def test_graphs_may_hide_collectives(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, *steps(FAST), graph(0, 5, 99)) for number in range(2)]
+    assert "2 whole-graph executions hide their kernels" in table_over(members, REPORT).notes[0]
+
+
+def test_a_selection_leaves_out_collectives_and_keeps_the_matches(tmp_path: Path) -> None:
+    part = [
+        type(one)(
+            one.label, one.number, one.capture.viewed(selection=chosen(f"{2 * STEP_NS}ns/{4 * STEP_NS}ns"))
+        )
+        for one in straggler(tmp_path)
+    ]
+    table = table_over(part, REPORT)
+    assert values_of(table, "collectives", "waiting_ns", "own_ns") == [
+        (2, 400, 200),
+        (2, 0, 600),
+    ]
+    assert "whole rows" in table.selection
+
+
+def test_ranks_without_collectives_have_nothing_to_wait_for(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, kernel("gemm", 10, 110)) for number in range(2)]
+    table = table_over(members, REPORT)
+    assert csv_text(table) == f"{HEADER}0,0,0,100,100,0,0,0.0,,\n1,0,0,100,100,0,0,0.0,,\n"
+    assert table.notes == ("no communication kernels: nothing tells who waits",)
+
+
+def test_what_ranks_lack_is_told(tmp_path: Path) -> None:
+    members = [member(tmp_path, number, nvtx("a", 0, 1)) for number in range(2)]
+    with pytest.raises(NotInCapture, match="rank_waiting: no rank holds kernels"):
+        table_over(members, REPORT)
+
+
+def test_of_two_that_do_the_same_none_is_named(tmp_path: Path) -> None:
+    members = processes(open_capture(recorded.run_folder("ddp/even", tmp_path)))
+    verdict = table_over(members, REPORT).verdict
+    assert "take turns" in verdict
+    assert not any(one.label in verdict for one in members)

@@ -1,0 +1,97 @@
+"""Reports of tiny exports as tests compare them: CSV text, its lines, columns by name, notes, hints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tiny_export import opened, row
+
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.render.formats import csv
+from nsyswrap.reports import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.api import Capture
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.reports.table import Table
+
+STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
+
+
+def capture_of(folder: Path, *rows: Row, empty: Iterable[str] = (), without: Iterable[str] = ()) -> Capture:
+    """Open an export with these rows and a GPU: every export names the machine that it is from."""
+    return opened(folder, *rows, row("TARGET_INFO_GPU", id=0, name="GPU"), empty=empty, without=without)
+
+
+def table_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> Table:
+    """Make a report that is asked for as nsys asks: ``gpu_gaps:gap=1``."""
+    return parse(asked).make(capture.viewed(rounding=rounding) if rounding else capture)
+
+
+def csv_text(table: Table) -> str:
+    [text] = csv.render([table]).values()
+    return text
+
+
+def csv_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> str:
+    return csv_text(table_of(capture, asked, rounding))
+
+
+def rows_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> list[str]:
+    """Return the lines of the CSV below its header."""
+    return csv_of(capture, asked, rounding).splitlines()[1:]
+
+
+def names_of(capture: Capture, asked: str) -> list[str]:
+    """Return the last column: the names, in row order."""
+    return [line.rpartition(",")[2] for line in rows_of(capture, asked)]
+
+
+def starts_of(capture: Capture, asked: str) -> list[int]:
+    return table_of(capture, asked).frame["start_ns"].tolist()
+
+
+def notes_of(capture: Capture, asked: str) -> tuple[str, ...]:
+    return table_of(capture, asked).notes
+
+
+def notes_text(capture: Capture, asked: str) -> str:
+    return "; ".join(notes_of(capture, asked))
+
+
+def values_of(table: Table, *columns: str) -> list[tuple[object, ...]]:
+    """Return the unrounded values of these columns, row by row."""
+    return [tuple(record[column] for column in columns) for record in records_of(table)]
+
+
+def records_of(table: Table) -> list[dict[str, Any]]:
+    """Return the rows as values by column name."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in table.rows()]
+
+
+def hint_of(capture: Capture, asked: str) -> str:
+    """Return how to collect what the report lacks in this capture."""
+    with pytest.raises(NotInCapture, match=f"^{asked}: .* holds no ") as caught:
+        table_of(capture, asked)
+    return caught.value.hint
+
+
+def hints_without(folder: Path, asked: str, table: str, *rows: Row) -> list[str]:
+    """Return what the report asks for where only this table is empty, and where only this one is absent."""
+    there, hints = [event for event in rows if event.table != table], []
+    for name, empty in (("empty", [table]), ("absent", [])):
+        (folder / name).mkdir()
+        hints.append(hint_of(capture_of(folder / name, *there, empty=empty), asked))
+    return hints
+
+
+def not_collected(*tables: str) -> pytest.MarkDecorator:
+    """Run a test twice: with these tables, but ``empty``, and without them."""
+    return pytest.mark.parametrize("empty", [tables, ()], ids=["no row", "no table"])
