@@ -120,9 +120,7 @@ def _told(spec: RunSpec, seen: Seen) -> tuple[str, str]:
     fault = nsys.fault(seen.log)
     if fault[0]:
         return fault
-    if is_full(spec.output) or is_full(
-        temporary_place(spec.env)
-    ):  # then the log has no room for nsys to say so
+    if any(map(is_full, (spec.output, temporary_place(spec.env)))):  # the log has no room to say so
         return nsys.DISK_FULL
     if seen.ending.code < 0:
         number = -seen.ending.code

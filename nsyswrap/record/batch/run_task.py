@@ -153,7 +153,7 @@ def _temporary_folder(spec: Spec) -> Iterator[Path]:
     try:
         yield made
     finally:
-        if not list(made.glob("nsys-report-*")):
+        if not any(made.glob("*/nsys-report-*")):
             shutil.rmtree(made, ignore_errors=True)
 
 
