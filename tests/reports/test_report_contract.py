@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
-OTHER_MODULES = {"names", "prose", "screen"}
+OTHER_MODULES = {"prose", "screen"}
 SUFFIXES = {
     Unit.NS: "_ns",
     Unit.BYTES: "_bytes",
