@@ -96,6 +96,7 @@ def test_the_module_is_named_like_its_report(name: str) -> None:
     report = reports.module(name).REPORT
     assert report.name == name
     assert report.title
+    assert (report.layer == "parity") == (name in reports.NSYS)
     assert reports.find(name) is report
 
 
