@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Number = int | float
+NS_PER_S = 10**9
 Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 

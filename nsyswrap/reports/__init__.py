@@ -1,4 +1,4 @@
-"""The reports, one module each. A new report is a module named like it and its line in NSYS or INSIGHT."""
+"""The reports, one module each. A new report is a module named like it and its line in its folder's NAMES."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.reports import insight, nsys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,55 +16,9 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Report, Table
 
-# In the order of `-r all`: nsys' own, then its expert rules.
-NSYS = (
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_kern_gb_sum",
-    "cuda_api_sum",
-    "cuda_api_gpu_sum",
-    "cuda_gpu_mem_time_sum",
-    "cuda_gpu_mem_size_sum",
-    "cuda_gpu_sum",
-    "cuda_kern_exec_sum",
-    "cuda_kern_exec_trace",
-    "cuda_gpu_trace",
-    "cuda_api_trace",
-    "um_sum",
-    "um_total_sum",
-    "um_cpu_page_faults_sum",
-    "nvtx_sum",
-    "nvtx_pushpop_sum",
-    "nvtx_pushpop_trace",
-    "nvtx_startend_sum",
-    "nvtx_kern_sum",
-    "nvtx_gpu_proj_sum",
-    "nvtx_gpu_proj_trace",
-    "osrt_sum",
-    "openmp_sum",
-    "openacc_sum",
-    "mpi_event_sum",
-    "mpi_event_trace",
-    "cuda_memcpy_async",
-    "cuda_memcpy_sync",
-    "cuda_memset_sync",
-    "cuda_api_sync",
-    "gpu_gaps",
-    "gpu_time_util",
-)
-# What nsys does not give.
-INSIGHT = (
-    "launch_overhead",
-    "launch_exposure",
-    "gpu_time",
-    "gpu_idle",
-    "memcpy_bandwidth",
-    "um_migrations",
-    "kernel_class_sum",
-    "nvtx_phases",
-    "timing_audit",
-    "diagnostics",
-    "advice",
-)
+# In the order of `-r all`.
+NSYS = nsys.NAMES
+INSIGHT = insight.NAMES
 NAMES: tuple[str, ...] = NSYS + INSIGHT
 _QUALIFIERS: dict[str, dict[str, Any]] = {
     "base": {"names": "base"},

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
-ANCHORS = [anchor for anchor, _, _ in SECTIONS if anchor != "ranks"]  # which the ranks of a job alone have
+ANCHORS = [part.anchor for part in SECTIONS if part.anchor != "ranks"]  # which the ranks of a job alone have
 # Reports on the page, and how many of their rows are there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,

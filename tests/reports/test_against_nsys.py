@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from nsys_says import UNITS, era_of, made_by_us, said_by
-from tiny_export import API, Row, call, enums, global_id, kernel, memcpy, memset, nvtx, opened, row, write
+from tiny_export import (
+    API,
+    Row,
+    call,
+    changed,
+    enums,
+    global_id,
+    kernel,
+    memcpy,
+    memset,
+    nvtx,
+    opened,
+    row,
+    write,
+)
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
@@ -73,10 +87,6 @@ class Dice(random.Random):
             "streamId": self.choice([0, 7, 13]),
             "greenContextId": self.choice([None, 0, 2]),
         }
-
-
-def changed(one: Row, **cells: object) -> Row:
-    return Row(one.table, {**one.cells, **cells})
 
 
 def kernels(dice: Dice) -> list[Row]:

@@ -38,7 +38,7 @@ from tiny_export import (
 
 from nsyswrap import open_capture
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NSYS, find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,6 @@ pytestmark = pytest.mark.nsys
 
 NEWER = {"mpi_event_sum"}  # from nsys 2024 on
 OPTIONS = {"gpu_gaps": ":gap=0:rows=-1", "gpu_time_util": ":threshold=90:chunks=7:rows=-1"}
-PARITY = [name for name in NAMES if find(name).layer == "parity"]
 MAIN, WORKER = global_id(PID, PID), global_id(PID, 101)
 THREADS = [MAIN, WORKER, global_id(200, 200), global_id(200, 201)]
 CALLS: list[str | int] = [
@@ -70,7 +69,7 @@ def differing(
     nsys: str, capture: Capture, rounding: Rounding, *, time: str = "", nvtx: str = ""
 ) -> list[str]:
     """Return the reports of which nsys says something else than we do of this part of a capture."""
-    there = [name for name in PARITY if rounding == "2025" or name not in NEWER]
+    there = [name for name in NSYS if rounding == "2025" or name not in NEWER]
     asked = [name + OPTIONS.get(name, "") for name in there]
     asked += [f"{name}:nvtx-name" for name in there if "nvtx-name" in find(name).qualifiers]
     said = said_by(nsys, capture.path, asked, time=time, nvtx=nvtx)

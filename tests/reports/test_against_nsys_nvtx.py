@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from nsys_says import UNITS, era_of, made_by_us, said_by
-from tiny_export import Row, call, domain, global_id, kernel, memcpy, memset, nvtx, write
+from tiny_export import Row, call, changed, domain, global_id, kernel, memcpy, memset, nvtx, write
 
 from nsyswrap import open_capture
 from nsyswrap.capture.schema import NVTX_START_END
@@ -97,16 +97,12 @@ def work(dice: Dice) -> list[Row]:
     copies = [memcpy(dice.randrange(1, 9), *dice.span(), 100) for _ in range(dice.randrange(10))]
     operations = [*kernels, *copies, *(memset(*dice.span(), 100) for _ in range(dice.randrange(5)))]
     return [
-        *(with_cells(one, correlationId=dice.correlation()) for one in calls),
+        *(changed(one, correlationId=dice.correlation()) for one in calls),
         *(
-            with_cells(one, correlationId=dice.correlation(), globalPid=global_id(dice.choice(PROCESSES)))
+            changed(one, correlationId=dice.correlation(), globalPid=global_id(dice.choice(PROCESSES)))
             for one in operations
         ),
     ]
-
-
-def with_cells(one: Row, **cells: object) -> Row:
-    return Row(one.table, {**one.cells, **cells})
 
 
 def comparable(report: str, text: str) -> str:

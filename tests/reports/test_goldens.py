@@ -17,7 +17,7 @@ from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.render.formats import csv
-from nsyswrap.reports import NAMES, find, parse
+from nsyswrap.reports import NSYS, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 PUBLIC = ROOT.parent / "shared" / "exports"
 
-PARITY = [name for name in NAMES if find(name).layer == "parity"]
 # Golden file: how the report was asked for.
 FILES = {
-    **{name: name for name in PARITY},
+    **{name: name for name in NSYS},
     "cuda_gpu_kern_sum_base": "cuda_gpu_kern_sum:base",
     "cuda_gpu_kern_sum_mangled": "cuda_gpu_kern_sum:mangled",
     "cuda_gpu_kern_sum_nvtx-name": "cuda_gpu_kern_sum:nvtx-name",
@@ -59,7 +58,7 @@ def printed(golden: bytes) -> str:
 
 
 def test_nothing_is_left_out_here() -> None:
-    assert len(PARITY) == 32
+    assert len(NSYS) == 32
     assert {golden for name in CAPTURES for golden in goldens(name)} - FILES.keys() == {"mpi_msg_size_sum"}
     assert FILES.keys() - {golden for _, golden in RECORDED_GOLDENS} == {
         "openacc_sum"
@@ -80,7 +79,7 @@ def test_recorded_captures(capture: str, golden: str, scratch: Path) -> None:
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_what_nsys_has_no_csv_for_we_have_no_rows_for(capture: str, scratch: Path) -> None:
     export = opened(run_folder(capture, scratch) / EXPORT)
-    for name in PARITY:
+    for name in NSYS:
         try:
             rows = len(export.report(name))
         except NotInCapture:

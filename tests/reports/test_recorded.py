@@ -23,7 +23,7 @@ from scenario_page import PAGE, page
 from nsyswrap import open_capture
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.render.formats import csv
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NSYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
 NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}
-PARITY = [name for name in NAMES if find(name).layer == "parity"]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +89,7 @@ def test_the_rounding_eras_differ_in_some_cell(scratch: Path) -> None:
     differing = []
     for name in golden_names():
         capture = opened(name, scratch)
-        for report in PARITY:
+        for report in NSYS:
             if report in goldens(name):
                 eras = [csv.render([capture.report(report, rounding=era)]) for era in ("2025", "legacy")]
                 differing += [(name, report)] if eras[0] != eras[1] else []

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
-OTHER_MODULES = {"names", "prose", "screen"}
+OTHER_MODULES = {"prose", "screen"}
 SUFFIXES = {
     Unit.NS: "_ns",
     Unit.BYTES: "_bytes",
@@ -96,6 +96,7 @@ def test_the_module_is_named_like_its_report(name: str) -> None:
     report = reports.module(name).REPORT
     assert report.name == name
     assert report.title
+    assert (report.layer == "parity") == (name in reports.NSYS)
     assert reports.find(name) is report
 
 

@@ -26,8 +26,8 @@ TO_DEVICE, TO_HOST = 11, 12
 FAULTS = (UM_CPU_FAULT, UM_GPU_FAULT)
 
 
-def migrated(kind: int, address: int | None, size: int, duration: int, start: int = 0) -> Row:
-    return memcpy(kind, start, start + duration, size, virtualAddress=address)
+def migrated(kind: int, address: int | None, size: int, duration: int) -> Row:
+    return memcpy(kind, 0, duration, size, virtualAddress=address)
 
 
 def test_migrations_of_an_export_without_addresses(tmp_path: Path) -> None:

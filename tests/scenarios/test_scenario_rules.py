@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from nsys_says import RULES
 from recorded import run_folder
 
 from nsyswrap import open_capture
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
 
 STEPS = 3  # of the recorded runs: one to warm up, two timed
-RULES = (
-    "cuda_memcpy_async",
-    "cuda_memcpy_sync",
-    "cuda_memset_sync",
-    "cuda_api_sync",
-    "gpu_gaps",
-    "gpu_time_util",
-)
 NO_GPU = device.query().error
 
 

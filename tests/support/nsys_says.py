@@ -69,16 +69,11 @@ def said_by(  # noqa: PLR0913 - all that nsys can be asked for
     return {name: written[name.replace(":", "_")] for name in reports}
 
 
-def made_by_us(
-    capture: Capture, asked: str, rounding: Rounding, unit: TimeUnit = "ns", *, empty: bool = False
-) -> str:
-    """Return our CSV of a report, in nsys' way of asking for it; nothing where it has no rows.
-
-    ``empty``: a header alone counts, as in what nsys says of a table without rows.
-    """
+def made_by_us(capture: Capture, asked: str, rounding: Rounding, unit: TimeUnit = "ns") -> str:
+    """Return our CSV of a report, in nsys' way of asking for it; nothing where it has no rows."""
     try:
         table = parse(asked).make(capture.viewed(rounding=rounding))
     except NotInCapture:
         return ""
     [content] = csv.render([table], time_unit=unit).values()
-    return content if len(table) or empty else ""
+    return content if len(table) else ""

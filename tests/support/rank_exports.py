@@ -61,11 +61,11 @@ def member(folder: Path, rank: int, *rows: Row, host: str = "", empty: Iterable[
     return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows, empty=empty)), host)
 
 
-def straggler(folder: Path, steps_each: int = 6) -> list[Member]:
+def straggler(folder: Path) -> list[Member]:
     """A slow rank 1, whose session began 5 ns after that of rank 0."""
     return [
-        member(folder, 0, *steps(*[FAST] * steps_each, epoch=1000)),
-        member(folder, 1, *steps(*[SLOW] * steps_each, epoch=1005)),
+        member(folder, 0, *steps(*[FAST] * 6, epoch=1000)),
+        member(folder, 1, *steps(*[SLOW] * 6, epoch=1005)),
     ]
 
 

@@ -79,6 +79,11 @@ class Row(NamedTuple):
     cells: dict[str, object]
 
 
+def changed(one: Row, **cells: object) -> Row:
+    """Return a row with other values in these cells."""
+    return Row(one.table, {**one.cells, **cells})
+
+
 def global_id(pid: int, tid: int = 0, hardware: int = 1) -> int:
     """A process or thread as nsys numbers it; SQLite keeps what is above 2^63 as a negative number."""
     number = hardware << 56 | pid << 24 | tid

@@ -1,49 +1,36 @@
 """Write one HTML page of captures, in a file that loads nothing and runs no script but its own.
 
-Each section is a module of its own: a function that takes the Subject and returns Markup, or None where it
-has nothing to show. The style and the scripts of the page are in ``static``.
+The style and the scripts of the page are in ``static``.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.version import __version__
 from nsyswrap.render.page.colors import textures
-from nsyswrap.render.page.html import Markup, element
-from nsyswrap.render.page.sections.copies import copies
-from nsyswrap.render.page.sections.gpu_gaps import idle
-from nsyswrap.render.page.sections.head import head
-from nsyswrap.render.page.sections.kernels import classes, kernels
-from nsyswrap.render.page.sections.latency import latency
-from nsyswrap.render.page.sections.ranks import ranks, side_by_side
-from nsyswrap.render.page.sections.timeline import timeline
-from nsyswrap.render.page.sections.verdicts import verdicts
+from nsyswrap.render.page.html import Markup, Section, element
+from nsyswrap.render.page.sections import NAMES
+from nsyswrap.render.page.sections.ranks import side_by_side
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
 
-# Anchor, name in the list at the page's top, and what makes it.
-SECTIONS: tuple[tuple[str, str, Callable[[Subject], Markup | None]], ...] = (
-    ("ran", "Origin", head),
-    ("ranks", "Ranks", ranks),
-    ("verdicts", "Verdicts", verdicts),
-    ("timeline", "Timeline", timeline),
-    ("kernels", "Kernels", kernels),
-    ("classes", "Classes", classes),
-    ("latency", "Latency", latency),
-    ("copies", "Copies", copies),
-    ("idle", "Idle", idle),
+# In the order of the page. Each is a module in ``sections``.
+SECTIONS: tuple[Section, ...] = tuple(
+    importlib.import_module(f"nsyswrap.render.page.sections.{name}").SECTION for name in NAMES
 )
+_READS = tuple(dict.fromkeys(name for part in SECTIONS for name in part.reads))
 
 _STYLE = ("page.css",)
 _SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
@@ -51,18 +38,18 @@ _SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
 
 def render(captures: Mapping[str, Capture]) -> str:
     """Return the page of one capture, or of several side by side, by label."""
-    return _page(" · ".join(captures), Subject(captures))
+    return _page(" · ".join(captures), Subject(captures, reads=_READS))
 
 
 def render_ranks(name: str, members: Sequence[Member]) -> str:
     """Return the page of a job of this name; raises UsageError where there are fewer than two ranks."""
     job = make_job(members)
-    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job))
+    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job, _READS))
 
 
 def _page(title: str, subject: Subject) -> str:
-    made = [(anchor, name, make(subject)) for anchor, name, make in SECTIONS]
-    shown = [(anchor, name, part) for anchor, name, part in made if part is not None]
+    made = [(part.anchor, part.name, part.make(subject)) for part in SECTIONS]
+    shown = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
     return document(f"{title} ({subject.selected})" if subject.selected else title, shown)
 
 

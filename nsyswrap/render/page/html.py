@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.render.formats.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
@@ -25,6 +26,19 @@ class Markup(str):
     """Text that is HTML already."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: its anchor, its name in the list at the top, and the function that makes it.
+
+    ``make`` returns None where there is nothing to show. ``reads`` names the reports that it asks for.
+    """
+
+    anchor: str
+    name: str
+    make: Callable[[Subject], Markup | None]
+    reads: tuple[str, ...] = ()
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:

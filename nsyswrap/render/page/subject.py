@@ -6,31 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports import find
+from nsyswrap.reports import find, summary
 from nsyswrap.reports.combine import together
-from nsyswrap.reports.summary import summarise
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
     from nsyswrap.reports.table import Table
-
-# What the sections will ask for, beside the summary's own.
-_REPORTS = (
-    "cuda_gpu_kern_sum",
-    "launch_overhead",
-    "memcpy_bandwidth",
-    "cuda_api_sum",
-    "kernel_class_sum",
-    "gpu_idle",
-    "timing_audit",
-    "diagnostics",
-    "advice",
-)
 
 
 def part_shown(selection: Selection) -> str:
@@ -42,17 +28,23 @@ def part_shown(selection: Selection) -> str:
 class Subject:
     """Captures, what ran in each, and their tables."""
 
-    def __init__(self, captures: Mapping[str, Capture], job: Job | None = None) -> None:
-        """Take one capture or more, by label; ``job``: what they, and perhaps others, are the ranks of."""
+    def __init__(
+        self, captures: Mapping[str, Capture], job: Job | None = None, reads: Iterable[str] = ()
+    ) -> None:
+        """Take one capture or more, by label; ``job``: what they, and perhaps others, are the ranks of.
+
+        ``reads``: the reports that will be asked for, so that one pass over a table reads all they need.
+        """
+        reports = [find(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
         self.captures = captures
         self.job = job
         for capture in captures.values():
-            read_ahead(capture, map(find, _REPORTS))
-        self.summaries = {label: summarise(capture) for label, capture in captures.items()}
+            read_ahead(capture, reports)
+        self.summaries = {label: summary.summarise(capture) for label, capture in captures.items()}
         self._known = {
             (label, table.report.name): table
-            for label, summary in self.summaries.items()
-            for table, _ in summary.tables
+            for label, made in self.summaries.items()
+            for table, _ in made.tables
         }
         self._missing: dict[tuple[str, str], str] = {}
 

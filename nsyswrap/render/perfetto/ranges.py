@@ -9,6 +9,7 @@ import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import clipped
 from nsyswrap.render.perfetto.host import OnThread, timed
 from nsyswrap.render.perfetto.rows import Section, Texts, encoded, lines, micros
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 KIND = "nvtx"
 _MARK = 34  # NVTX_EVENTS.eventType of a mark
-_TIMES = ("start_ns", "end_ns")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _selected(capture: Capture, found: Named) -> Named:
     kept = np.isin(events.row, capture.columns(KIND, "row")["row"] - 1)
     times = [events.start_ns, events.end_ns]
     if capture.view.selection.clip and capture.view.selection.windowed:
-        times = [clipped(field, part, capture.window) for field, part in zip(_TIMES, times, strict=True)]
+        times = [clipped(field, part, capture.window) for field, part in zip(SPANS, times, strict=True)]
     events = events._replace(start_ns=times[0], end_ns=times[1])
     found = Named(events, found.codes, found.names).of(kept)
     return found.of(timed(found.events.start_ns, found.events.end_ns))

@@ -1,1 +1,18 @@
 """The reports that nsys does not have."""
+
+from __future__ import annotations
+
+# In the order of `-r all`.
+NAMES = (
+    "launch_overhead",
+    "launch_exposure",
+    "gpu_time",
+    "gpu_idle",
+    "memcpy_bandwidth",
+    "um_migrations",
+    "kernel_class_sum",
+    "nvtx_phases",
+    "timing_audit",
+    "diagnostics",
+    "advice",
+)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.names import MEMSET, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import Unit
+from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
-SECOND_NS = 10**9
 _PLACES = ("context_id", "green_context_id", "stream_id")
 _COUNTS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED = ("static_shared_bytes", "dynamic_shared_bytes")
@@ -94,7 +93,7 @@ def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
 def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the bytes of copies or memsets, and nsys' throughput; missing where no time passed."""
     size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
-    per_second = SECOND_NS // np.maximum(duration, 1)
+    per_second = NS_PER_S // np.maximum(duration, 1)
     return {
         "size_bytes": size,
         "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING),

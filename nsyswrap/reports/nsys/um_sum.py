@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import Unit
+from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.reports.table import Column, Option, Order, Report
 from nsyswrap.reports.unified_memory import migrations, note_faults
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
-
-NS_PER_S = 10**9
 
 
 def compute(capture: Capture, rows: int) -> dict[str, Values]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all
-from nsyswrap.base.units import Unit, human
+from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
-
-_NS_PER_S = 10**9
 _FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of columns
 
 
@@ -213,7 +211,7 @@ def shown(value: float, measure: Column) -> str:
 
 
 def _repeats(group: Sequence[Result], measure: Column) -> Repeats:
-    factor = _NS_PER_S if measure.name.endswith("_s") else 1
+    factor = NS_PER_S if measure.name.endswith("_s") else 1
     done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
     known = [(value * factor, run.label) for value, run in done if value is not None]
     return Repeats(group, sorted(one for one in known if one[0] or unit_of(measure) is not Unit.NS))

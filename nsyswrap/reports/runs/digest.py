@@ -15,7 +15,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
-from nsyswrap.base.units import Unit
+from nsyswrap.base.units import Number, Unit
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.reports import NAMES, find
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
@@ -58,7 +58,6 @@ TOTALS = (
     ),
 )
 
-Number = int | float
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.reports import find
-from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, Number, digest, identity, stored, write
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, identity, stored, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from pathlib import Path
 
-    from nsyswrap.reports.runs.digest import Number
+    from nsyswrap.base.units import Number
     from nsyswrap.reports.runs.find import Run
 
 

@@ -46,12 +46,12 @@ def picked(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
     return values_of(audited(capture), *columns)
 
 
-def step(name: str, nth: int, lasting: int, ends: int, tid: int = PID, **more: object) -> list[Row]:
+def step(name: str, nth: int, lasting: int, ends: int, **more: object) -> list[Row]:
     """A range of the nth ms that launches a kernel after 2 µs; times in µs from its start."""
     start = nth * 1000 * US
-    made = call("cudaLaunchKernel", start + 2 * US, start + 4 * US, nth + 1, tid=tid)
+    made = call("cudaLaunchKernel", start + 2 * US, start + 4 * US, nth + 1)
     ran = kernel("k", start + 6 * US, start + ends * US, nth + 1)
-    return [nvtx(name, start, start + lasting * US, tid=tid, **more), made, ran]
+    return [nvtx(name, start, start + lasting * US, PID, **more), made, ran]
 
 
 # The kernel was launched before, in a range that is no part of what is looked at.

@@ -21,8 +21,8 @@ HEADER = (
 TO_DEVICE, TO_HOST, BETWEEN = 11, 12, 13
 
 
-def migrated(kind: int, address: int | None, size: int, duration: int, start: int = 0) -> Row:
-    return memcpy(kind, start, start + duration, size, virtualAddress=address)
+def migrated(kind: int, address: int | None, size: int, duration: int) -> Row:
+    return memcpy(kind, 0, duration, size, virtualAddress=address)
 
 
 def test_migrations_and_faults_by_address(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.bars import single
-from nsyswrap.render.page.html import Markup, element, empty, missing, section, verdicts
+from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdicts
 from nsyswrap.render.page.tables import folded
 
 if TYPE_CHECKING:
@@ -50,3 +50,6 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
         single(bandwidth / most, look) if bandwidth and most else element("span"),
         element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
     )
+
+
+SECTION = Section("copies", "Copies", copies, reads=("memcpy_bandwidth",))

@@ -11,7 +11,7 @@ from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.bars import Part, stacked
-from nsyswrap.render.page.html import empty, missing, section, verdicts
+from nsyswrap.render.page.html import Section, empty, missing, section, verdicts
 from nsyswrap.render.page.tables import folded
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
@@ -75,3 +75,6 @@ def _parts(table: Table) -> list[Part]:
         Part(str(text), float(str(ns)), f"{human(share, Unit.PERCENT)} %", colours.CAUSES[keys[str(text)]])
         for text, ns, share in table.rows()
     ]
+
+
+SECTION = Section("idle", "Idle", idle, reads=("gpu_idle",))

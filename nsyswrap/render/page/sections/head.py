@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.render.page.html import Markup, element, section
+from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.subject import part_shown
 from nsyswrap.render.page.tables import folded
 
@@ -39,3 +39,6 @@ def _card(label: str, summary: Summary, capture: Capture) -> Markup:
         *(element("p", text.strip(), class_="warning") for text in (*warnings, *capture.remarks)),
         class_="card",
     )
+
+
+SECTION = Section("ran", "Origin", head, reads=("diagnostics",))

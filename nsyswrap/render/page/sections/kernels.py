@@ -1,21 +1,15 @@
-"""The kernels: a table to sort and filter, and the time of their classes as one bar a run."""
+"""The kernels: a table to sort and filter."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page import colors as colours
-from nsyswrap.render.page.bars import Part, stacked
-from nsyswrap.render.page.html import empty, missing, section
-from nsyswrap.render.page.tables import block, folded
+from nsyswrap.render.page.html import Section, missing, section
+from nsyswrap.render.page.tables import block
 
 if TYPE_CHECKING:
     from nsyswrap.render.page.html import Markup
     from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
 
 
 def kernels(subject: Subject) -> Markup:
@@ -29,34 +23,4 @@ def kernels(subject: Subject) -> Markup:
     )
 
 
-def classes(subject: Subject) -> Markup:
-    """Return a bar per capture, as long as its kernel time; the longest is as wide as the page."""
-    tables = subject.tables("kernel_class_sum")
-    longest = max((_total(table) for table in tables.values()), default=0)
-    bars = (
-        stacked(f"{label}: {human(_total(table), Unit.NS)} in kernels", _parts(table), longest)
-        for label, table in tables.items()
-        if len(table)
-    )
-    table = subject.table("kernel_class_sum")
-    return section(
-        "classes",
-        "Kernel classes",
-        empty(subject, "kernel_class_sum"),
-        *bars,
-        folded(table) if table is not None else None,
-        missing(subject.missing("kernel_class_sum")),
-    )
-
-
-def _total(table: Table) -> int:
-    return int(np.asarray(table.data["total_ns"]).sum())
-
-
-def _parts(table: Table) -> list[Part]:
-    shares = np.asarray(table.data["time_percent"]).tolist()
-    totals = np.asarray(table.data["total_ns"]).tolist()
-    return [
-        Part(str(name), total, f"{human(share, Unit.PERCENT)} %", colours.look(colours.KERNELS, str(name)))
-        for name, total, share in zip(table.data["class"], totals, shares, strict=True)
-    ]
+SECTION = Section("kernels", "Kernels", kernels, reads=("cuda_gpu_kern_sum",))

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.launches import launched
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
-from nsyswrap.render.page.html import Markup, element, missing, section
+from nsyswrap.render.page.html import Markup, Section, element, missing, section
 from nsyswrap.render.page.tables import folded
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
@@ -126,3 +126,6 @@ def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
     for i in dict.fromkeys(round(part * last / 4) for part in range(5)):
         anchor = "start" if i == 0 else "end" if i == last else "middle"
         yield 100 * i / last, duration(int(edges[i])), anchor
+
+
+SECTION = Section("latency", "Latency", latency, reads=("launch_overhead",))

@@ -18,7 +18,7 @@ from nsyswrap.analysis.ranks.members import missing_ranks, places
 from nsyswrap.analysis.ranks.steps import steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.render.page.html import Markup, element, joined, missing, section
+from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
 from nsyswrap.render.page.tables import ROWS, folded
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
@@ -329,3 +329,6 @@ def _left_out(job: Job, subject: Subject) -> str:
 
 def _note(text: str) -> Markup | None:
     return element("p", text, class_="note") if text else None
+
+
+SECTION = Section("ranks", "Ranks", ranks)

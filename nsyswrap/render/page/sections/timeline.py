@@ -20,7 +20,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats.text import told_apart
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.density import PER_MILLE, chosen, density, level
-from nsyswrap.render.page.html import Markup, data, element, plain, section
+from nsyswrap.render.page.html import Markup, Section, data, element, plain, section
 from nsyswrap.render.page.lanes import CALLS, COPIES, KERNELS, RANGES, ranges_left_out, streams, threads
 from nsyswrap.render.page.tables import folded
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
@@ -317,3 +317,6 @@ _KEYS = (
     "the share of time taken where events are narrower than a pixel, and pale where the page does not keep "
     "them one by one; what has an outline is a single event."
 )
+
+
+SECTION = Section("timeline", "Timeline", timeline)

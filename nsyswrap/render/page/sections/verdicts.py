@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page.html import Markup, element, section
+from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.lanes import said
 from nsyswrap.render.page.tables import folded
 
@@ -145,3 +145,8 @@ def _finding(row: Mapping[str, object]) -> Markup:
         element("p", element("b", row["what"]), " ", element("span", at_stake, class_="stake")),
         *(element("p", element("i", name), " ", row[key]) for name, key in told if row[key]),
     )
+
+
+SECTION = Section(
+    "verdicts", "Verdicts", verdicts, reads=("launch_overhead", "gpu_time", "timing_audit", "advice")
+)
