@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -170,9 +170,12 @@ class RunFolder:
         path = self.path / STATUS
         try:
             said = json.loads(path.read_text(encoding="utf-8"))
-            status = Status(**{name.name: said[name.name] for name in fields(Status) if name.name in said})
-        except (OSError, ValueError, TypeError) as error:
+            known = {one.name: said.get(one.name, one.default) for one in fields(Status)}
+            if lacks := [name for name, value in known.items() if value is MISSING]:
+                raise CaptureError(f"{path} lacks {', '.join(lacks)}", "run it again")
+        except (OSError, ValueError, AttributeError) as error:
             raise CaptureError(f"{path} cannot be read: {error}") from None
+        status = Status(**known)
         if status.outcome not in get_args(Outcome):
             raise CaptureError(f"{path} has an unknown outcome: {status.outcome!r}", "use a newer nsyswrap")
         return status

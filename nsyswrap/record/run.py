@@ -98,12 +98,16 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     for candidate in broken:
         callbacks.broken(candidate)
     run = RunFolder(spec.output.absolute(), spec.share)
-    with private_folders(run, outcome.temporary_place(spec.env)) as private, _held(run, spec):
+    with (
+        signals_noted() as received,  # to the end: what has run is written down, and nothing is left
+        private_folders(run, outcome.temporary_place(spec.env)) as private,
+        _held(run, spec),
+    ):
         facts = _facts(spec, found)
         run.create(facts, force=spec.force)
         private.make_work()
         began = time.monotonic()
-        with signals_noted() as received, private.guarded():  # to the end: what has run is written down
+        with private.guarded():
             ended = _start(spec, found, private, received, callbacks)
             aside = private.gather()
             failure = None if ended.ending.killed else _imported(found, private, facts)

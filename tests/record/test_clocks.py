@@ -229,7 +229,8 @@ def test_under_nsys_the_profiler_gives_way_to_a_synchronise(
 @pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_the_real_nsys_is_noticed(tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "asks.py").write_text("from nsyswrap import clocks; print(clocks.usable('profiler'))")
+    program = "from nsyswrap.record.in_program import clocks; print(clocks.usable('profiler'))"
+    (tmp_path / "asks.py").write_text(program)
     done = cli("profile", "--no-stats", "-o", "run", "asks.py")
     assert done.returncode == 0
     assert done.stdout.startswith("sync\n")

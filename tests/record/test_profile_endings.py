@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.nsys.command import check_export, recorded_s
-from nsyswrap.base.run_folder import EXPORT, LOG, RunFolder
+from nsyswrap.base.run_folder import EXPORT, WORK, RunFolder
 from nsyswrap.record.supervisor import STOP_PROGRAM_S
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def test_a_signal_while_nsys_is_starting(tmp_path: Path, environment: dict[str, 
         cwd=tmp_path,
         env={**environment, MARK: mark},
     ) as process:
-        while not (tmp_path / "run" / LOG).exists():
+        while not list((tmp_path / "run").glob(f"{WORK}*")):
             time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 143
@@ -212,7 +212,8 @@ def test_a_killed_nsys_is_told_and_takes_the_program_with_it(
     mark = uuid.uuid4().hex
     with running(tmp_path, environment, mark) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGKILL)
+        [nsys] = [child for child in children if Path(f"/proc/{child}/exe").readlink().name == "nsys"]
+        os.kill(int(nsys), signal.SIGKILL)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 70
     assert "nsys itself was killed by signal 9" in said

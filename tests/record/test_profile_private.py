@@ -172,7 +172,7 @@ def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
     theirs = str(group if is_member else group + 1)
     done = subprocess.run(
         [sys.executable, "-c", AS_ANOTHER, theirs, str(batch), str(open_folder / "scratch")],
-        env=environment,
+        env={**environment, "TMPDIR": str(open_folder / "scratch")},
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ import recorded
 from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.base.run_folder import EXPORT, STATUS
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.render.page import render_ranks
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def test_of_two_ranks_one_is_damaged(tmp_path: Path, cli: Cli) -> None:
 
 def test_the_newest_launch_is_shown_unasked(tmp_path: Path, cli: Cli) -> None:
     for rank in (0, 1):
-        run = run_folder(tmp_path / "nsyswrap-runs" / "job", rank, 2, *steps(FAST))
-        (run / STATUS).write_text("{}")
+        run_folder(tmp_path / "nsyswrap-runs" / "job", rank, 2, *steps(FAST))
     assert cli("view", "--by", "rank").stderr == "wrote job.html\n"
     assert has_ranks(tmp_path / "job.html")
 
