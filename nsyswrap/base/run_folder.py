@@ -172,7 +172,7 @@ class RunFolder:
             said = json.loads(path.read_text(encoding="utf-8"))
             known = {one.name: said.get(one.name, one.default) for one in fields(Status)}
             if lacks := [name for name, value in known.items() if value is MISSING]:
-                raise CaptureError(f"{path} lacks {', '.join(lacks)}", "run it again")
+                raise CaptureError(f"{path} cannot be read: it lacks {', '.join(lacks)}", "run it again")
         except (OSError, ValueError, AttributeError) as error:
             raise CaptureError(f"{path} cannot be read: {error}") from None
         status = Status(**known)
