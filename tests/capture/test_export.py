@@ -119,6 +119,7 @@ def test_junk_is_told_apart(
 
 
 @junk
+@pytest.mark.slow
 def test_junk_is_one_clear_line_and_exit_code_65(
     make: Callable[[Path], None], error: type[CaptureError], said: str, tmp_path: Path, cli: Cli
 ) -> None:

@@ -109,6 +109,7 @@ def test_keys_are_numbered_like_sorted_tuples(width: int, rows: list[tuple[int, 
 
 @FIXED
 @given(st.dictionaries(st.integers(1, 30), st.one_of(st.none(), st.text(max_size=3)), max_size=10), st.data())
+@pytest.mark.slow
 def test_texts_are_numbered_in_the_order_of_their_bytes(
     strings: dict[int, str | None], data: st.DataObject
 ) -> None:
@@ -242,6 +243,7 @@ MIGRATIONS = st.tuples(PAGES, st.sampled_from([11, 12]), st.integers(0, 10**8), 
 @given(
     st.lists(MIGRATIONS, min_size=1, max_size=10), st.lists(PAGES, min_size=1), st.lists(PAGES, min_size=1)
 )
+@pytest.mark.slow
 def test_migrations_and_faults_of_each_page(
     copies: list[tuple[int, int, int, int]], on_cpu: list[int], on_gpu: list[int]
 ) -> None:
