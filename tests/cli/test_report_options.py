@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 KERNELS = "cuda_gpu_kern_sum"
 
 
@@ -57,7 +59,6 @@ def rows(text: str) -> list[dict[str, str]]:
         (["--device", "7"], [], 0),
     ],
 )
-@pytest.mark.slow
 def test_a_part_of_a_capture(
     cli: Cli, export: Path, options: list[str], names: list[str], total: int
 ) -> None:
@@ -161,7 +162,6 @@ def test_json_says_what_was_not_collected_instead_of_failing(cli: Cli, export: P
     assert document["reports"][0]["notes"][0].startswith("not collected: ")
 
 
-@pytest.mark.slow
 def test_one_parquet_file_or_a_folder_of_them(cli: Cli, export: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     one = cli("report", export, "-r", KERNELS, "--format", "parquet", "-o", tmp_path / "one.parquet")
@@ -232,7 +232,6 @@ def test_the_list_without_a_capture(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.slow
 def test_every_column_is_explained(cli: Cli, name: str) -> None:
     done = cli("report", "--explain", name)
     assert (done.returncode, done.stderr) == (0, "")
