@@ -7,16 +7,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import LOG, STATUS
+from nsyswrap.record.nvcc import find_nvcc
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+pytest_plugins = ("tiers",)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -70,6 +73,21 @@ def nsys() -> str:
         if nsys_install.VARIABLE in os.environ:
             raise
         pytest.skip(f"needs a working nsys: {error}")
+
+
+@pytest.fixture(scope="session")
+def nvcc() -> str:
+    """The real nvcc; where there is none the tests that need it are skipped."""
+    try:
+        return find_nvcc()
+    except Unavailable as error:
+        pytest.skip(f"needs nvcc: {error}")
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:  # noqa: ANN401 - torch is not installed for the type checker
+    """PyTorch; where there is none the tests that need it are skipped."""
+    return pytest.importorskip("torch", reason="needs PyTorch (TORCH=torch bash tests/run installs it)")
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=needs(c)) for c in commands()])
+@pytest.mark.slow
 def test_command_works(command: str, checkout: Path) -> None:
     arguments = shlex.split(command, comments=True)[1:]
     done = run([sys.executable, "-m", "nsyswrap", *arguments], checkout)
@@ -83,6 +84,7 @@ def test_every_report_is_in_the_readme() -> None:
 
 
 @pytest.mark.skipif(not NO_GPU, reason="with a GPU the demo shows this machine's own numbers")
+@pytest.mark.slow
 def test_the_demo_prints_what_the_readme_shows() -> None:
     done = run([sys.executable, "-m", "nsyswrap", "demo"], ROOT)
     first, _, shown = done.stdout.partition("\n\n")
@@ -91,6 +93,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
     assert shown == blocks("text")[0]
 
 
+@pytest.mark.slow
 def test_the_python_examples_run() -> None:
     done = run([sys.executable, "-c", "\n".join(blocks("python"))], ROOT)
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 from fixed_examples import FILES, FIXED
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ JOINED = st.lists(st.tuples(IDS, PROCESSES), min_size=1, max_size=8)
 
 @FILES
 @given(JOINED, JOINED)
+@pytest.mark.slow
 def test_a_launch_has_the_id_and_the_process_of_its_kernel(
     kernels: list[tuple[int | None, int]], calls: list[tuple[int | None, int]]
 ) -> None:

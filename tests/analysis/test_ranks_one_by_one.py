@@ -162,6 +162,7 @@ def expected_steps(job: Sequence[Rank]) -> set[tuple[object, ...]]:
 
 @FILES
 @given(JOBS)
+@pytest.mark.slow
 def test_random_jobs(job: list[Rank]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         members = [member(Path(folder), number, *export(rank)) for number, rank in enumerate(job)]

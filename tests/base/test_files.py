@@ -86,6 +86,7 @@ def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
         ["view", "x.sqlite", "-o", "x.sqlite", "--force"],
     ],
 )
+@pytest.mark.slow
 def test_a_capture_is_never_replaced(cli: Cli, export: Path, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "other.sqlite").write_bytes(export.read_bytes())
     (tmp_path / "link").symlink_to(export)

@@ -152,7 +152,6 @@ def test_without_nsys_nothing_is_left_behind(tmp_path: Path, cli: Cli) -> None:
     assert not (tmp_path / "nsyswrap-runs").exists()
 
 
-@pytest.mark.nsys
 def test_a_broken_one_is_passed_over_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Callable[[str], Path]
 ) -> None:
@@ -168,13 +167,11 @@ def test_a_broken_one_is_passed_over_and_named(
     assert [nsys.path for nsys in passed_over] == [str(broken)]
 
 
-@pytest.mark.nsys
 def test_the_real_one_works(real: Path) -> None:
     assert judge(real).fault == ""
     assert judge(real).release >= (2021,)
 
 
-@pytest.mark.nsys
 def test_debian_puts_the_halves_apart(
     tmp_path: Path, real: Path, target: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +189,6 @@ def test_debian_puts_the_halves_apart(
     assert judge(nsys).fault == ""
 
 
-@pytest.mark.nsys
 def test_nsight_compute_names_the_host_half_otherwise(
     tmp_path: Path, real: Path, target: Callable[[str], Path]
 ) -> None:
@@ -208,7 +204,6 @@ def test_nsight_compute_names_the_host_half_otherwise(
     assert judge(Path(path)).fault == ""
 
 
-@pytest.mark.nsys
 def test_an_importer_without_its_libraries_and_then_with_them(
     real: Path, target: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

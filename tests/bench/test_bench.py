@@ -99,7 +99,6 @@ def test_the_same_export_is_made_again(export: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "again.sqlite").read_bytes() == export.read_bytes()
 
 
-@pytest.mark.nsys
 def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
     found = tmp_path / "found.json"
     done = bench(environment, "--kernels", "2e3,4e3", "--nsys", nsys, "--json", found)
@@ -116,7 +115,6 @@ def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str],
     assert growth["reached"] is (growth["measured"] <= 2)
 
 
-@pytest.mark.nsys
 def test_answers_that_differ_are_not_timed(
     nsys: str, environment: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
@@ -128,7 +126,6 @@ def test_answers_that_differ_are_not_timed(
     assert "cuda_api_sum, line 3: nsys says" in done.stderr
 
 
-@pytest.mark.nsys
 def test_what_is_no_export_is_said(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
     done = bench(environment, "--export", tmp_path / "nothing.sqlite", "--nsys", nsys)
     assert (done.returncode, done.stdout) == (65, "")

@@ -84,6 +84,7 @@ def test_an_era_that_was_compared(table: str, version: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("version", ["3.26.0", "3.100", "4.0.1", "30.1"])
+@pytest.mark.slow
 def test_an_export_that_is_newer_than_any_compared(version: str, tmp_path: Path, cli: Cli) -> None:
     export = write(tmp_path / "x.sqlite", *EVERYTHING, *metadata("META_DATA_EXPORT", version))
     note = newer_than_known(open_capture(export).info)
@@ -134,6 +135,7 @@ def test_a_report_is_not_silent_about_a_column_that_was_trimmed(
 
 
 @pytest.mark.parametrize("table", TABLES)
+@pytest.mark.slow
 def test_an_empty_table_is_as_good_as_none(table: str, tmp_path: Path) -> None:
     """Exports are lazy, a table without rows is not there; or they are not."""
     rest = [event for event in EVERYTHING if event.table != table]
@@ -259,6 +261,7 @@ def test_real_exports_are_of_eras_that_were_compared() -> None:
 
 @every_export
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_a_real_export_answers_or_says_what_it_lacks(export: Path, name: str) -> None:
     capture = real(export)
     made = answer(capture, name)

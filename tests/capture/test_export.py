@@ -119,6 +119,7 @@ def test_junk_is_told_apart(
 
 
 @junk
+@pytest.mark.slow
 def test_junk_is_one_clear_line_and_exit_code_65(
     make: Callable[[Path], None], error: type[CaptureError], said: str, tmp_path: Path, cli: Cli
 ) -> None:
@@ -214,6 +215,7 @@ def state(path: Path) -> tuple[str, list[str], int]:
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 @pytest.mark.parametrize("mode", [0o755, 0o555], ids=["writable", "read-only"])
+@pytest.mark.slow
 def test_nothing_is_written_into_the_file_or_beside_it(
     tmp_path: Path, cli: Cli, journal: str, mode: int
 ) -> None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = pytest.mark.nsys
-
 PROGRAM = 'print("planted-output")'
 
 

@@ -109,6 +109,7 @@ def test_keys_are_numbered_like_sorted_tuples(width: int, rows: list[tuple[int, 
 
 @FIXED
 @given(st.dictionaries(st.integers(1, 30), st.one_of(st.none(), st.text(max_size=3)), max_size=10), st.data())
+@pytest.mark.slow
 def test_texts_are_numbered_in_the_order_of_their_bytes(
     strings: dict[int, str | None], data: st.DataObject
 ) -> None:
@@ -186,6 +187,7 @@ CELLS = [VALUES, st.floats(-1e15, 1e15), st.text()]  # -0.0 and 0.0 are equal, a
     st.sampled_from([Unit.NS, Unit.BYTES, Unit.PERCENT, Unit.COUNT, Unit.TEXT]),
     ROUNDINGS,
 )
+@pytest.mark.slow
 def test_a_column_is_written_like_its_cells(values: list[Any], unit: Unit, rounding: Rounding) -> None:
     cells = [csv_cell(value, unit, rounding, "ns") for value in values]
     assert csv_cells(values, unit, rounding, "ns") == cells
@@ -227,6 +229,7 @@ DURATIONS = st.one_of(st.integers(0, 100), st.integers(0, 3 * 10**9))
 @FILES
 @given(st.lists(st.tuples(st.integers(0, 10**9), DURATIONS), min_size=1, max_size=10))
 @example([(100, 0), (100, 1), (1000, 3), (7, 10**9), (7, 10**9 + 1)])
+@pytest.mark.slow
 def test_the_throughput_of_copies(copies: list[tuple[int, int]]) -> None:
     rows = [memcpy(1, i, i + duration, size) for i, (size, duration) in enumerate(copies)]
     traced = table("cuda_gpu_trace", *rows)
@@ -242,6 +245,7 @@ MIGRATIONS = st.tuples(PAGES, st.sampled_from([11, 12]), st.integers(0, 10**8), 
 @given(
     st.lists(MIGRATIONS, min_size=1, max_size=10), st.lists(PAGES, min_size=1), st.lists(PAGES, min_size=1)
 )
+@pytest.mark.slow
 def test_migrations_and_faults_of_each_page(
     copies: list[tuple[int, int, int, int]], on_cpu: list[int], on_gpu: list[int]
 ) -> None:

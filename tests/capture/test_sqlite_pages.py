@@ -22,6 +22,8 @@ from nsyswrap.capture.sqlite_pages import NotPlain, PageFile, find_leaves, read_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_table_is_too_small() -> Iterator[None]:

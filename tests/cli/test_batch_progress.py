@@ -53,7 +53,6 @@ def test_a_line_for_each_run_that_ends_again_or_is_lost(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "nsyswrap: r3: lost: job 1_3 ended (3 of 3)\n"
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_a_terminal_gets_a_bar(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "prog.py").write_text(PROGRAM)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 EMPTY_FIGURES = {"kernels": "", "kernel_ns": "", "busy_ns": "", "recorded_ns": ""}
 FILES = {"results.csv", "results.parquet", "summaries.csv", "kernels.csv"}
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
+pytestmark = pytest.mark.slow
+
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())

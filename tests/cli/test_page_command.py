@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
 from recorded import SHIPPED
 from tiny_export import call, kernel, nvtx, write
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
+
+pytestmark = pytest.mark.slow
 
 ADD2 = SHIPPED / "add2"
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 KINDS = ["copies", "launch", "timeline", "top-kernels"]
 

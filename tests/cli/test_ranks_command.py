@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 FAST, SLOW = Step(100, 400), Step(300, 400)
 
 

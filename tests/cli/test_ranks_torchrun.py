@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
 DEADLINE_S = 120
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("torch")
 
 
 def argv(*arguments: str, **counts: int) -> list[str]:
@@ -54,7 +54,6 @@ def test_what_goes_wrong_under_torchrun_ends_all(environment: dict[str, str], tm
     assert "ddp: " in done.stderr
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_a_capture_for_each_rank_of_torchrun(environment: dict[str, str], tmp_path: Path) -> None:
     profile = ("-m", "nsyswrap", "profile", "-o", "job", "--trace", "nvtx", "--no-stats")

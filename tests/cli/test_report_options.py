@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 KERNELS = "cuda_gpu_kern_sum"
 
 

@@ -52,6 +52,7 @@ def closed_pipe() -> int:
 
 
 @commands
+@pytest.mark.slow
 def test_a_full_disk_is_named(folder: Path, environment: dict[str, str], command: list[str]) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - no file
         code, said = run(folder, environment, command, full, subprocess.PIPE)
@@ -61,6 +62,7 @@ def test_a_full_disk_is_named(folder: Path, environment: dict[str, str], command
 
 
 @commands
+@pytest.mark.slow
 def test_a_closed_pipe_ends_it_quietly(folder: Path, environment: dict[str, str], command: list[str]) -> None:
     pipe = closed_pipe()
     code, said = run(folder, environment, command, pipe, subprocess.PIPE)
@@ -79,7 +81,6 @@ def test_an_error_that_cannot_be_said_has_its_code_all_the_same(
     os.close(pipe)
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 @pytest.mark.parametrize(("program", "code"), [("fails.py", 3), ("fine.py", 141)])
 @pytest.mark.parametrize("both", [True, False], ids=["stderr too", "stdout alone"])

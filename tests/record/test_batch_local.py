@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 
 @pytest.fixture

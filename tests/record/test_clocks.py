@@ -168,6 +168,7 @@ def test_every_clock_runs_the_operation_equally_often(clock: str, warmup: int) -
 
 
 @pytest.mark.parametrize("clock", ["sync", "nosync", "event"])
+@pytest.mark.usefixtures("torch")
 def test_a_clock_times_a_real_operation_on_the_cpu(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = torch_on_cpu(monkeypatch)
     a = torch.ones(1000)
@@ -179,8 +180,7 @@ def test_a_clock_times_a_real_operation_on_the_cpu(clock: str, monkeypatch: pyte
 
 
 @pytest.mark.filterwarnings("default")  # of torch.profiler, which misses the GPU
-def test_the_real_profiler_of_work_on_the_cpu_has_no_kernels() -> None:
-    torch = pytest.importorskip("torch")
+def test_the_real_profiler_of_work_on_the_cpu_has_no_kernels(torch: Any) -> None:  # noqa: ANN401
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         torch.ones(10) * 2
     assert kernels_us(torch, profiler) == []
@@ -226,7 +226,6 @@ def test_under_nsys_the_profiler_gives_way_to_a_synchronise(
     assert err.count("\n") == 1
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_the_real_nsys_is_noticed(tmp_path: Path, cli: Cli) -> None:
     program = "from nsyswrap.record.in_program import clocks; print(clocks.usable('profiler'))"

@@ -171,8 +171,8 @@ def said_by(command: list[str], environment: dict[str, str]) -> list[list[object
     return sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
 
 
+@pytest.mark.usefixtures("torch")
 def test_torchrun(environment: dict[str, str]) -> None:
-    pytest.importorskip("torch")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python"]
     first, second = (said_by(torchrun, environment) for _ in range(2))
     name = first[0][-1]

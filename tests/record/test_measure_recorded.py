@@ -82,7 +82,6 @@ print(json.dumps([m.host_ns for m in work.measurements]))
 """
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_a_capture_agrees_with_what_was_measured(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

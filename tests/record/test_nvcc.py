@@ -24,15 +24,7 @@ int main() { kernel<<<1, 1>>>(); std::printf("%d", ANSWER); }
 """
 
 
-def missing() -> str:
-    try:
-        nvcc.find_nvcc()
-    except Unavailable as error:
-        return str(error)
-    return ""
-
-
-needs_nvcc = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_nvcc = pytest.mark.usefixtures("nvcc")
 
 
 @pytest.fixture(autouse=True)

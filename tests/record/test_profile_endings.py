@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.run_folder import Status
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 MARK = "NSYSWRAP_TEST_RUN"
 WAITS = """

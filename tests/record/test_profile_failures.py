@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.run_folder import Status
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 
 def status(tmp_path: Path) -> Status:

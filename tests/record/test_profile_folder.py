@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 
 def test_runs_without_a_name_do_not_meet(tmp_path: Path, environment: dict[str, str]) -> None:

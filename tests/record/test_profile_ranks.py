@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 PROGRAM = """
 import os, sys, time

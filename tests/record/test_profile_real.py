@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 without_gpu = pytest.mark.skipif(not device.query().error, reason="there is a GPU here")
 
 PROGRAM = r"""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-pytestmark = pytest.mark.nsys
-
 # Says WORDS and gives up, TIMES times; then it is the real nsys.
 GIVES_UP = """#!/bin/sh
 if [ "$1" = profile ] && [ "$2" != --help ]; then

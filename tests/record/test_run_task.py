@@ -24,7 +24,7 @@ from nsyswrap.record.batch.task import Spec
 if TYPE_CHECKING:
     from conftest import Cli
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 SAYS = """
 import os, sys

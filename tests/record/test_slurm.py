@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 ODD = "a b'c\"d\ne%j*[x]$HOME`id`"  # what a folder can be called
 # Says that it runs, waits until it may end, says that it has.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
+pytestmark = pytest.mark.usefixtures("nsys")
 
 _PATIENCE_S = 60
 # Its file holds when it began and ended, in seconds of one clock.

@@ -23,6 +23,8 @@ from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 # These play nsys where the real one cannot be made to: to wait for a program that does not end.
 DEAF = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; "
 WAITS_FOR_A_DEAF_PROGRAM = f"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded import run_folder
@@ -51,6 +52,7 @@ def read(markup: str) -> Reader:
 
 
 @given(st.text(), st.text())
+@pytest.mark.slow
 def test_texts_and_attributes_come_back_as_they_were(text: str, value: str) -> None:
     found = read(element("p", text, data_value=value))
     assert found.text == plain(text)

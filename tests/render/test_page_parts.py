@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
+pytestmark = pytest.mark.slow
+
 ADD2 = SHIPPED / "add2" / "both"
 PARTS = {
     ("--time", "2.67s/2.675s"): "time 2.67s/2.675s",

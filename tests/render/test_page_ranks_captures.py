@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 import recorded
 from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
+
+pytestmark = pytest.mark.slow
 FAST, SLOW = Step(100, 400), Step(300, 400)
 
 

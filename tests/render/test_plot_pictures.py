@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+pytestmark = pytest.mark.slow
+
 PICTURES = ROOT / "docs" / "plots"
 _BLOCK = 8  # pixels: smaller than a letter, larger than how its edges are smoothed
 _TOLERANCE = 0.15  # of the way from black to white, in the mean over a block

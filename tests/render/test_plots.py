@@ -54,6 +54,7 @@ def everything_drawn(capture: Capture) -> dict[str, Sheet]:
 
 
 @pytest.mark.parametrize("name", capture_names())
+@pytest.mark.slow
 def test_every_recorded_capture_draws_and_can_be_read(name: str, tmp_path: Path) -> None:
     made = everything_drawn(recorded_capture(name, tmp_path))
     assert "timeline" in made
@@ -119,6 +120,7 @@ def launched_kernels(name: str, times: int) -> list[Row]:
     return calls + [kernel(name, at + 200, at + 950, at + 1) for at in starts]
 
 
+@pytest.mark.slow
 def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> None:
     made = {}
     for name, times in (("once", 1), ("also once", 1), ("thrice", 3)):
@@ -140,6 +142,7 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
     assert "No launch is repeated: 2 first ones, median 200 ns" in drawn(two.plot("launch")).texts
 
 
+@pytest.mark.slow
 def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     captures = {name: recorded_capture(name, tmp_path) for name in ("gelu/torch", "gelu/compile")}
     figure = find("top-kernels").draw(captures)
@@ -265,6 +268,7 @@ def test_a_million_events_are_no_more_shapes_than_a_thousand(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+@pytest.mark.slow
 def test_hostile_names_do_no_harm(form: Format, tmp_path: Path) -> None:
     rows = [row("ThreadNames", nameId=HOSTILE[2], priority=1, globalTid=call("c", 0, 1).cells["globalTid"])]
     for number, name in enumerate(HOSTILE):
@@ -292,6 +296,7 @@ def test_names_are_shown_literally(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.slow
 def test_a_picture_is_the_same_each_time_whatever_the_user_has_set(
     form: Format, kind: str, tmp_path: Path
 ) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding, TimeUnit
 
-pytestmark = pytest.mark.nsys
-
 # Those that name kernels: they take :base, :mangled and :nvtx-name. Where an export is older than green
 # contexts, nsys makes no report that it is asked for after cuda_gpu_trace.
 NAMED = (

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
     from nsyswrap.base.units import Rounding
 
-pytestmark = pytest.mark.nsys
-
 NEWER = {"mpi_event_sum"}  # from nsys 2024 on
 OPTIONS = {"gpu_gaps": ":gap=0:rows=-1", "gpu_time_util": ":threshold=90:chunks=7:rows=-1"}
 MAIN, WORKER = global_id(PID, PID), global_id(PID, 101)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding, TimeUnit
 
-pytestmark = pytest.mark.nsys
-
 SUMMARIES = ("osrt_sum", "openacc_sum", "um_total_sum", "um_cpu_page_faults_sum", "mpi_event_trace")
 LIMITS = ("um_sum", "um_sum:rows=3", "um_sum:rows=0", "um_sum:rows=-1")
 NEW = {"2025": ("mpi_event_sum",), "legacy": ()}

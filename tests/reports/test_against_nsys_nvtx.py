@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding, TimeUnit
 
-pytestmark = pytest.mark.nsys
-
 SUMS = ("nvtx_sum", "nvtx_pushpop_sum", "nvtx_startend_sum")
 NESTED = (
     "nvtx_pushpop_trace",

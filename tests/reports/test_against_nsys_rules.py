@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding, TimeUnit
 
-pytestmark = pytest.mark.nsys
-
 TICK = 500_000  # ns: gaps come out as whole and half ms
 UNITS: tuple[TimeUnit, ...] = ("ns", "us", "ms", "s")
 CALLS = (

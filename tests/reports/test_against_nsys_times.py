@@ -14,8 +14,6 @@ from nsyswrap.capture.selection import LEAST, MOST, parse_time
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.nsys
-
 # A report of ours for nsys: what it makes of --filter-time.
 WINDOW = """
 import nsysstats

@@ -91,6 +91,7 @@ def test_what_nsys_has_no_csv_for_we_have_no_rows_for(capture: str, scratch: Pat
 @pytest.mark.parametrize(
     "golden", PUBLIC_GOLDENS, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}"
 )
+@pytest.mark.slow
 def test_public_exports(golden: Path) -> None:
     rounding: Rounding = "2025" if "h200" in golden.parent.name else "legacy"
     export = PUBLIC / f"{golden.parent.name}.sqlite"

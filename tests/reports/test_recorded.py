@@ -85,6 +85,7 @@ def test_two_processes_share_correlation_ids(scratch: Path) -> None:
     assert one & other
 
 
+@pytest.mark.slow
 def test_the_rounding_eras_differ_in_some_cell(scratch: Path) -> None:
     differing = []
     for name in golden_names():

@@ -86,6 +86,5 @@ def test_old_exports_are_answered_and_what_they_lack_is_said(rule: str, tmp_path
     assert "ENUM_CUDA_MEM_KIND is not in this export" in notes
 
 
-@pytest.mark.nsys
 def test_nsys_refuses_them(tmp_path: Path, nsys: str) -> None:
     assert set(said_by(nsys, old(tmp_path).path, RULES[:3]).values()) == {""}

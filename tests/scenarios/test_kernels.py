@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -28,14 +27,6 @@ FIRST_CALLS = {
     "overlap": "cudaMallocHost",
     "p2p": "cudaGetDeviceCount",
 }
-
-
-@pytest.fixture(scope="module")
-def nvcc() -> str:
-    path = shutil.which("nvcc")
-    if path is None:
-        pytest.skip("nvcc is not on PATH")
-    return path
 
 
 def compile_strictly(nvcc: str, *arguments: str) -> None:
@@ -256,7 +247,6 @@ def test_blocks_are_named_by_their_size(shared: Path) -> None:
     assert run_program(shared, "--n", "3").stdout.splitlines()[3:] == []
 
 
-@pytest.mark.nsys
 def test_nsys_sees_a_range_for_each_sample_and_one_for_the_warm_up(
     shared: Path, nsys: str, tmp_path: Path
 ) -> None:

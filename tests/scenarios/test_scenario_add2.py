@@ -140,6 +140,7 @@ def test_every_variant_is_measured_for_every_operator(add2: ModuleType, recorder
 # The result
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.filterwarnings("default")  # importing PyTorch may warn; that is not ours to mend
 def test_a_run_on_the_cpu_checks_measures_and_reports(
     add2: ModuleType, monkeypatch: pytest.MonkeyPatch

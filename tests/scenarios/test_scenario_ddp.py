@@ -55,7 +55,7 @@ torch.distributed.destroy_process_group()
 print(json.dumps({"worked": worked, "stepped": stepped}))
 """
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("torch")
 
 
 @pytest.fixture
@@ -127,7 +127,11 @@ def test_the_others_wait_for_the_straggler(stamps: list[dict[str, list[float]]])
     ("variant", "late"), [("even", [False, False, False]), ("straggler", [False, False, True])]
 )
 def test_only_the_last_rank_is_late_and_only_in_straggler(
-    ddp: ModuleType, monkeypatch: pytest.MonkeyPatch, variant: str, late: list[bool]
+    ddp: ModuleType,
+    torch: Any,  # noqa: ANN401 - torch is not installed for the type checker
+    monkeypatch: pytest.MonkeyPatch,
+    variant: str,
+    late: list[bool],
 ) -> None:
     extra: list[int] = []
     monkeypatch.setattr(ddp, "lag", lambda _torch, matrix: extra.append(len(matrix)))
@@ -231,7 +235,7 @@ def options(**given: object) -> Namespace:
 def test_more_ranks_than_gpus_are_told_how_many_there_are(
     ddp: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch_on_cpu(monkeypatch)
+    torch = torch_on_cpu(monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(Unavailable, match=r"^3 ranks need a GPU each, and PyTorch finds 2$") as missing:
         ddp.measure(options(ranks=3))
@@ -278,7 +282,9 @@ def test_ranks_that_disagree_are_wrong(ddp: ModuleType, written: dict[str, Any],
 
 
 def test_parameters_unlike_a_single_process_s_are_wrong(
-    ddp: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ddp: ModuleType,
+    torch: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A fake: a rank that never hears of the others' gradients."""
     monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda network, **_: network)
@@ -287,7 +293,7 @@ def test_parameters_unlike_a_single_process_s_are_wrong(
         ddp.train(torch, place, options(variant="even", rank=0))
 
 
-def test_the_reference_is_a_step_on_the_data_of_all_ranks(ddp: ModuleType) -> None:
+def test_the_reference_is_a_step_on_the_data_of_all_ranks(ddp: ModuleType, torch: Any) -> None:  # noqa: ANN401
     network = ddp.make_network(torch, 16).double()
     inputs, gradients = zip(*(ddp.make_data(torch, rank, 16) for rank in range(3)), strict=True)
     network(torch.cat(inputs).double()).backward(torch.cat(gradients).double() / 3)
@@ -295,6 +301,6 @@ def test_the_reference_is_a_step_on_the_data_of_all_ranks(ddp: ModuleType) -> No
         torch.testing.assert_close(parameter - ddp.LEARNING_RATE * parameter.grad, expected)
 
 
-def test_equal_parameters_have_equal_digests(ddp: ModuleType) -> None:
+def test_equal_parameters_have_equal_digests(ddp: ModuleType, torch: Any) -> None:  # noqa: ANN401
     assert ddp.digest([torch.ones(3)]) == ddp.digest([torch.ones(3)])
     assert ddp.digest([torch.ones(3)]) != ddp.digest([torch.ones(3) + 1e-7])

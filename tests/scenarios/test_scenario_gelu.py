@@ -130,7 +130,6 @@ def test_torch_compile_gets_all_of_manual_in_one_graph(
 
 def run(code: str, tmp_path: Path, **variables: str) -> str:
     """Run code in a new Python, since Triton reads its settings once; return what it prints."""
-    pytest.importorskip("torch")
     if not importlib.util.find_spec("triton"):
         pytest.skip("could not find Triton")
     path = os.pathsep.join((str(ROOT / "tests" / "support"), str(ROOT)))
@@ -143,14 +142,17 @@ def run(code: str, tmp_path: Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("torch")
 def test_the_triton_kernel_is_right_for_any_size(tmp_path: Path) -> None:
     assert run(INTERPRETED, tmp_path, TRITON_INTERPRET="1").count("triton/gelu") == 5
 
 
+@pytest.mark.usefixtures("torch")
 def test_the_triton_kernel_writes_nothing_behind_the_end(tmp_path: Path) -> None:
     assert run(AT_THE_END, tmp_path, TRITON_INTERPRET="1") == "24 True\n"
 
 
+@pytest.mark.usefixtures("torch")
 def test_the_triton_kernel_compiles(tmp_path: Path) -> None:
     assert run(COMPILED, tmp_path, HOME=str(tmp_path)) == "gelu_triton_kernel True\n"
 

@@ -166,7 +166,6 @@ def test_any_number_of_ranks_and_cells_is_right(
     assert len(json.loads(done.stdout)["timings"]) == int(ranks)
 
 
-@pytest.mark.nsys
 @pytest.mark.usefixtures("nsys")
 def test_nsys_records_both_ranks_and_openmp_where_a_runtime_tells(
     program: str, hybrid: ModuleType, cli: Cli, tmp_path: Path

@@ -76,6 +76,7 @@ def test_host_needs_no_torch(script: ModuleType, monkeypatch: pytest.MonkeyPatch
     ]
 
 
+@pytest.mark.usefixtures("torch")
 def test_kernels_is_the_same_with_torch_and_a_check(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,12 +88,14 @@ def test_kernels_is_the_same_with_torch_and_a_check(
         assert (timing["variant"], timing["launches"], len(timing["samples_us"])) == ("kernels", STEPS, STEPS)
 
 
+@pytest.mark.usefixtures("torch")
 def test_both_variants_are_counted_together(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     torch_on_cpu(monkeypatch)
     twice = {key: 2 * count for key, count in EXPECTED.items()}
     assert made(measure(script)) == {**twice, ("push_pop", "", "check"): 1}
 
 
+@pytest.mark.usefixtures("torch")
 def test_a_wrong_result_of_the_kernels_is_told(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = torch_on_cpu(monkeypatch)
     monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor + 1e-6)  # what a GPU might get wrong
@@ -176,7 +179,6 @@ def read(folder: Path) -> list[Event]:
     ]
 
 
-@pytest.mark.nsys
 def test_nsys_recorded_exactly_what_the_script_says_it_made(recorded: Recorded) -> None:
     kinds = ("push_pop", "start_end", "marks")
     found = Counter(
@@ -189,14 +191,12 @@ def test_nsys_recorded_exactly_what_the_script_says_it_made(recorded: Recorded) 
     }
 
 
-@pytest.mark.nsys
 def test_two_domains_and_two_categories_have_names(recorded: Recorded) -> None:
     assert {event.name for event in recorded.events if event.kind == "domain"} == {"io", "train"}
     assert [event.name for event in recorded.of("category", "")] == ["maths"]
     assert [event.name for event in recorded.of("category", "io")] == ["disk"]
 
 
-@pytest.mark.nsys
 def test_ranges_are_nested_three_deep(recorded: Recorded) -> None:
     [epoch] = recorded.of("push_pop", "", "epoch")
     for number in range(STEPS):
@@ -207,21 +207,18 @@ def test_ranges_are_nested_three_deep(recorded: Recorded) -> None:
             assert step.start_ns < inner.start_ns < inner.end_ns < step.end_ns
 
 
-@pytest.mark.nsys
 def test_the_reader_has_ranges_of_its_own_on_its_own_thread(recorded: Recorded) -> None:
     [reader] = recorded.threads("io", "read")
     assert recorded.threads("io", "wait") == {reader}
     assert recorded.threads("train", "wait") == recorded.threads("", "epoch") != {reader}
 
 
-@pytest.mark.nsys
 def test_a_batch_begins_on_one_thread_and_ends_on_the_other(recorded: Recorded) -> None:
     batches = recorded.of("start_end", "io")
     assert {event.thread for event in batches} == recorded.threads("", "epoch")
     assert {event.ended_by for event in batches} == recorded.threads("io", "read")
 
 
-@pytest.mark.nsys
 def test_start_end_ranges_overlap(recorded: Recorded) -> None:
     """Which push/pop ranges of one thread and domain cannot: all batches are asked for, then one is read."""
     batches = recorded.of("start_end", "io")

@@ -60,6 +60,7 @@ def test_the_program_is_given_what_was_asked_for(name: str, echo: str) -> None:
 
 
 @each
+@pytest.mark.slow
 def test_a_count_that_is_too_small_is_a_usage_error(name: str, echo: str) -> None:
     counts: Mapping[str, tuple[int, int, str]] = load(name).COUNTS
     for count, (least, _, _) in counts.items():
@@ -82,9 +83,8 @@ def test_the_script_becomes_the_program(name: str, tmp_path: Path) -> None:
 
 
 @each
+@pytest.mark.usefixtures("nvcc")
 def test_build_compiles_the_program_of_that_name_and_runs_nothing(name: str, tmp_path: Path) -> None:
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not on PATH")
     built = run(name, "--build", "--arch", "sm_80", XDG_CACHE_HOME=str(tmp_path))
     assert built.returncode == 0, built.stderr
     program = Path(built.stdout.splitlines()[-1])
@@ -96,9 +96,8 @@ def test_build_compiles_the_program_of_that_name_and_runs_nothing(name: str, tmp
 
 
 @each
+@pytest.mark.usefixtures("nvcc")
 def test_without_a_gpu_to_compile_for_it_says_how_to_name_one(name: str) -> None:
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not on PATH")
     result = run(name, CUDA_VISIBLE_DEVICES="")
     assert (result.returncode, result.stdout) == (69, "")
     assert result.stderr.startswith(f"{name}: there is no GPU to compile for")

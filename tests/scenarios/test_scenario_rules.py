@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,7 @@ NO_GPU = device.query().error
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not on PATH")
+def program(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 - skips without nvcc
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return compile_cuda(kernels_dir() / "rules.cu", arch=None if not NO_GPU else "sm_80")

@@ -21,12 +21,16 @@ pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are no
 
 
 @pytest.fixture
-def vector_add(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - no types without torch
+    return torch_on_cpu(monkeypatch)
+
+
+@pytest.fixture
+def vector_add(torch: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # noqa: ANN401
     """The script on the CPU: a + b stands for the kernel, torch.profiler records the operators alone."""
     for name in ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY"):
         monkeypatch.delenv(name, raising=False)
     script = load("vector_add")
-    torch = torch_on_cpu(monkeypatch)
     profile, cpu = torch.profiler.profile, torch.profiler.ProfilerActivity.CPU
 
     def profile_on_cpu(*, activities: list[Any], **settings: object) -> Any:  # noqa: ANN401
@@ -86,9 +90,12 @@ def test_the_operators_that_the_profiler_sees(
     ],
 )
 def test_what_is_toggled_and_when(
-    vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch, variant: str, left_out: list[str]
+    vector_add: ModuleType,
+    torch: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    variant: str,
+    left_out: list[str],
 ) -> None:
-    torch = torch_on_cpu(monkeypatch)
     calls: list[object] = []
 
     def toggle(_profiler: object, enable: bool, activities: list[Any]) -> None:  # noqa: FBT001 - PyTorch's
@@ -177,8 +184,7 @@ def event(name: str, device: object, us: float = 0, *, annotates: bool = False) 
     return SimpleNamespace(name=name, device_type=device, time_range=time_range, is_user_annotation=annotates)
 
 
-def test_kernels_and_operators_are_counted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = torch_on_cpu(monkeypatch)
+def test_kernels_and_operators_are_counted_and_nothing_else(torch: Any) -> None:  # noqa: ANN401
     on_cpu, on_gpu = (partial(event, device=getattr(torch.autograd.DeviceType, d)) for d in ("CPU", "CUDA"))
     events = [
         on_cpu("ProfilerStep*", annotates=True),

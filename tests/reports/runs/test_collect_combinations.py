@@ -22,6 +22,8 @@ from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
 if TYPE_CHECKING:
     from conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 NASTY = 'a "quoted", text\nof two lines'
 
 

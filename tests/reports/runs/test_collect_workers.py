@@ -21,6 +21,8 @@ from nsyswrap.reports.runs.gather import Made, Task, digest_all, usable_cpus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 
 def tasks(folder: Path, count: int) -> list[Task]:
     captures = [write(folder / f"{i}.sqlite", kernel("k", 0, i + 1)) for i in range(count)]

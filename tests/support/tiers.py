@@ -1,0 +1,105 @@
+"""The fast tier, ``pytest --fast``, and the table of the tests that did not run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+# A test that asks for the fixture, itself or through another one, gets the marker.
+MARKERS = {"nsys": "nsys", "cluster": "slurm", "chromium": "browser", "nvcc": "nvcc", "torch": "torch"}
+
+# The fast tier leaves out the tests with these markers. A test with several counts for the first one.
+LEFT_OUT = {
+    "gpu": "needs a GPU",
+    "slurm": "needs Slurm",
+    "browser": "needs a browser",
+    "nsys": "needs nsys",
+    "torch": "needs PyTorch",
+    "nvcc": "needs nvcc",
+    "slow": "slow",
+}
+
+_REASON = pytest.StashKey[str]()
+_FOLDERS = re.compile(r"(?<!\S)/\S*/")
+
+
+class Tiers:
+    """Selects the tests of a tier and counts those that do not run, by reason."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.deselected: Counter[str] = Counter()
+        self.files: Counter[str] = Counter()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            for fixture in MARKERS.keys() & getattr(item, "fixturenames", ()):
+                item.add_marker(MARKERS[fixture])
+        if self.config.getoption("fast"):
+            self._leave_out(items)
+
+    def _leave_out(self, items: list[pytest.Item]) -> None:
+        left_out = []
+        for item in items:
+            if marker := next(filter(item.get_closest_marker, LEFT_OUT), None):
+                item.stash[_REASON] = f"left out by --fast: {LEFT_OUT[marker]}"
+                left_out.append(item)
+        items[:] = [item for item in items if _REASON not in item.stash]
+        self.config.hook.pytest_deselected(items=left_out)
+
+    def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
+        self.deselected.update(item.stash.get(_REASON, "deselected by pytest arguments") for item in items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.files[f"{skip_reason(report)} (files)"] += 1
+
+    # With xdist every worker collects all tests. The counts of one are the counts of all.
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        if (output := getattr(self.config, "workeroutput", None)) is not None:
+            output["not_run"] = dict(self.deselected + self.files)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:  # noqa: ANN401 - xdist has no types
+        self.deselected = Counter(getattr(node, "workeroutput", {}).get("not_run", self.deselected))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+        yield  # the table comes last
+        skipped = terminalreporter.stats.get("skipped", [])
+        reports = [report for report in skipped if isinstance(report, pytest.TestReport)]
+        lines = table(self.deselected + self.files + Counter(map(skip_reason, reports)))
+        if lines:
+            terminalreporter.section("tests that did not run")
+            terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return why a test was skipped, in one line, without the folders that vary from run to run."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return _FOLDERS.sub("", reason.removeprefix("Skipped: ").partition("\n")[0])
+
+
+def table(not_run: Counter[str]) -> list[str]:
+    """Return a line for each reason, with the number of tests, the largest number first."""
+    ordered = sorted(not_run.items(), key=lambda row: (-row[1], row[0]))
+    rows = [("tests", "reason"), *((str(number), reason) for reason, number in ordered)]
+    return [f"{number:>5}  {reason}" for number, reason in rows] if ordered else []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = ", ".join(LEFT_OUT)
+    parser.addoption("--fast", action="store_true", help=f"leave out the tests with these markers: {what}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Tiers(config), "nsyswrap-tiers")
