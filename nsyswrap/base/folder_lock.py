@@ -50,9 +50,14 @@ def held(folder: Path, what: str, hint: str = "") -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    """Open the lock's file; one that its holder removed meanwhile is opened anew."""
+    """Open the lock's file; one that its holder removed meanwhile is opened anew.
+
+    Raises OutputError where a file of somebody else has its name.
+    """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if os.path.lexists(path) and (path.is_symlink() or not is_lock(path)):
+            raise OutputError(f"{path} is in the way: it is not nsyswrap's", "give another --output")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # of a run that is shared, the group sees that it is held
             os.fchmod(descriptor, 0o640)
         if not _lock(descriptor) or _is_at(descriptor, path):

@@ -81,7 +81,12 @@ class RunFolder:
     def make(self) -> None:
         """Make the folder with its parents, private from the start."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.mkdir(mode=_folder_mode(self.share), exist_ok=True)
+        try:
+            self.path.mkdir(mode=_folder_mode(self.share))
+            self.path.chmod(_folder_mode(self.share))  # whatever the umask
+        except FileExistsError:
+            if not self.path.is_dir():
+                raise
 
     def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
         """Make the folder, or take an empty one, and write run.json; raises OutputError where that cannot be.
@@ -107,8 +112,15 @@ class RunFolder:
         present = {entry.name for entry in self.path.iterdir() if not is_lock(entry)}
         if present and not force:
             raise OutputError(f"{self.path} exists and is not empty", "give another --output, or --force")
-        if not present or present & set(FILES):
-            self.path.chmod(_folder_mode(self.share))
+        if present and not present & {RUN, SPEC}:
+            if taken := sorted(present & set(FILES)):
+                raise OutputError(
+                    f"{self.path} holds {taken[0]}, and no run: it is not replaced", "give another --output"
+                )
+            return
+        if folders := [name for name in FILES if (self.path / name).is_dir()]:
+            raise OutputError(f"{self.path / folders[0]} is a folder, and in the way", "remove it")
+        self.path.chmod(_folder_mode(self.share))
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
             self._part(name).unlink(missing_ok=True)
@@ -169,7 +181,7 @@ class RunFolder:
         """Read ``status.json``, without what newer versions added; raises CaptureError where it is none."""
         path = self.path / STATUS
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
+            said = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             known = {one.name: said.get(one.name, one.default) for one in fields(Status)}
             if lacks := [name for name, value in known.items() if value is MISSING]:
                 raise CaptureError(f"{path} cannot be read: it lacks {', '.join(lacks)}", "run it again")

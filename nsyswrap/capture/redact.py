@@ -71,7 +71,7 @@ def remove_environment(path: Path) -> None:
             db.commit()
         with replacing(path, capture=True) as part:
             _copy(path, part)
-    except (sqlite3.DatabaseError, MemoryError, OSError, OutputError) as error:
+    except (sqlite3.DatabaseError, MemoryError, OSError, OutputError, UnicodeError) as error:
         raise OutputError(
             f"cannot remove the environment from {path}: {str(error) or 'out of memory'}",
             f"make room for a copy, then `nsyswrap redact {path} -o OUT`",

@@ -15,6 +15,10 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MARK = "NSYSWRAP_RUN_MARK"  # names the variable in the environment of every process of a run
 DONE = b"done"
@@ -27,12 +31,33 @@ _SETTLE_S = 1  # nsys loses a signal in the first moments after it started the p
 _AGAIN_S = 5  # a second signal sooner than this would cost the report
 _QUIET_S = 1  # a process that is being started shows its mark within this
 _POLL_S = 0.05
+_PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat, counted from behind the name of the program
 
 
-def members(token: str) -> list[int]:
-    """Return every living process of a run, by the mark in its environment."""
-    mark = f"{MARK}={token}".encode()
-    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in _read(path / "environ")]
+class Members:
+    """The living processes of a run: those with its mark in their environment, and all that these started.
+
+    A process may clear its environment: it is known as long as what started it lived when it was looked for.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._mark = f"{MARK}={token}".encode()
+        self._known: dict[int, bytes] = {}  # process id -> when it was started
+
+    def living(self) -> list[int]:
+        """Return their process ids."""
+        stats = {int(path.name): _read(path / "stat").rpartition(b")")[2].split() for path in _processes()}
+        alive = {pid: stat for pid, stat in stats.items() if stat and stat[0] != b"Z"}
+        found = {pid for pid, began in self._known.items() if pid in alive and alive[pid][_BEGAN] == began}
+        found |= {pid for pid in alive if self._mark in _read(Path(f"/proc/{pid}/environ"))}
+        while more := {pid for pid, stat in alive.items() if int(stat[_PARENT]) in found} - found:
+            found |= more
+        self._known = {pid: alive[pid][_BEGAN] for pid in found}
+        return sorted(found)
+
+
+def _processes() -> Iterator[Path]:
+    return Path("/proc").glob("[0-9]*")
 
 
 def kill(pids: list[int]) -> None:
@@ -91,7 +116,8 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
 def _end(token: str, nsys: list[int], log: Path) -> None:
     moved = seen = time.monotonic()  # when nsys last said something, and when a process was last seen
     due, said = moved + _SETTLE_S, b""
-    while (left := members(token)) or time.monotonic() < seen + _QUIET_S:
+    members = Members(token)
+    while (left := members.living()) or time.monotonic() < seen + _QUIET_S:
         now = time.monotonic()
         seen = now if left else seen
         if (says := _read(log)) != said:

@@ -63,7 +63,7 @@ def _judge_undisturbed(spec: RunSpec, seen: Seen, lack: str) -> Status:
     stopped = ending.killed or spec.options.ended_program(ending.code, seen.log, recorded)
     known = seen.launcher_ran and ending.code >= 0 and not stopped
     program_code = ending.code if known else None
-    if lack or ending.code < 0:
+    if lack or ending.code < 0 or not seen.launcher_ran:
         return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, seen, lack))
     if stopped or ending.code == 0:
         return Status("done", program_code, ending.code, 0)
@@ -103,6 +103,8 @@ def _failure(spec: RunSpec, seen: Seen, lack: str) -> tuple[str, str]:
     hint = "; ".join(filter(None, parts))
     if lack:
         return f"nsys left no complete export: {meaning or lack}", hint
+    if not seen.launcher_ran:
+        return f"nsys did not start {spec.program.name}: {meaning or 'it does not say why'}", hint
     return f"{meaning}, and the program with it: the report ends there", hint
 
 
@@ -122,6 +124,8 @@ def _told(spec: RunSpec, seen: Seen) -> tuple[str, str]:
         return fault
     if any(map(is_full, (spec.output, temporary_place(spec.env)))):  # the log has no room to say so
         return nsys.DISK_FULL
+    if seen.ending.killed:
+        return "nsys could not end: its temporary folder was removed while the program ran", ""
     if seen.ending.code < 0:
         number = -seen.ending.code
         cure = temporary_room(spec.env) if number == signal.SIGBUS else ""  # it maps files there

@@ -6,6 +6,7 @@ of neither. Both are 0700: whatever the modes of nsys' own files, nobody else re
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -65,26 +66,29 @@ class Private:
 
     def said(self) -> str:
         """Return what nsys printed, with the paths that its files get."""
-        return self.named(self.log.read_bytes().decode(errors="replace"))
+        raw = self.log.read_bytes() if self.log.exists() else b""  # the program may have emptied TMPDIR
+        return self.named(raw.decode(errors="replace"))
 
     def named(self, text: str) -> str:
         """Return a message with the run folder in the place of these."""
         return text.replace(str(self.output), str(self.run.path))
 
     def make_work(self) -> None:
-        """Make ``work``; where the program removed the run folder, that too. Raises OutputError."""
+        """Make ``work``, and what the program took away of the others. Raises OutputError."""
         try:
-            if not self.run.path.is_dir():
+            if not os.access(self.run.path, os.W_OK | os.X_OK) or not self.run.path.is_dir():
                 make_folder(self.run.path, self.run.share)
-            self.work.mkdir(mode=0o700, exist_ok=True)
+            for folder in (self.work, self.temporary):
+                folder.mkdir(exist_ok=True)
+                folder.chmod(0o700)
             if not self.output.is_symlink():
                 self.output.symlink_to(self.work, target_is_directory=True)
         except OSError as error:
-            left = ", ".join(map(str, guard.recordings(self.temporary)))
-            raise OutputError(
-                f"cannot write {self.run.path}: {error.strerror}",
-                f"what nsys recorded, the environment too, lies in {left}" if left else "",
-            ) from None
+            left = [path for path in guard.recordings(self.temporary) if path.suffix != Path(EXPORT).suffix]
+            way = (
+                f"what nsys recorded lies in {left[0]}; to read it: nsyswrap report {left[0]}" if left else ""
+            )
+            raise OutputError(f"cannot write {self.run.path}: {error.strerror}", way) from None
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -99,10 +103,8 @@ class Private:
             start_new_session=True,  # a signal to our group is not meant for it
         ) as process:
             self._guard = process.stdin
-            try:
-                yield
-            finally:
-                self._tell(guard.DONE)
+            yield
+            self._tell(guard.DONE)  # not where we fail: then it ends the run
 
     def tell_pid(self, nsys_pid: int) -> None:
         """Tell the guard which process is nsys."""
@@ -153,7 +155,8 @@ def private_folders(run: RunFolder, place: Path) -> Iterator[Private]:
     Raises OutputError.
     """
     try:
-        made = Path(tempfile.mkdtemp(prefix="nsyswrap-", dir=place))
+        made = Path(tempfile.mkdtemp(prefix="nsyswrap-", dir=place)).absolute()
+        made.chmod(0o700)  # whatever the umask
     except OSError as error:
         raise OutputError(
             f"cannot make a temporary folder in {place}: {error.strerror}",

@@ -201,6 +201,9 @@ def _finished(spec: RunSpec, seen: outcome.Seen, private: Private, finish: Calla
     except NsyswrapError as error:
         private.discard_export()
         return outcome.not_redacted(spec, status, error)
+    except BaseException:
+        private.discard_export()
+        raise
     return status
 
 
@@ -277,7 +280,7 @@ def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
         "env_set": sorted(spec.env),
-        "nsys": {"path": found.path, "version": found.version, **asdict(spec.options)},
+        "nsys": {"path": found.path, "version": found.version, **asdict(spec.options.without_values())},
         "timeout_s": spec.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),

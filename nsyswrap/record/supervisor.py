@@ -75,6 +75,10 @@ class Supervisor:
     _log_bytes: int = 0  # as long as the log was before a signal came
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
+    _run: guard.Members = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._run = guard.Members(self.token)
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
         """Wait until nsys has ended; ``leave_program``: what outlives it was meant to."""
@@ -139,11 +143,14 @@ class Supervisor:
             settled = now > self._started_at + SETTLE_S
             is_time = settled and not all(map(self._is_nsys, self._members()))
         if is_time:
-            if guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
+            if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
                 self.process.send_signal(self._pending)
             self._pending = None
 
     def _lose_patience(self) -> bool:
+        if not self.log.exists() and all(map(self._is_nsys, self._members())):
+            guard.kill(self._members())  # without its temporary folder nsys would wait for ever
+            return True
         if self._stopping_since is None:
             return False
         now = time.monotonic()
@@ -191,7 +198,7 @@ class Supervisor:
         self._show("")
 
     def _members(self) -> list[int]:
-        return guard.members(self.token)
+        return self._run.living()
 
     def _is_nsys(self, pid: int) -> bool:
         """Whether a process is nsys or one of its helpers, whatever their threads call themselves."""

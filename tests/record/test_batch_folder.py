@@ -106,6 +106,10 @@ def test_a_file_that_others_call_lock_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text("mine, not yours\n")
     with pytest.raises(OutputError, match="holds no batch"):
         make_place(tmp_path)
+    with pytest.raises(OutputError, match="is in the way"), held(tmp_path, "a test"):
+        pass
+    assert (tmp_path / LOCK).read_text() == "mine, not yours\n"
+    (tmp_path / LOCK).unlink()
     with held(tmp_path, "a test"):  # what is left of a batch that was ended before it was one
         assert is_lock(tmp_path / LOCK)
         make_place(tmp_path)

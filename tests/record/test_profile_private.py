@@ -298,3 +298,84 @@ def test_while_it_is_recorded_a_run_says_so(tmp_path: Path, environment: dict[st
         assert "this run has not ended yet" in shown.stderr
         (tmp_path / "began").unlink()
         assert process.wait() == 0
+
+
+def test_a_program_that_empties_tmpdir(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = ("profile", "--no-stats", "-o", "run", "sh", "-c", "rm -rf $TMPDIR/*")
+    done = cli(*command, TMPDIR=str(tmp_path / "tmp"))
+    assert done.returncode == 70
+    assert "its temporary folder was removed while the program ran" in done.stderr
+    assert RunFolder(tmp_path / "run").read_status().outcome == "nsys_failed"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_program_that_clears_its_environment_meets_the_time_limit(cli: Cli) -> None:
+    began = time.monotonic()
+    done = cli("profile", "--no-stats", "--timeout", "2", "-o", "run", "env", "-i", "setsid", "sleep", "100")
+    assert (done.returncode, time.monotonic() - began < 60) == (75, True)
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_lock_of_somebody_else_is_left_alone(tmp_path: Path, cli: Cli, *, force: bool) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "lock").write_text("mine")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "lock").symlink_to("../run/lock")
+    for folder in ("run", "link"):
+        done = cli("profile", *(["--force"] if force else []), "-o", folder, "echo", "this never runs")
+        assert (done.returncode, done.stdout) == (73, "")
+        assert (tmp_path / folder / "lock").read_text() == "mine"
+
+
+def test_force_replaces_a_run_and_no_other_capture(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "run" / ".recording-mine").mkdir(parents=True)
+    (tmp_path / "run" / EXPORT).write_text("mine")
+    done = cli("profile", "--force", "-o", "run", "echo", "this never runs")
+    assert (done.returncode, done.stdout) == (73, "")
+    assert f"holds {EXPORT}, and no run" in done.stderr
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {".recording-mine", EXPORT}
+
+
+@pytest.mark.parametrize("umask", [0o777, 0o277])
+def test_an_umask_that_forbids_everything(tmp_path: Path, environment: dict[str, str], umask: int) -> None:
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "sh", "-c", "umask"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, umask=umask, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.split()[0]) == (0, f"{umask:04o}")
+    assert set(modes(tmp_path / "run").values()) == {"700", "600"}
+
+
+def test_a_tmpdir_relative_to_the_current_folder(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "tmp").mkdir()
+    done = cli("profile", "--no-stats", "-o", "run", "sh", "-c", "echo $TMPDIR", TMPDIR="tmp")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "tmp")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_folder_whose_name_is_no_text_holds_no_secret(tmp_path: Path, environment: dict[str, str]) -> None:
+    """SQLite takes no such path: the export cannot be finished, and goes."""
+    run = Endured(tmp_path / "one", environment)
+    run.run = run.folder / os.fsdecode(b"run\xff")
+    with run.start("--discard-rep") as process:
+        assert process.wait() == 73
+    assert list(run.holding_secret()) == []
+    assert RunFolder(run.run).read_status().outcome == "not_redacted"
+
+
+def test_a_run_inside_another_says_so(tmp_path: Path, cli: Cli) -> None:
+    inner = ("-m", "nsyswrap", "profile", "--no-stats", "-o", "inner", "echo", "the program ran")
+    done = cli("profile", "--no-stats", "-o", "outer", sys.executable, *inner)
+    status = RunFolder(tmp_path / "inner").read_status()
+    if "the program ran" not in done.stdout:
+        assert status.outcome == "nsys_failed", status
+        assert "nsys did not start echo" in done.stderr or "no complete export" in done.stderr
+
+
+def test_values_of_variables_handed_to_nsys_are_not_written_down(tmp_path: Path, cli: Cli) -> None:
+    for argument in ("--env-var=TOKEN=hunter2,B=hunter2",):
+        done = cli("profile", "--no-stats", "--nsys-arg", argument, "--discard-rep", "-o", "run", "true")
+        assert done.returncode == 0, done.stderr
+    assert [path for path in (tmp_path / "run").iterdir() if b"hunter2" in path.read_bytes()] == []
+    assert "--env-var=TOKEN,B" in (tmp_path / "run" / RUN).read_text()

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import tempfile
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,11 @@ _FAULTS = (
         "name another nsys with --nsys",
     ),
     (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys (in a chroot or container)"),
+    (
+        r"Failed to connect to Agent",
+        "nsys did not reach its agent",
+        "does this run inside another nsys? One cannot run in the other",
+    ),
     (
         r"sem_open",
         "nsys cannot make a semaphore: /dev/shm is missing, or cannot be written",
@@ -91,6 +96,19 @@ class Options:
     duration: float | None = None
     extra: tuple[str, ...] = ()
 
+    def without_values(self) -> Options:
+        """Return the same without the values of environment variables: they can be secrets."""
+        extra, before = [], ""
+        for argument in self.extra:
+            option, equals, values = argument.partition("=")
+            if option == "--env-var" and equals:
+                argument = f"{option}={_names(values)}"  # noqa: PLW2901
+            elif before in ("-e", "--env-var"):
+                argument = _names(argument)  # noqa: PLW2901
+            extra.append(argument)
+            before = argument
+        return replace(self, extra=tuple(extra))
+
     @property
     def may_end_program(self) -> bool:
         """Whether nsys was asked for something that ends the program before its own end."""
@@ -115,6 +133,11 @@ class Options:
         """Whether nsys was told to leave the program running."""
         joined = " ".join(self.extra)
         return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
+
+
+def _names(assignments: str) -> str:
+    """Return ``A,B`` of ``A=1,B=2``."""
+    return ",".join(part.partition("=")[0] for part in assignments.split(","))
 
 
 def profile_argv(
