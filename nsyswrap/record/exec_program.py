@@ -1,10 +1,11 @@
 """Runs inside nsys: gives the program the world that nsyswrap was started in, then becomes the program.
 
-nsys puts pipes between a program and its terminal, prints into the same stream, sets the umask to 0 and
-extends LD_LIBRARY_PATH; nsyswrap gives nsys a TMPDIR of its own. The first argument is
-``stdin,stdout,stderr[,report]/umask``: descriptors that are duplicates of nsyswrap's own, inherited through
-nsys, and the umask in octal. ``report`` gets one byte before the program starts, and the error number if it
-cannot. An environment variable ``NSYSWRAP_CALLER_X`` holds what ``X`` was, behind a ``=``; empty: not set.
+nsys puts pipes between a program and its terminal, prints into the same stream, sets the umask to 0, extends
+LD_LIBRARY_PATH and resets SIGQUIT; nsyswrap gives nsys a TMPDIR of its own. The first argument is
+``stdin,stdout,stderr[,report]/umask/ignored``: descriptors that are duplicates of nsyswrap's own, inherited
+through nsys, the umask in octal, and the signals that nsyswrap's caller ignores. ``report`` gets one byte
+before the program starts, and the error number if it cannot. An environment variable ``NSYSWRAP_CALLER_X``
+holds what ``X`` was, behind a ``=``; empty: not set.
 """
 
 import os
@@ -18,7 +19,7 @@ PREFIX = "NSYSWRAP_CALLER_"
 
 def main(argv: list[str]) -> None:
     """Take over the descriptors and execute ``argv[2:]``; never returns."""
-    descriptors, _, umask = argv[1].partition("/")
+    descriptors, umask, ignored = argv[1].split("/")
     numbers = [int(number) for number in descriptors.split(",")]
     own, report = numbers[:3], numbers[3:]
     for target, descriptor in enumerate(own):
@@ -26,15 +27,12 @@ def main(argv: list[str]) -> None:
             os.dup2(descriptor, target)
             os.close(descriptor)
     os.umask(int(umask, 8))
-    for name in RESTORED:
-        before = os.environ.pop(PREFIX + name, None)
-        if before:
-            os.environ[name] = before[1:]
-        elif before is not None:
-            os.environ.pop(name, None)
+    _restore_variables()
     # Python ignores these two; a program expects to be started with the defaults.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    for text in filter(None, ignored.split(",")):
+        signal.signal(int(text), signal.SIG_IGN)
     for descriptor in report:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
         os.write(descriptor, STARTED)
@@ -44,6 +42,15 @@ def main(argv: list[str]) -> None:
         for descriptor in report:
             os.write(descriptor, str(error.errno).encode())
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _restore_variables() -> None:
+    for name in RESTORED:
+        before = os.environ.pop(PREFIX + name, None)
+        if before:
+            os.environ[name] = before[1:]
+        elif before is not None:
+            os.environ.pop(name, None)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,7 +43,6 @@ from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable, Iterator, Sequence
 
     from nsyswrap.record.program import Program
@@ -74,11 +74,18 @@ def command_line(
     report: Path | None = None,
 ) -> list[str]:
     """Return the exact nsys command line. With descriptors 0, 1, 2 it can be typed into a shell."""
-    launcher = [*_LAUNCHER, f"{','.join(map(str, descriptors))}/{umask():03o}"]
+    own = ",".join(map(str, descriptors))
+    launcher = [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}"]
     report = report or spec.output / STEM
     program = [*launcher, *spec.program.argv]
     discard = found.discards_environment and not spec.keep_environment
     return nsys.profile_argv(found.path, spec.options, report, program, discard_environment=discard)
+
+
+def _ignored_signals() -> str:
+    """Return the signals that our caller ignores, but for two that Python itself ignores."""
+    numbers = signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}
+    return ",".join(str(int(n)) for n in sorted(numbers) if signal.getsignal(n) is signal.SIG_IGN)
 
 
 def claim_output(program: Program, nsys_path: str | None) -> Path:

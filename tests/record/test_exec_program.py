@@ -20,7 +20,11 @@ STDIN, STDOUT, STDERR = range(3)
 
 
 def launch(
-    *program: str, stdin: bytes = b"", umask: int = 0o022, variables: Mapping[str, str] | None = None
+    *program: str,
+    stdin: bytes = b"",
+    umask: int = 0o022,
+    ignored: str = "",
+    variables: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes, bytes, bytes]:
     """Start a program as nsyswrap does: code, stdout, stderr, and what the launcher reported."""
     pipes = [os.pipe() for _ in range(4)]
@@ -28,7 +32,7 @@ def launch(
     os.write(pipes[0][1], stdin)
     os.close(pipes[0][1])
     done = subprocess.run(
-        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}", *program],
+        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}/{ignored}", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,  # nsys' own, which nothing may reach
         stderr=subprocess.STDOUT,
@@ -64,7 +68,7 @@ def test_arguments_arrive_as_they_are() -> None:
 
 
 def test_the_streams_can_stay_where_they_are() -> None:
-    done = subprocess.run([*LAUNCHER, "0,1,2/022", "cat"], input=b"x", capture_output=True, check=True)
+    done = subprocess.run([*LAUNCHER, "0,1,2/022/", "cat"], input=b"x", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"x", b"")
 
 
@@ -92,6 +96,11 @@ def test_signals_are_as_a_shell_would_leave_them() -> None:
     ignored = int(stdout.split()[1], 16)
     for number in (13, 25):  # SIGPIPE, SIGXFSZ: Python ignores both
         assert not ignored & 1 << (number - 1)
+
+
+def test_what_the_caller_ignores_stays_ignored() -> None:
+    _, stdout, _, _ = launch("grep", "SigIgn", "/proc/self/status", ignored="1,3")
+    assert int(stdout.split()[1], 16) & 0b111 == 0b101
 
 
 def test_a_broken_pipe_ends_the_program() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that every user of the machine can enter; the tests' own cannot be."""
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-test-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
@@ -123,6 +124,7 @@ def test_the_program_finds_the_world_of_its_caller(
             cwd=tmp_path,
             env={**environment, "TMPDIR": str(tmp_path / "tmp")},
             umask=umask,
+            preexec_fn=lambda: signal.signal(signal.SIGQUIT, signal.SIG_IGN),
             check=True,
             capture_output=True,
         )
