@@ -1,7 +1,7 @@
 """Runs of `nsyswrap profile` that are killed at random moments, or repeated many times, with the real nsys.
 
-    python tests/endurance.py kill --count 500 --shard 1/2    # every second of 500 seeded moments
-    python tests/endurance.py repeat --count 1000
+    python tests/support/endurance.py kill --count 500 --shard 1/2    # every second of 500 seeded moments
+    python tests/support/endurance.py repeat --count 1000
 
 Each run has a folder with a TMPDIR of its own and secrets planted in its environment. What must hold is in
 ``broken_promises``; the first run that breaks one ends the command with exit code 1.
