@@ -1,4 +1,4 @@
-"""A few of the runs that tests/support/endurance.py makes by the hundred: killed at random moments, and repeated."""
+"""A few of the runs that tests/support/endurance.py makes by the hundred, killed or repeated."""
 
 from __future__ import annotations
 
