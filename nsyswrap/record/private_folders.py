@@ -103,8 +103,9 @@ class Private:
             start_new_session=True,  # a signal to our group is not meant for it
         ) as process:
             self._guard = process.stdin
-            yield
-            self._tell(guard.DONE)  # not where we fail: then it ends the run
+            yield  # where we fail, the guard ends the run
+            guard.remove(self.temporary)  # before the guard is let go: who kills us now leaves nothing either
+            self._tell(guard.DONE)
 
     def tell_pid(self, nsys_pid: int) -> None:
         """Tell the guard which process is nsys."""

@@ -166,6 +166,17 @@ def killed(moment: Moment, folder: Path, environment: Mapping[str, str]) -> list
     return never + broken_promises(run, code)
 
 
+def killed_in_the_end(folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """Kill nsyswrap as soon as it has written how the run ended; return the promises that were broken."""
+    run = Endured(folder, environment)
+    with run.start() as process:
+        while process.poll() is None and not (run.run / STATUS).exists():
+            time.sleep(0.0005)
+        process.kill()
+        code = process.wait(ENDS_WITHIN_S)
+    return broken_promises(run, code)
+
+
 def leftovers() -> dict[str, int]:
     """Count what a process of ours could leave on the machine: semaphores, and our own descriptors."""
     mine = [path for path in Path("/dev/shm").iterdir() if "NSys" not in path.name]  # noqa: S108
