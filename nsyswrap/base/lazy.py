@@ -1,0 +1,61 @@
+"""Import modules when they are first used, so that a command loads only what it needs.
+
+Python 3.15 has ``lazy import`` statements for this (PEP 810); until then::
+
+    with lazy_imports():
+        import pandas as pd
+        from nsyswrap.render import notebook
+
+Only modules can be imported like this: neither ``from module import function`` nor ``import a.b``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _LazyModule(ModuleType):
+    """Stand in for a module: the first use of an attribute imports it."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+class _LazyPackage:
+    """Stand in for a package in ``from package import module``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, module: str) -> ModuleType:
+        return _LazyModule(f"{self._name}.{module}")
+
+
+@contextmanager
+def lazy_imports() -> Iterator[None]:
+    """Make the imports in this block happen at the first use of each module.
+
+    Only statements of the calling module are changed. An import error is raised at the first use.
+    """
+    importing_module = sys._getframe(2).f_globals  # noqa: SLF001 - there is no public way to the caller
+    normal_import = builtins.__import__
+
+    def lazy_import(name: str, *rest: Any) -> Any:  # noqa: ANN401 - the arguments of builtins.__import__
+        namespace, _, fromlist, *_ = (*rest, None, None, None)
+        if namespace is not importing_module:
+            return normal_import(name, *rest)
+        return _LazyPackage(name) if fromlist else _LazyModule(name)
+
+    builtins.__import__ = cast("Any", lazy_import)
+    try:
+        yield
+    finally:
+        builtins.__import__ = normal_import
