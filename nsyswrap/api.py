@@ -56,9 +56,9 @@ class Capture(CaptureColumns):
 
         ``options`` are the report's own, as ``gap`` of gpu_gaps. Raises NotInCapture, UsageError.
         """
-        from nsyswrap.reports import find  # noqa: PLC0415
+        from nsyswrap.reports import find_report  # noqa: PLC0415
 
-        made = find(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
+        made = find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     def plot(self, kind: str) -> Sheet:
@@ -66,9 +66,9 @@ class Capture(CaptureColumns):
 
         Raises NotInCapture, UsageError.
         """
-        from nsyswrap.render.plots import find  # noqa: PLC0415 - matplotlib takes long to import
+        from nsyswrap.render.plots import find_plot  # noqa: PLC0415 - matplotlib takes long to import
 
-        return find(kind).draw({"": self})
+        return find_plot(kind).draw({"": self})
 
     def _repr_html_(self) -> str:
         from nsyswrap.render.notebook import summary_html  # noqa: PLC0415 - few are shown in a notebook

@@ -38,7 +38,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         redact.redact(source, output)
         note(f"wrote {output}")
         return
-    found = redact.findings(source)
+    found = redact.secrets_in(source)
     for finding in found:
         names = f": {', '.join(finding.names)}" if finding.names else ""
         click.echo(f"{finding.kind}: {finding.count:,}{names}")
