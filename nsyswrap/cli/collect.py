@@ -1,4 +1,4 @@
-"""``nsyswrap collect``: many finished runs as one table, with progress, comparison and what is lacking."""
+"""``nsyswrap collect``: many finished runs as one table, and a comparison of their configurations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.cli.output import Look, note, progress_line, step
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,52 +22,47 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.gather import Result
     from nsyswrap.reports.runs.tables import Parameters
 
+with lazy_imports():
+    from nsyswrap.cli import run_states
+    from nsyswrap.render import result_files
+    from nsyswrap.render.formats import text
+    from nsyswrap.reports.runs import combinations, digest, find, gather, tables
 
 _TO_COME = ("planned", "running")
-_LISTED = 10  # runs that lack something, by name
+_LISTED = 10  # runs that went wrong, by name
 
 _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
 
 
 def progress(runs: int) -> Callable[[Result], None]:
-    """Return a callback that says on a terminal how far it is."""
+    """Return a callback for each result that shows the progress on a terminal."""
     show, begun = progress_line(), time.monotonic()
-    seen = {"read": 0, "damaged": 0}
+    counts = {"read": 0, "damaged": 0}
 
     def on_result(result: Result) -> None:
-        seen["read"] += 1
-        seen["damaged"] += result.run.outcome == "damaged"
-        left_s = (time.monotonic() - begun) / seen["read"] * (runs - seen["read"])
-        rest = f", {left_s:.0f} s left" if seen["read"] < runs else ""
-        show(f"{seen['read']:,} of {runs:,} captures, {seen['damaged']:,} damaged{rest}" if rest else "")
+        counts["read"] += 1
+        counts["damaged"] += result.run.outcome == "damaged"
+        left_s = (time.monotonic() - begun) / counts["read"] * (runs - counts["read"])
+        rest = f", {left_s:.0f} s left" if counts["read"] < runs else ""
+        show(f"{counts['read']:,} of {runs:,} captures, {counts['damaged']:,} damaged{rest}" if rest else "")
 
     return on_result
 
 
 def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
-    """Return the screen: the combinations, and what comparing them comes to."""
-    from nsyswrap.render.formats.text import styled, table_lines  # noqa: PLC0415
-    from nsyswrap.render.result_files import RESULTS  # noqa: PLC0415
-    from nsyswrap.reports.runs.combinations import (  # noqa: PLC0415
-        by_combination,
-        chosen_measure,
-        combinations,
-        comparison_verdict,
-        ranked,
-    )
-
-    groups, measure = list(combinations(results).values()), chosen_measure(results, by)
-    table = by_combination(groups, parameters, measure, top)
-    said = comparison_verdict(ranked(groups, measure), parameters, measure)
-    look, whole = Look(), f"{RESULTS} has every run"
-    return styled(table_lines(replace(table, verdict=said), look.width, whole=whole), color=look.color)
+    """Return a table of the configurations, compared by one figure, with a verdict below it."""
+    groups = list(combinations.combinations(results).values())
+    measure = combinations.chosen_measure(results, by)
+    verdict = combinations.comparison_verdict(combinations.ranked(groups, measure), parameters, measure)
+    table = replace(combinations.by_combination(groups, parameters, measure, top), verdict=verdict)
+    layout = terminal_layout()
+    lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
+    return text.styled(lines, color=layout.color)
 
 
 def list_lacking(results: Sequence[Result]) -> None:
-    """Say how many runs ended how, where not all are done, and name those that went wrong, the first few."""
-    from nsyswrap.render.formats.text import printable  # noqa: PLC0415
-
+    """Print the number of runs by outcome unless all are done, and the first few that went wrong."""
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
@@ -75,8 +71,8 @@ def list_lacking(results: Sequence[Result]) -> None:
     wrong = [result for result in lacking if result.run.outcome not in _TO_COME]
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
-        said = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {printable(said)}")
+        ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
+        note(f"nsyswrap: {text.printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more like these")
 
@@ -134,8 +130,8 @@ def command(  # noqa: PLR0913 - the options of the command
     parameters, outcome, totals), summaries.csv (every report of every run) and kernels.csv (kernels over all
     runs of a combination that are done, exact). What is read is left as it is; damaged captures are listed.
     """
-    found = [Path(path) for given in paths for path in expanded(given)]
-    collect(found, output or _default_output(found), jobs=jobs, reports=reports, by=by, top=top)
+    places = [Path(path) for pattern in paths for path in expanded(pattern)]
+    collect(places, output or _default_output(places), jobs=jobs, reports=reports, by=by, top=top)
 
 
 def collect(  # noqa: PLR0913 - the same
@@ -147,22 +143,13 @@ def collect(  # noqa: PLR0913 - the same
     by: str = "",
     top: int = _TOP,
 ) -> None:
-    """Write the tables of all runs at or below ``paths``, and show the comparison of their combinations.
+    """Write the tables of all runs at or below ``paths``, and print the comparison of configurations.
 
-    Raises CaptureError where there is no capture that can be read.
+    Raises CaptureError if no capture can be read.
     """
-    from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
-    from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
-    from nsyswrap.reports.runs.find import find_runs  # noqa: PLC0415
-    from nsyswrap.reports.runs.gather import (  # noqa: PLC0415
-        gather,
-        usable_cpus,
-    )
-    from nsyswrap.reports.runs.tables import parameters_of  # noqa: PLC0415
-
     wanted = _summaries(reports)
-    chosen_measure([], by)  # a wrong name is said before anything is read
-    runs = find_runs(paths, how_far())
+    combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
+    runs = find.find_runs(paths, run_states.how_far())
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(
@@ -170,51 +157,45 @@ def collect(  # noqa: PLR0913 - the same
         )
     _make(output)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
-        results = gather(runs, Path(scratch), jobs or usable_cpus(), progress(len(runs)))
+        results = gather.gather(runs, Path(scratch), jobs or gather.usable_cpus(), progress(len(runs)))
         readable = any(result.totals for result in results)
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
             raise CaptureError(f"none of {len(runs):,} captures can be read")
-        parameters = parameters_of(results)
+        parameters = tables.parameters_of(results)
         written = _written(output, results, parameters, wanted, Path(scratch))
     if readable:
         click.echo(comparison(results, parameters, by, top), nl=False)
     list_lacking(results)
     note(f"wrote {', '.join(map(str, written))}")
-    if not readable:  # how the runs of a batch ended is told all the same
+    if not readable:  # the outcomes of the runs were listed all the same
         raise CaptureError(f"none of {len(runs):,} runs has a capture that can be read")
 
 
-def expanded(given: str) -> list[Path]:
-    """Return the path itself, or what a pattern stands for; raises CaptureError where that is nothing."""
-    from nsyswrap.reports.runs.find import CAPTURES  # noqa: PLC0415
-
-    path = Path(given)
-    if path.exists() or not glob.has_magic(given):
+def expanded(pattern: str) -> list[Path]:
+    """Return the paths that match a pattern, or the path itself. Raises CaptureError without a match."""
+    path = Path(pattern)
+    if path.exists() or not glob.has_magic(pattern):
         return [path]
-    found = [Path(match) for match in sorted(glob.glob(given, recursive=True))]  # noqa: PTH207 - absolute ones
-    folders = {match for match in found if match.is_dir()}
-    captures = [match for match in found if match in folders or match.suffix in CAPTURES]
-    captures = [match for match in captures if folders.isdisjoint(match.parents)]  # else found through those
+    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 - pathlib cannot glob absolute patterns
+    folders = {match for match in matches if match.is_dir()}
+    captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
+    captures = [match for match in captures if folders.isdisjoint(match.parents)]  # collected with the folder
     if not captures:
-        raise CaptureError(f"nothing matches {given}", "a pattern as in 'runs/**/*.sqlite', in quotes")
+        raise CaptureError(f"nothing matches {pattern}", "a pattern as in 'runs/**/*.sqlite', in quotes")
     return captures
 
 
 def _default_output(paths: Sequence[Path]) -> Path:
-    from nsyswrap.reports.runs.find import is_batch  # noqa: PLC0415
-
-    return paths[0] if len(paths) == 1 and is_batch(paths[0]) else _DEFAULT_OUTPUT
+    return paths[0] if len(paths) == 1 and find.is_batch(paths[0]) else _DEFAULT_OUTPUT
 
 
 def _make(folder: Path) -> None:
-    """Make the folder of the tables before anything is read: that can take a while.
+    """Make the output folder before anything is read, because reading can take long.
 
-    Raises OutputError where that cannot be, or where files of somebody else's are in the way.
+    Raises OutputError if the folder cannot be made, or holds files that nsyswrap did not write.
     """
-    from nsyswrap.render.result_files import check_replaceable  # noqa: PLC0415
-
-    check_replaceable(folder)
+    result_files.check_replaceable(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -222,24 +203,19 @@ def _make(folder: Path) -> None:
 
 
 def _summaries(names: Sequence[str]) -> set[str]:
-    """Return the reports that go into summaries.csv; raises UsageError for one that does not sum up."""
-    from nsyswrap.reports.runs.digest import SUMMARIES  # noqa: PLC0415
-
+    """Return the reports for summaries.csv. Raises UsageError for a report that is not a summary."""
     wanted = {name for part in names for name in part.split(",")}
-    for name in wanted - set(SUMMARIES):
-        raise UsageError(f"no summary is called {name!r}", f"summaries: {' '.join(SUMMARIES)}")
-    return wanted or set(SUMMARIES)
+    for name in wanted - set(digest.SUMMARIES):
+        raise UsageError(f"no summary is called {name!r}", f"summaries: {' '.join(digest.SUMMARIES)}")
+    return wanted or set(digest.SUMMARIES)
 
 
 def _written(
     output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
 ) -> list[Path]:
-    """Write all the files, and return their paths."""
-    from nsyswrap.render.result_files import PARQUET, write_results, write_rows  # noqa: PLC0415
-    from nsyswrap.reports.runs.tables import results_table  # noqa: PLC0415
-
+    """Write all files and return their paths."""
     with step("writing the tables …"):
-        written = write_results(output, results_table(results, parameters))
-        if not any(path.name == PARQUET for path in written):
-            note(f"nsyswrap: no {PARQUET}: that needs pyarrow (pip install 'nsyswrap[parquet]')")
-        return [*written, *write_rows(output, results, parameters, wanted, scratch)]
+        written = result_files.write_results(output, tables.results_table(results, parameters))
+        if not any(path.name == result_files.PARQUET for path in written):
+            note(f"nsyswrap: no {result_files.PARQUET}: that needs pyarrow (pip install 'nsyswrap[parquet]')")
+        return [*written, *result_files.write_rows(output, results, parameters, wanted, scratch)]

@@ -1,4 +1,4 @@
-"""What `report --list` and `report --explain` say: which reports there are, and what their columns mean."""
+"""The texts of `report --list` and `report --explain`: the reports, and what their columns mean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_folder import newest_run
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import open_capture
 from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Report
 
-# What `nsys stats` and `nsys analyze` have beside these, and why it is not here.
+# The reports of `nsys stats` and `nsys analyze` that nsyswrap lacks, by the reason.
 OUTSIDE = {
     "graphics and video": (
         "opengl_khr_range_sum opengl_khr_gpu_range_sum vulkan_api_sum vulkan_api_trace vulkan_gpu_marker_sum "
@@ -37,23 +39,23 @@ _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns
 
 
 def listing(paths: Sequence[Path]) -> str:
-    """Return what each capture can answer, and which nsys option would have collected the rest."""
-    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
-    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+    """Return the reports each capture can answer, and the nsys options that collect events for the rest.
 
+    Without a capture, return all reports.
+    """
     try:
-        chosen = paths or (newest_run(),)
-    except CaptureError:  # nothing to look at: the reports there are
+        captures = paths or (newest_run(),)
+    except CaptureError:
         return "\n".join(
             [*_section("Reports", ((name, find_report(name).title) for name in NAMES)), *_outside()]
         )
     lines: list[str] = []
-    for path in chosen:
-        lines += _of(open_capture(path))
+    for path in captures:
+        lines += _reports_of(open_capture(path))
     return "\n".join([*lines, *_outside()])
 
 
-def _of(capture: Capture) -> list[str]:
+def _reports_of(capture: Capture) -> list[str]:
     reports = [find_report(name) for name in NAMES]
     lacking = {report.name: report.lacks(capture) for report in reports}
     here = [(report.name, report.title) for report in reports if not lacking[report.name]]
@@ -67,11 +69,11 @@ def _of(capture: Capture) -> list[str]:
 
 
 def _collect(report: Report, capture: Capture) -> str:
-    """Say what is lacking, and the options that collect it."""
+    """Return the events a report lacks, and the nsys options that collect them."""
     kinds = [[schema.EVENTS[kind] for kind in group] for group in report.lacks(capture)]
-    said = " and ".join(" or ".join(events.title for events in group) for group in kinds)
+    lacking = " and ".join(" or ".join(events.title for events in group) for group in kinds)
     options = dict.fromkeys(option for group in kinds for option in group[0].collect.split())
-    return f"{said}: {' '.join(options)}"
+    return f"{lacking}: {' '.join(options)}"
 
 
 def _outside() -> list[str]:
@@ -90,7 +92,7 @@ def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def explain(name: str) -> str:
-    """Return what a report is, what it takes, and what each of its columns means, with unit and source."""
+    """Return the description of a report, its options, and its columns with unit and source."""
     report = find_report(name)
     lines = [f"{report.title}  {name}", ""]
     about = module(name).__doc__ or ""
@@ -108,15 +110,15 @@ def explain(name: str) -> str:
 
 
 def _header(report: Report, column: Column) -> str:
-    """Return the column as CSV heads it, with the unit it has there."""
+    """Return the header of a column in CSV, with its unit."""
     return column.name if report.layer == "analysis" else column.header.strip() + csv_label(column.unit, "ns")
 
 
 def _meaning(report: Report, column: Column) -> str:
-    """Return what a column means, and in brackets its name in JSON, its unit there, and where it is from."""
+    """Return the meaning of a column; in brackets its name and unit in JSON, and its source."""
     fields = {name: spec for group in report.needs for kind in group for name, spec in _fields(kind)}
-    found = fields.get(column.name)
-    source = f"column {found.columns[0]}" if found and found.kind != "string" else "computed"
+    field = fields.get(column.name)
+    source = f"column {field.columns[0]}" if field and field.kind != "string" else "computed"
     era = [f"only with --rounding {column.era}"] if column.era else []
     unit = _MACHINE_UNITS.get(column.unit, column.unit.value)
     return f"{column.help} [{', '.join([column.name, unit, source, *era])}]"

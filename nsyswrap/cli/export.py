@@ -1,19 +1,27 @@
-"""``nsyswrap export``: a capture for other tools: a timeline for Perfetto, events as Parquet."""
+"""``nsyswrap export``: a capture as a timeline for Perfetto, or its events as Parquet."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.errors import OutputError, UsageError
-from nsyswrap.cli.options import selection_of, selection_options
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.options import selection_options
 from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
+
+with lazy_imports():
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.capture import schema
+    from nsyswrap.render import events_parquet
+    from nsyswrap.render import perfetto as perfetto_trace
 
 
 @click.command()
@@ -33,7 +41,9 @@ if TYPE_CHECKING:
 )
 @selection_options
 @click.option("--force", is_flag=True, help="Replace what an earlier export wrote.")
-def command(capture: Path, perfetto: Path | None, parquet: Path | None, **options: Any) -> None:  # noqa: ANN401
+def command(
+    capture: Path, *, perfetto: Path | None, parquet: Path | None, selection: Selection, force: bool
+) -> None:
     """Write a capture as a timeline for Perfetto, or its events as Parquet.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder. Events of a
@@ -42,16 +52,15 @@ def command(capture: Path, perfetto: Path | None, parquet: Path | None, **option
     """
     if perfetto is None and parquet is None:
         raise UsageError("there is nothing to write", "give --perfetto FILE, --parquet DIR or both")
-    force = options["force"]
-    if perfetto is not None and not _is_stdout(perfetto):
-        _check_free(perfetto, perfetto.exists(), force=force)
-    if parquet is not None:
-        _check_free(parquet, _in_use(parquet), force=force)
-    chosen = _opened(capture, options)
+    taken = [perfetto] if perfetto is not None and not _is_stdout(perfetto) and perfetto.exists() else []
+    taken += [parquet] if parquet is not None and _in_use(parquet) else []
+    if taken and not force:
+        raise OutputError(f"{taken[0]} exists", "give another name, or --force to replace it")
+    selected = _open_selected(capture, selection)
     if perfetto is not None:
-        _write_trace(chosen, perfetto)
+        _write_trace(selected, perfetto)
     if parquet is not None:
-        _write_events(chosen, parquet)
+        _write_events(selected, parquet)
 
 
 def _is_stdout(path: Path) -> bool:
@@ -59,19 +68,12 @@ def _is_stdout(path: Path) -> bool:
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether something is there that is no empty folder."""
+    """Return True unless the folder is empty or does not exist."""
     return any(folder.iterdir()) if folder.is_dir() else folder.exists()
 
 
-def _check_free(path: Path, taken: bool, *, force: bool) -> None:  # noqa: FBT001
-    if taken and not force:
-        raise OutputError(f"{path} exists", "give another name, or --force to replace it")
-
-
-def _opened(path: Path, options: dict[str, Any]) -> Capture:
-    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
-
-    capture = open_capture(path).viewed(selection=selection_of(options))
+def _open_selected(path: Path, selection: Selection) -> Capture:
+    capture = captures.open_capture(path).viewed(selection=selection)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
     if str(capture.view.selection):
@@ -80,14 +82,12 @@ def _opened(path: Path, options: dict[str, Any]) -> Capture:
 
 
 def _write_trace(capture: Capture, path: Path) -> None:
-    from nsyswrap.render import perfetto as trace_events  # noqa: PLC0415
-
     with capture.noting() as notes, step(f"writing {path} …"):
-        trace = trace_events.compose(capture)
+        trace = perfetto_trace.compose(capture)
         if _is_stdout(path):
-            trace_events.stream(trace, sys.stdout.buffer)
+            perfetto_trace.stream(trace, sys.stdout.buffer)
         else:
-            trace_events.write(trace, path)
+            perfetto_trace.write(trace, path)
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")
     if trace.left_out:
         note(f"left out: {'; '.join(trace.left_out)}")
@@ -96,10 +96,7 @@ def _write_trace(capture: Capture, path: Path) -> None:
 
 
 def _write_events(capture: Capture, folder: Path) -> None:
-    from nsyswrap.capture.schema import EVENTS  # noqa: PLC0415
-    from nsyswrap.render import events_parquet as event_files  # noqa: PLC0415
-
     with step(f"writing {folder} …"):
-        rows = event_files.write(capture, folder)
-    held = ", ".join(f"{count:,} {EVENTS[kind].title}" for kind, count in rows.items())
+        rows = events_parquet.write(capture, folder)
+    held = ", ".join(f"{count:,} {schema.EVENTS[kind].title}" for kind, count in rows.items())
     note(f"wrote {len(rows)} Parquet file{'' if len(rows) == 1 else 's'} to {folder}/: {held}")

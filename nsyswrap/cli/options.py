@@ -1,25 +1,63 @@
-"""The options that choose a part of a capture, and opening the captures that a command shows."""
+"""Options that several commands share, and opening the captures that a command is about."""
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import newest_run
+from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
-    Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+    Command = TypeVar("Command", bound=Callable[..., Any])
+
+with lazy_imports():
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.capture import selection as selections
 
 
-_OPTIONS = (
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds click options in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+reporting_options = with_options(
+    click.option(
+        "-r",
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="NAME[:OPTION]...",
+        help="Show this report; repeatable, or `all`. Options as nsys writes them: gpu_gaps:gap=1.",
+    ),
+    click.option(
+        "--csv",
+        "csv_folder",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Write DIR/<report>.csv.",
+    ),
+    click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each table."),
+)
+
+_window_options = with_options(
     click.option(
         "--time",
         "window",
@@ -51,13 +89,43 @@ _OPTIONS = (
 )
 
 
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --time, --nvtx, --device, --process and --clip. The command gets one ``selection`` of them.
+
+    A value that is not valid raises UsageError before the command runs.
+    """
+
+    @functools.wraps(command)
+    def with_selection(
+        *,
+        window: str | None,
+        nvtx: str | None,
+        devices: tuple[int, ...],
+        processes: tuple[int, ...],
+        clip: str | None,
+        **rest: Any,  # noqa: ANN401 - the other options of the command
+    ) -> None:
+        selection = selections.parse_selection(
+            window or "",
+            nvtx or "",
+            devices=devices,
+            processes=processes,
+            clip=None if clip is None else clip == "yes",
+        )
+        command(selection=selection, **rest)
+
+    return _window_options(with_selection)
+
+
 def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
-    """Return what opens a capture in the view that is asked for; raises CaptureError, or UsageError."""
-    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
+    """Return a function that opens a capture with this selection and these fields of ViewOptions.
+
+    The function raises CaptureError, and UsageError for an NVTX range that the capture lacks.
+    """
 
     def open_one(path: Path) -> Capture:
-        capture = open_capture(path).viewed(**view, selection=selection)
-        _ = capture.window  # finds the NVTX range that was chosen, or raises
+        capture = captures.open_capture(path).viewed(**view, selection=selection)
+        _ = capture.window  # finds the NVTX range, or raises
         return capture
 
     return open_one
@@ -66,49 +134,26 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
 def open_all(
     paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
 ) -> tuple[dict[str, Capture], int]:
-    """Return the captures by label, without any the newest run, and the exit code of those that are bad.
+    """Open captures, or the newest run if there are no paths.
 
-    Of several a bad one is said, and the others are shown; of one alone it is raised. What a reader has to
-    know of each is said; ``as_screens``: but for how its run ended, with which a screen begins.
+    Return them by label, and the exit code of damaged ones or 0. A damaged capture among several is
+    reported on stderr; a single one raises CaptureError. The remarks of each capture are printed. With
+    ``as_screens`` the ending of its run is not, because a screen begins with it.
     """
-    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
-    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
-
-    found: dict[str, Capture] = {}
-    failed = 0
-    chosen = paths or (newest_run(),)
-    for label, path in zip(shortest_labels(chosen), chosen, strict=True):
+    opened: dict[str, Capture] = {}
+    exit_code = 0
+    wanted = paths or (newest_run(),)
+    for label, path in zip(shortest_labels(wanted), wanted, strict=True):
         try:
             capture = open_one(path)
-        except CaptureError as error:  # the others still have something to say
-            if len(chosen) == 1:
+        except CaptureError as error:
+            if len(wanted) == 1:
                 raise
             note(f"nsyswrap: {error}")
-            failed = error.exit_code
+            exit_code = error.exit_code
             continue
         for remark in capture.remarks:
             if not as_screens or remark != capture.ending:
                 note(f"nsyswrap: {path}: {remark}")
-        found[label] = capture
-    return found, failed
-
-
-def selection_options(function: Decorated) -> Decorated:
-    """Add --time, --nvtx, --device, --process and --clip."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def selection_of(options: Mapping[str, Any]) -> Selection:
-    """Return what the options select; raises UsageError."""
-    from nsyswrap.capture.selection import parse_selection  # noqa: PLC0415
-
-    clip = None if options["clip"] is None else options["clip"] == "yes"
-    return parse_selection(
-        options["window"] or "",
-        options["nvtx"] or "",
-        devices=options["devices"],
-        processes=options["processes"],
-        clip=clip,
-    )
+        opened[label] = capture
+    return opened, exit_code

@@ -1,9 +1,10 @@
-"""``nsyswrap report``: what is in a capture."""
+"""``nsyswrap report``: what is in captures, as one screen or as reports in any format."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,31 +12,157 @@ import click
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
-from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import RunFolder
+from nsyswrap.cli.options import open_all, opener, reporting_options, selection_options
 from nsyswrap.cli.output import (
-    Look,
-    asked,
-    make,
+    make_tables,
     note,
     note_silence,
-    reporting_options,
-    show_tables,
     step,
     summary_text,
+    terminal_layout,
     write_csv,
 )
+from nsyswrap.render import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.capture.capture import Capture
+    from nsyswrap.base.units import Rounding, TimeUnit
+    from nsyswrap.capture.capture import Capture, KernelNames
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.cli.output import Made
+    from nsyswrap.render.formats import Document, Format, Layout
     from nsyswrap.reports import Request
-    from nsyswrap.reports.table import Table
 
-_RANK_ROWS = 20  # of each table over ranks, where nothing else is asked for
-FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
+with lazy_imports():
+    from nsyswrap import reports
+    from nsyswrap.analysis import kernel_names
+    from nsyswrap.cli import explain, report_ranks
+    from nsyswrap.render import readable_names
+    from nsyswrap.reports import ranks
+
+_RANK_ROWS = 20  # rows of each table over ranks, if no report is named
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The command line of ``nsyswrap report``: one field for each option, and what follows from them."""
+
+    captures: tuple[Path, ...]
+    reports: tuple[str, ...]
+    csv_folder: Path | None
+    top: int | None
+    by: str | None
+    advice: bool
+    listing: bool
+    explain: str | None
+    form: str
+    output: Path | None
+    selection: Selection
+    names: KernelNames
+    nvtx_names: bool
+    readable: bool
+    classes: Path | None
+    time_unit: TimeUnit
+    rounding: Rounding
+    csv_safe: bool
+
+    @cached_property
+    def format(self) -> Format:
+        """The output format."""
+        return formats.find_format(self.form)
+
+    @cached_property
+    def named_reports(self) -> list[str]:
+        """The reports that are named, in the grammar of ``-r``."""
+        return [*self.reports, *(["advice"] if self.advice else [])]
+
+    @cached_property
+    def _capture_and_rank_reports(self) -> tuple[list[str], list[str]]:
+        return report_ranks.reports_asked(self.named_reports, by_rank=bool(self.by))
+
+    @property
+    def rank_reports(self) -> list[str]:
+        """The reports that compare ranks."""
+        return self._capture_and_rank_reports[1]
+
+    @property
+    def by_rank(self) -> bool:
+        """True if captures are ranks of one job."""
+        return bool(self.by or self.rank_reports)
+
+    @property
+    def is_screen(self) -> bool:
+        """True if the summary screen is shown instead of reports."""
+        named = bool(self._capture_and_rank_reports[0]) or self.by_rank
+        return not named and self.form == "text"
+
+    @cached_property
+    def requests(self) -> list[Request]:
+        """The reports to make of each capture. Raises UsageError for an unknown one."""
+        names, _ = self._capture_and_rank_reports
+        all_reports = not self.by_rank and (not self.is_screen or self.csv_folder)
+        return reports.parse_all(names) if names or all_reports else []
+
+    @property
+    def prints_tables(self) -> bool:
+        """True if tables are printed, or written to ``-o``. With --csv alone the files are enough."""
+        return not self.is_screen and not (self.csv_folder and self.form == "text" and not self.output)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How tables are laid out."""
+        layout = terminal_layout(self.top)
+        if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
+            layout = replace(layout, top=_RANK_ROWS)
+        color = layout.color and not self.output
+        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color)
+
+    def opener(self) -> Callable[[Path], Capture]:
+        """Return a function that opens a capture in the view that is asked for."""
+        view: dict[str, Any] = {
+            "names": self.names,
+            "nvtx_names": self.nvtx_names,
+            "rounding": self.rounding,
+        }
+        if self.classes:
+            view["classes"] = kernel_names.read_rules(self.classes)
+        return opener(self.selection, **view)
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.format.is_binary and not self.output:
+            raise UsageError(
+                f"--format {self.form} writes no text",
+                "name a file, or a folder for several reports, with -o",
+            )
+        if self.output and len(self.captures) > 1 and self.is_screen:
+            raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
+        if self.output and self.csv_folder and self.is_screen:
+            raise UsageError(
+                "--csv alone prints nothing that -o could take",
+                "leave out -o, or name reports to print with -r",
+            )
+        if self.readable and not self.format.for_people:
+            raise UsageError(
+                f"--readable and --format {self.form} do not go together: there, names are data",
+                "leave out --readable, or take --format text or markdown",
+            )
+
+    def check_alone(self) -> None:
+        """Raise UsageError for options that have no use beside --list and --explain."""
+        option = "--explain" if self.explain else "--list"
+        others = {
+            "--list": self.explain and self.listing,
+            "--format": self.form != "text",
+            "--report": self.reports,
+            "--advice": self.advice,
+            "--csv": self.csv_folder,
+            "--by": self.by,
+        }
+        for other in filter(others.get, others):
+            raise UsageError(f"{option} and {other} do not go together", f"leave out {other}")
 
 
 @click.command()
@@ -49,7 +176,9 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
     "--list", "listing", is_flag=True, help="Say which reports CAPTURE can answer, and what the others lack."
 )
 @click.option("--explain", metavar="NAME", help="Say what every column of a report means.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print reports.")
+@click.option(
+    "--format", "form", type=click.Choice(formats.NAMES), default="text", help="How to print reports."
+)
 @click.option(
     "-o",
     "--output",
@@ -88,7 +217,7 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "parquet")
     help="Round and name as nsys 2025, or as nsys up to 2024.",
 )
 @click.option("--csv-safe", is_flag=True, help="Guard CSV cells that a spreadsheet would run as formulas.")
-def command(**options: Any) -> None:  # noqa: ANN401 - one an option
+def command(**options: Any) -> None:  # noqa: ANN401 - the fields of ReportOptions
     """Show what is in captures: one screen, or reports in any format.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,
@@ -98,188 +227,77 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     With --by rank, CAPTURE is the folder of a launch, or captures of several ranks, or one of several
     processes. Without -r it shows rank_waiting and rank_skew; rank_steps has every step.
     """
-    if options["explain"] or options["listing"]:
-        _emit(_told(options), options["output"])
+    asked = ReportOptions(**options)
+    if asked.explain or asked.listing:
+        asked.check_alone()
+        _emit(_about_reports(asked), asked.output)
         return
-    wanted = _wanted(options)
-    if wanted.by_rank:
-        sys.exit(_ranks(options, wanted))
-    tables = wanted.as_tables or bool(wanted.csv_folder)
-    captures, failed = open_all(options["captures"], _opener(options, wanted), as_screens=not tables)
-    if tables:
-        if captures:
-            _tables(captures, make(captures, wanted.requests), wanted)
-    else:
-        for capture in captures.values():
-            _screen(capture, wanted, several=len(options["captures"]) > 1)
-    sys.exit(failed)
-
-
-def _ranks(options: Mapping[str, Any], wanted: _Wanted) -> int:
-    """Show the reports by rank; return the exit code of damaged captures."""
-    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
-
-    members, failed = ranks.opened(options["captures"], _opener(options, wanted))
-    if members:
-        made = ranks.made(members, wanted.requests, wanted.over_ranks)
-        _tables({member.label: member.capture for member in members}, made, wanted)
-    return failed
-
-
-def _told(options: Mapping[str, Any]) -> str:
-    """Say what a report is, or which there are."""
-    from nsyswrap.cli import explain as catalogue  # noqa: PLC0415
-    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
-    from nsyswrap.reports.ranks import NAMES  # noqa: PLC0415
-
-    _check_alone(options, "--explain" if options["explain"] else "--list")
-    if not options["explain"]:
-        return catalogue.listing(options["captures"])
-    explain = ranks.explain if options["explain"] in NAMES else catalogue.explain
-    return explain(options["explain"])
-
-
-def _check_alone(options: Mapping[str, Any], asked_for: str) -> None:
-    """Raise UsageError for what has no use beside --list and --explain, which print text."""
-    others = {
-        "--list": options["explain"] and options["listing"],
-        "--format": options["form"] != "text",
-        "--report": options["reports"],
-        "--advice": options["advice"],
-        "--csv": options["csv_folder"],
-        "--by": options["by"],
-    }
-    for option in filter(others.get, others):
-        raise UsageError(f"{asked_for} and {option} do not go together", f"leave out {option}")
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What the user wants to see; ``over_ranks`` are the reports that compare ranks."""
-
-    requests: Sequence[Request]
-    as_tables: bool
-    csv_folder: Path | None
-    form: str
-    output: Path | None
-    look: Look
-    selection: Selection
-    over_ranks: Sequence[str] = ()
-    by_rank: bool = False
-
-
-def _wanted(options: Mapping[str, Any]) -> _Wanted:
-    from nsyswrap.cli.report_ranks import reports_asked  # noqa: PLC0415
-
-    named = [*options["reports"], *(["advice"] if options["advice"] else [])]
-    reports, over = reports_asked(named, by_rank=bool(options["by"]))
-    by_rank = bool(options["by"] or over)
-    as_tables = bool(reports) or by_rank or options["form"] != "text"
-    if options["form"] == "parquet" and not options["output"]:
-        raise UsageError(
-            "--format parquet writes no text", "name a file, or a folder for several reports, with -o"
-        )
-    if options["output"] and len(options["captures"]) > 1 and not as_tables:
-        raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
-    if options["output"] and options["csv_folder"] and not as_tables:
-        raise UsageError(
-            "--csv alone prints nothing that -o could take", "leave out -o, or name reports to print with -r"
-        )
-    screen = by_rank and not named and options["form"] == "text"
-    top = options["top"] or (_RANK_ROWS if screen else None)
-    look = Look(top, options["time_unit"], options["csv_safe"], _readable(options))
-    return _Wanted(
-        asked(reports) if reports or (not by_rank and (as_tables or options["csv_folder"])) else (),
-        as_tables,
-        options["csv_folder"],
-        options["form"],
-        options["output"],
-        replace(look, color=False) if options["output"] else look,
-        selection_of(options),
-        over,
-        by_rank,
-    )
-
-
-def _readable(options: Mapping[str, Any]) -> bool:
-    """Whether names are for people; files of data keep them as they are."""
-    if not options["readable"]:
-        return False
-    if options["form"] not in ("text", "markdown"):
-        raise UsageError(
-            f"--readable and --format {options['form']} do not go together: there, names are data",
-            "leave out --readable, or take --format text or markdown",
-        )
-    if options["csv_folder"]:
+    asked.check()
+    requests = asked.requests  # an unknown report is an error before a capture is opened
+    if asked.readable and asked.csv_folder:
         note("nsyswrap: --csv: names in files stay as they are")
-    return True
+    if asked.by_rank:
+        sys.exit(_report_ranks(asked, requests))
+    shows_screens = asked.is_screen and not asked.csv_folder
+    captures, exit_code = open_all(asked.captures, asked.opener(), as_screens=shows_screens)
+    if shows_screens:
+        for capture in captures.values():
+            _show_screen(capture, asked)
+    elif captures:
+        made = make_tables(captures, requests)
+        _write(formats.Document(made.combined(), captures, asked.selection, made.missing), asked)
+    sys.exit(exit_code)
 
 
-def _opener(options: Mapping[str, Any], wanted: _Wanted) -> Callable[[Path], Capture]:
-    view = {name: options[name] for name in ("names", "nvtx_names", "rounding")}
-    if options["classes"]:
-        from nsyswrap.analysis.kernel_names import read_rules  # noqa: PLC0415 - few ask for it
+def _report_ranks(asked: ReportOptions, requests: Sequence[Request]) -> int:
+    """Show the reports by rank, and return the exit code of damaged captures."""
+    members, exit_code = report_ranks.opened(asked.captures, asked.opener())
+    if members:
+        captures = {member.label: member.capture for member in members}
+        tables, missing = report_ranks.made(members, requests, asked.rank_reports)
+        _write(formats.Document(tables, captures, asked.selection, missing), asked)
+    return exit_code
 
-        view["classes"] = read_rules(options["classes"])
-    return opener(wanted.selection, **view)
+
+def _about_reports(asked: ReportOptions) -> str:
+    """Return the text of --explain or --list."""
+    if not asked.explain:
+        return explain.listing(asked.captures)
+    explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
+    return explain_report(asked.explain)
 
 
-def _screen(capture: Capture, wanted: _Wanted, *, several: bool) -> None:
-    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
-
-    if several:
+def _show_screen(capture: Capture, asked: ReportOptions) -> None:
+    if len(asked.captures) > 1:
         click.echo(f"== {capture.source}")
-    _emit(summary_text(capture, wanted.look), wanted.output)
+    _emit(summary_text(capture, asked.layout, readable=asked.readable), asked.output)
     note_silence(capture, RunFolder(capture.source).read_run())
 
 
-def _tables(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> None:
-    """Print the reports, or write them where they are asked for; raises NotInCapture where there is none."""
-    if not made.tables and wanted.form != "json":
-        names = ", ".join(str(capture.source) for capture in captures.values())
+def _write(document: Document, asked: ReportOptions) -> None:
+    """Print the tables or write them to files. Raises NotInCapture if there are none."""
+    if not document.tables and not asked.format.has_envelope:
+        names = ", ".join(str(capture.source) for capture in document.captures.values())
         raise NotInCapture(f"{names} holds nothing for the reports asked for")
-    if made.tables and wanted.form in ("csv", "tsv", "parquet") and (selected := made.tables[0].selection):
-        note(f"nsyswrap: selected: {selected}")
-    if wanted.csv_folder:
-        write_csv(wanted.csv_folder, made.tables, wanted.look)
-    if not wanted.as_tables:
+    prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
+    if document.tables and document.tables[0].selection and not prints_selection:
+        note(f"nsyswrap: selected: {document.tables[0].selection}")
+    if asked.csv_folder:
+        write_csv(asked.csv_folder, document.tables, asked.layout)
+    if not asked.prints_tables:
         return
-    if wanted.form == "parquet":
-        _write_parquet(captures, made.tables, wanted.output or Path())
-        return
-    with step(f"writing {wanted.form} …"):
-        if wanted.form == "json":
-            content = _envelope(captures, made, wanted)
-        else:
-            content = show_tables(_named(made.tables, wanted), wanted.form, wanted.look)
-    _emit(content, wanted.output)
+    with step(f"writing {asked.form} …"):
+        if asked.readable:
+            document = replace(document, tables=readable_names.readable_tables(document.tables))
+        files = asked.format.render(document, asked.layout)
+    if asked.format.is_binary:
+        _write_files(files, asked.output or Path())
+    else:
+        _emit("\n".join(map(str, files.values())), asked.output)
 
 
-def _named(tables: Sequence[Table], wanted: _Wanted) -> Sequence[Table]:
-    if not wanted.look.readable:
-        return tables
-    from nsyswrap.render.formats.text import readable_tables  # noqa: PLC0415
-
-    return readable_tables(tables)
-
-
-def _envelope(captures: Mapping[str, Capture], made: Made, wanted: _Wanted) -> str:
-    from nsyswrap.render.formats import json  # noqa: PLC0415
-
-    return json.as_one(
-        made.tables,
-        captures=list(captures.items()),
-        selection=wanted.selection,
-        missing=made.missing,
-        notes=[f"{label}: {remark}" for label, capture in captures.items() for remark in capture.remarks],
-    )
-
-
-def _write_parquet(captures: Mapping[str, Capture], tables: Sequence[Table], output: Path) -> None:
-    """Write one table to a file, several into a folder."""
-    from nsyswrap.render.formats import parquet  # noqa: PLC0415
-
-    files = parquet.render(tables, captures=list(captures.items()))
+def _write_files(files: Mapping[str, str | bytes], output: Path) -> None:
+    """Write one file to ``output``, several into it as a folder."""
     for name, content in files.items():
         path = output if len(files) == 1 and output.suffix else output / name
         write(path, content)
@@ -287,7 +305,7 @@ def _write_parquet(captures: Mapping[str, Capture], tables: Sequence[Table], out
 
 
 def _emit(content: str, output: Path | None) -> None:
-    """Print, or write where -o says."""
+    """Print the text, or write it to the file of ``-o``."""
     if output is None:
         click.echo(content, nl=False)
         return

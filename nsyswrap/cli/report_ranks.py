@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import textwrap
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +14,10 @@ from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, proce
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
-from nsyswrap.cli.output import Made, make, note, step
+from nsyswrap.cli.output import make_tables, note, step
 from nsyswrap.reports import Request, ranks
 from nsyswrap.reports.combine import CAPTURE, combine
+from nsyswrap.reports.make import MadeReports
 from nsyswrap.reports.table import Column
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
 
@@ -30,94 +33,101 @@ _WIDTH = 100
 
 
 def reports_asked(names: Sequence[str], *, by_rank: bool) -> tuple[list[str], list[str]]:
-    """Return the reports of one capture that are asked for, and those over ranks, which imply --by rank."""
-    reports, over = ranks.split(names)
-    if over and not by_rank:
-        note(f"nsyswrap: {over[0]} compares ranks: --by rank is assumed")
-    elif by_rank and "all" in reports:
-        over = list(ranks.NAMES)
-    elif by_rank and not reports and not over:
-        over = list(ranks.SCREEN)
-    return reports, over
+    """Part the named reports into those of one capture and those that compare ranks.
+
+    A report that compares ranks implies --by rank, which is printed.
+    """
+    of_captures, over_ranks = ranks.split(names)
+    if over_ranks and not by_rank:
+        note(f"nsyswrap: {over_ranks[0]} compares ranks: --by rank is assumed")
+    elif by_rank and "all" in of_captures:
+        over_ranks = list(ranks.NAMES)
+    elif by_rank and not of_captures and not over_ranks:
+        over_ranks = list(ranks.SCREEN)
+    return of_captures, over_ranks
 
 
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], int]:
-    """Open the ranks' captures, and return them by rank, with the exit code of those that are damaged.
+    """Open the captures of ranks. Return the ranks, and the exit code of damaged captures or 0.
 
-    A damaged one is said, and the others are shown. A lone capture that says no rank is taken apart; raises
-    NotInCapture where it holds no process that did anything.
+    A damaged capture among several is reported on stderr; a single one raises CaptureError. A single capture
+    without a rank is split by process. Raises NotInCapture if none of its processes can be a rank.
     """
-    found = places(paths or (_newest(),))
+    wanted = places(paths or (_newest(),))
     members: list[Member] = []
-    failed = 0
-    for place in found:
+    exit_code = 0
+    for place in wanted:
         try:
             capture = open_one(place.path)
         except CaptureError as error:
-            if len(found) == 1:
+            if len(wanted) == 1:
                 raise
             note(f"nsyswrap: {place.label}: {error}")
-            failed = error.exit_code
+            exit_code = error.exit_code
             continue
         for remark in capture.remarks:
             note(f"nsyswrap: {place.label}: {remark}")
         members.append(Member(place.label, place.number, capture, place.host))
-    if len(found) == 1 and found[0].number is None:
-        members = _taken_apart(members[0])
-    if lack := missing_ranks(found):
-        note(f"nsyswrap: {lack}")
-    return members, failed
+    if len(wanted) == 1 and wanted[0].number is None:
+        members = _split_by_process(members[0])
+    if absent := missing_ranks(wanted):
+        note(f"nsyswrap: {absent}")
+    return members, exit_code
 
 
 def _newest() -> Path:
-    """Return the newest run folder; of a launch that of all its ranks."""
+    """Return the newest run folder, or the folder of all ranks if it is one of several ranks."""
     newest = newest_run()
     return newest.parent if RunFolder(newest).read_run().get("rank") else newest
 
 
-def _taken_apart(member: Member) -> list[Member]:
-    found, source = processes(member.capture), member.capture.source
-    if not found:
+def _split_by_process(member: Member) -> list[Member]:
+    members, source = processes(member.capture), member.capture.source
+    if not members:
         raise NotInCapture(
             f"{source} holds no process that can be taken as a rank",
             "one that used a GPU or had NVTX ranges; give the folder of all ranks, or captures of several",
         )
-    if len(found) > 1:
-        note(f"nsyswrap: {source} says no rank: each of its {len(found)} processes is taken as one")
-    return found
+    if len(members) > 1:
+        note(f"nsyswrap: {source} says no rank: each of its {len(members)} processes is taken as one")
+    return members
 
 
-def made(members: Sequence[Member], requests: Sequence[Request], over: Sequence[str]) -> Made:
-    """Make the reports over the ranks, then those of each rank, with the rank in front."""
-    across = _over_ranks(members, over) if over else Made([], [])
-    each = make({member.label: member.capture for member in members}, requests)
-    by_rank = (_by_rank(table, members) for table in each.tables)
-    return Made([*across.tables, *by_rank], [*across.missing, *each.missing])
+def made(
+    members: Sequence[Member], requests: Sequence[Request], rank_reports: Sequence[str]
+) -> tuple[list[Table], list[Missing]]:
+    """Make the reports that compare ranks, then those of each rank with a column of the rank in front.
+
+    Return the tables, and the reports that cannot be made.
+    """
+    across = _compare_ranks(members, rank_reports) if rank_reports else MadeReports()
+    each = make_tables({member.label: member.capture for member in members}, requests)
+    by_rank = [_by_rank(table, members) for table in each.combined()]
+    return [*across.combined(), *by_rank], [*across.missing, *each.missing]
 
 
-def _over_ranks(members: Sequence[Member], names: Sequence[str]) -> Made:
-    made = Made([], [])
+def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeReports:
+    comparison = MadeReports()
     job = ranks.make_job(members)
     for name in names:
-        try:
-            with step("comparing ranks …"):
-                made.tables.append(ranks.make(job, name))
-        except NotInCapture as error:
-            note(f"nsyswrap: no {error}; {error.hint}")
-            made.missing.append((Request(ranks.find_rank_report(name)), f"{error}; {error.hint}"))
-    for text in dict.fromkeys(text for table in made.tables for text in table.notes):
+        request = Request(ranks.find_rank_report(name))
+        with step("comparing ranks …"):
+            comparison.attempt(request, "", partial(ranks.make, job, name))
+    for missing in comparison.missing:
+        note(f"nsyswrap: no {missing.reason}")
+    for text in dict.fromkeys(text for table in comparison.combined() for text in table.notes):
         note(f"nsyswrap: {text}")
-    return made
+    return comparison
 
 
 def _by_rank(table: Table, members: Sequence[Member]) -> Table:
-    """Put the ranks where ``together`` puts the captures' labels: as numbers where all are known."""
-    if table.columns[0] != CAPTURE:  # of a single rank
+    """Replace the column of capture labels by one of ranks, which are numbers if all are known."""
+    if table.columns[0] != CAPTURE:  # there is a single rank
         table = combine([(members[0].label, table)])
     known = {member.label: member.number for member in members}
     labels = table.data[CAPTURE.name]
     numbered = None not in known.values()
-    # mpi_event_trace has a column of that name: the rank as MPI says it.
+    # mpi_event_trace has a column `rank` already: the rank that MPI reports.
     name = "rank" if all(column.name != "rank" for column in table.columns) else "of_rank"
     column = Column(name, "Rank", Unit.NUMBER if numbered else Unit.TEXT, "rank the row is of")
     numbers = [known[str(label)] for label in labels]
@@ -129,7 +139,7 @@ def _by_rank(table: Table, members: Sequence[Member]) -> Table:
 
 
 def explain(name: str) -> str:
-    """Return what a report over ranks is, and what each of its columns means."""
+    """Return the description of a report that compares ranks, and of its columns."""
     report = ranks.find_rank_report(name)
     about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
     lines = [f"{report.title}  {name}"]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
-from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder, newest_run
+from nsyswrap.base.text import shortest_labels
+from nsyswrap.cli.options import open_all, opener, selection_options
 from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
-_SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # the last of those that tell of one run is taken
+with lazy_imports():
+    import webbrowser
+
+    from nsyswrap.analysis.ranks import members as rank_members
+    from nsyswrap.cli import report_ranks
+    from nsyswrap.render import page
+    from nsyswrap.render.page import subject
+
+_SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # of several files of one run the last kind is read
 _MOST = 40  # captures of a folder
 
 
@@ -40,139 +51,116 @@ _MOST = 40  # captures of a folder
 @click.option("--open", "opening", is_flag=True, help="Open the page in the browser.")
 @click.option("--force", is_flag=True, help="Replace the file where it exists.")
 @selection_options
-def command(**options: Any) -> None:  # noqa: ANN401 - one an option
+def command(
+    captures: tuple[Path, ...],
+    *,
+    output: Path | None,
+    by: str | None,
+    opening: bool,
+    force: bool,
+    selection: Selection,
+) -> None:
     """Write captures as one HTML page: verdicts, timeline, tables; it needs no network and nothing else.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one, the
     newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side;
     where they are the ranks of a launch, the page compares these first.
     """
-    given, by_rank, to_stdout = options["captures"], bool(options["by"]), str(options["output"]) == "-"
-    if to_stdout and options["opening"]:
+    to_stdout = str(output) == "-"
+    if to_stdout and opening:
         raise UsageError("--open opens a file, and -o - writes none", "name a file with -o")
-    selection = selection_of(options)
-    paths = _found(given) if given or not by_rank else []
-    captures, members, failed = _opened(paths, opener(selection), by_rank=by_rank)
-    name = _job(captures) if members else _name(given, captures)
-    output = options["output"] or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
-    if not to_stdout and output.exists() and not options["force"]:
+    paths = _captures_below(captures) if captures or not by else []
+    opened, members, exit_code = _open_paths(paths, opener(selection), by_rank=bool(by))
+    name = _job_name(opened) if members else _page_name(captures, opened)
+    output = output or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
+    if not to_stdout and output.exists() and not force:
         raise OutputError(f"{output} exists", "give another --output, or --force")
-    page = _page(captures, members, name)
-    _note_part(selection)
+    html = _page(opened, members, name)
+    if part := subject.part_shown(selection):
+        note(f"nsyswrap: selected: {part}")
     if to_stdout:
-        click.echo(page.encode("utf-8", "surrogateescape"), nl=False)
+        click.echo(html.encode("utf-8", "surrogateescape"), nl=False)
     else:
-        write(output, page)
+        write(output, html)
         note(f"wrote {output}")
-    if options["opening"]:
-        _open(output)
-    sys.exit(failed)
+    if opening and not webbrowser.open(output.absolute().as_uri()):
+        note(f"no browser was found: open {output} in one")
+    sys.exit(exit_code)
 
 
 def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
-    from nsyswrap.render.page import render, render_ranks  # noqa: PLC0415
-
     for capture in captures.values():
-        note_silence(capture, _run(capture))
+        note_silence(capture, RunFolder(capture.source).read_run())
     with step("making the page …"):
-        return render_ranks(name, members) if members else render(captures)
+        return page.render_ranks(name, members) if members else page.render(captures)
 
 
-def _note_part(selection: Selection) -> None:
-    from nsyswrap.render.page.subject import part_shown  # noqa: PLC0415
-
-    if part := part_shown(selection):
-        note(f"nsyswrap: selected: {part}")
+def _captures_below(paths: Sequence[Path]) -> list[Path]:
+    """Return the captures that are named, and all below each folder that is not a capture itself."""
+    return [capture for path in paths or (newest_run(),) for capture in _captures_of(path)]
 
 
-def _run(capture: Capture) -> dict[str, Any]:
-    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
-
-    return RunFolder(capture.source).read_run()
-
-
-def _found(given: Sequence[Path]) -> list[Path]:
-    """Return the captures that were named, and for a folder that is none all that lie in it."""
-    from nsyswrap.base.run_folder import newest_run  # noqa: PLC0415
-
-    return [path for one in given or (newest_run(),) for path in _in(one)]
-
-
-def _in(path: Path) -> list[Path]:
-    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
-    from nsyswrap.base.run_folder import EXPORT, FILES, REPORT  # noqa: PLC0415
-
+def _captures_of(path: Path) -> list[Path]:
     if not path.is_dir() or any((path / name).exists() for name in FILES):
         return [path]
-    ranks = [place.path for place in places([path])]
+    ranks = [place.path for place in rank_members.places([path])]
     if ranks != [path]:
         return ranks
-    found: dict[Path, Path] = {}
+    captures: dict[Path, Path] = {}
     for file in (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}")):
-        run = file.name in (EXPORT, REPORT)
-        found[file.parent if run else file.with_suffix("")] = file.parent if run else file
-    if not found:
-        raise NotACapture(f"there is no capture in {path}", "give a run folder, a .sqlite or a .nsys-rep")
-    if len(found) > _MOST:
-        raise UsageError(
-            f"{path} holds {len(found)} captures, and a page {_MOST} at most", "name those that it is to show"
+        in_run_folder = file.name in (EXPORT, REPORT)
+        captures[file.parent if in_run_folder else file.with_suffix("")] = (
+            file.parent if in_run_folder else file
         )
-    return sorted(found.values())
+    if not captures:
+        raise NotACapture(f"there is no capture in {path}", "give a run folder, a .sqlite or a .nsys-rep")
+    if len(captures) > _MOST:
+        raise UsageError(
+            f"{path} holds {len(captures)} captures, and a page {_MOST} at most",
+            "name those that it is to show",
+        )
+    return sorted(captures.values())
 
 
-def _opened(
+def _open_paths(
     paths: Sequence[Path], open_one: Callable[[Path], Capture], *, by_rank: bool
 ) -> tuple[Mapping[str, Capture], Sequence[Member], int]:
-    """Open the captures, by label, and return them, the ranks that they are, and the exit code of bad ones.
+    """Open the captures. Return them by label, the ranks among them, and the exit code of damaged ones.
 
-    Of several, one that is bad is said, and the others are shown. What is left of ranks may be one alone,
-    which is a rank only where that was asked for.
+    A damaged capture among several is reported on stderr. A single capture is a rank only with --by rank.
     """
     if not by_rank and not _are_ranks(paths):
-        captures, failed = open_all(paths, open_one)
+        captures, exit_code = open_all(paths, open_one)
         if not captures:
             raise NotACapture("none of them can be read", "see above")
-        return captures, (), failed
-    from nsyswrap.cli import report_ranks as ranks  # noqa: PLC0415
-
-    members, failed = ranks.opened(paths, open_one)
+        return captures, (), exit_code
+    members, exit_code = report_ranks.opened(paths, open_one)
     if not members:
         raise NotACapture("none of them can be read", "see above")
-    found = {member.label: member.capture for member in members}
-    return found, members if by_rank or len(members) > 1 else (), failed
+    captures = {member.label: member.capture for member in members}
+    return captures, members if by_rank or len(members) > 1 else (), exit_code
 
 
 def _are_ranks(paths: Sequence[Path]) -> bool:
-    """Whether each of several captures says which rank it is, no two the same."""
-    from nsyswrap.analysis.ranks.members import places  # noqa: PLC0415
-
+    """Return True if several captures each name their rank, and no two name the same."""
     if len(paths) <= 1:
         return False
     try:
-        return all(place.number is not None for place in places(paths))
-    except UsageError:  # ranks of several launches: side by side they may still stand
+        return all(place.number is not None for place in rank_members.places(paths))
+    except UsageError:  # ranks of several launches can still be shown side by side
         return False
 
 
-def _name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
-    """Return the capture's label, or for several that of the folder they were found in."""
+def _page_name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
+    """Return the label of the only capture, or a name for several."""
     first, *others = captures
     if others and len(given) > 1:
         return f"{first}-and-{len(others)}-more"
     return given[0].absolute().name if others else first
 
 
-def _job(captures: Mapping[str, Capture]) -> str:
-    """Return the name of what holds all ranks: the folder of a launch, or a capture of several processes."""
-    from nsyswrap.base.text import shortest_labels  # noqa: PLC0415
-
+def _job_name(captures: Mapping[str, Capture]) -> str:
+    """Return the name of the folder or capture that holds all ranks."""
     return shortest_labels(
         [Path(os.path.commonpath([capture.source.absolute() for capture in captures.values()]))]
     )[0]
-
-
-def _open(path: Path) -> None:
-    import webbrowser  # noqa: PLC0415
-
-    if not webbrowser.open(path.absolute().as_uri()):
-        note(f"no browser was found: open {path} in one")

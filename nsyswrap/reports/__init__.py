@@ -1,4 +1,7 @@
-"""The reports, one module each. A new report is a module named like it and its line in its folder's NAMES."""
+"""The reports by name, one module each.
+
+A new report is a module of its name, and its line in ``NAMES`` of its folder.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.reports import insight, nsys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from nsyswrap.capture.capture import Capture
@@ -28,7 +31,7 @@ _QUALIFIERS: dict[str, dict[str, Any]] = {
 
 
 def find_report(name: str) -> Report:
-    """Return the report with this name; raises UsageError with the names there are."""
+    """Return the report with this name. Raises UsageError that lists the names."""
     if name not in NAMES:
         raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
     report: Report = module(name).REPORT
@@ -42,20 +45,28 @@ def module(name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Request:
-    """A report as it was asked for: with its options, and the view its qualifiers ask for."""
+    """A report with its options and the view that its qualifiers ask for.
+
+    ``suffix`` is how nsys names the files of a report with options, as in ``gpu_gaps_gap=1``.
+    """
 
     report: Report
     options: Mapping[str, int] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
     suffix: str = ""
 
+    @property
+    def label(self) -> str:
+        """The name of the report, with its options."""
+        return self.report.name + self.suffix
+
     def make(self, capture: Capture) -> Table:
-        """Make the table of a capture; raises NotInCapture."""
+        """Make the table of a capture. Raises NotInCapture."""
         return replace(self.report.make(capture.viewed(**self.view), **self.options), suffix=self.suffix)
 
 
 def parse(text: str) -> Request:
-    """Read ``NAME[:base|:mangled][:nvtx-name][:OPTION=N]...``, as nsys does; raises UsageError."""
+    """Read ``NAME[:base|:mangled][:nvtx-name][:OPTION=N]...``, as nsys does. Raises UsageError."""
     name, *parts = text.split(":")
     report = find_report(name)
     options: dict[str, int] = {}
@@ -70,6 +81,17 @@ def parse(text: str) -> Request:
             takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
             raise UsageError(f"{text!r}: {name} takes no {part!r}", f"it takes {', '.join(takes) or 'none'}")
     return Request(report, options, view, "".join(f"_{part}" for part in parts))
+
+
+def parse_all(texts: Sequence[str]) -> list[Request]:
+    """Read the values of ``-r``, each one or several requests separated by commas.
+
+    Return each request once. No text and ``all`` mean every report. Raises UsageError.
+    """
+    wanted = [request for text in texts for request in text.split(",")]
+    if not wanted or "all" in wanted:
+        wanted = [*NAMES, *(request for request in wanted if request != "all")]
+    return [parse(request) for request in dict.fromkeys(wanted)]
 
 
 def _integer(text: str, value: str) -> int:

@@ -1,4 +1,4 @@
-"""The summary screen: what ran where, whether to trust it, and four tables, in under 50 lines."""
+"""The summary of a capture: what ran where, whether the figures hold, and four tables."""
 
 from __future__ import annotations
 
@@ -8,52 +8,47 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports import find_report
-from nsyswrap.reports.table import read_ahead
+from nsyswrap.reports import Request, find_report
+from nsyswrap.reports.make import make_reports
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Table
 
-# Report, rows shown.
+# Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 4), ("launch_overhead", 3), ("cuda_api_sum", 5))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The parts of the screen, in order: plain lines, then tables with the number of rows to show.
+    """The parts of the summary screen, in order: lines of text, then tables with the number of rows to show.
 
-    ``ending``: how the run ended, if not well.
+    ``ending`` tells how the run ended; it is empty after success.
     """
 
     ending: str
     command: str
     origin: str
     trust: list[str]
-    tables: list[tuple[Table, int | None]]
+    tables: Sequence[tuple[Table, int | None]]
 
 
 def summarise(capture: Capture) -> Summary:
-    """Make the summary of a capture; tables it cannot answer are left out, and the trust line says why."""
-    tables: list[tuple[Table, int | None]] = []
-    sections = [(find_report(name), top) for name, top in SECTIONS]
-    read_ahead(capture, [report for report, _ in sections])
-    for report, top in sections:
-        try:
-            tables.append((report.make(capture), top))
-        except NotInCapture:
-            continue
+    """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why."""
+    made = make_reports({"": capture}, [Request(find_report(name)) for name, _ in SECTIONS])
+    tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     return Summary(capture.ending, _command(capture), _origin(capture), trust(capture), tables)
 
 
 def has_gpu_work(capture: Capture) -> bool:
-    """Whether anything ran on a GPU."""
+    """Return True if a kernel, copy, memset or graph ran on a GPU."""
     return any(capture.has(kind) for kind in ("kernel", "memcpy", "memset", "graph"))
 
 
 def _command(capture: Capture) -> str:
-    """The command line, its program by name alone: the folder of an interpreter tells nothing."""
+    """Return the command line without the folder of its program."""
     program, *arguments = capture.info.command or ("",)
     return shlex.join([program.rpartition("/")[2], *arguments]) if program else ""
 
@@ -70,13 +65,13 @@ def _origin(capture: Capture) -> str:
 
 
 def _gpus(capture: Capture) -> str:
-    """Name the GPUs of the machine, and how many of them did something."""
+    """Return the names of the machine's GPUs, and how many of them were used."""
     names = capture.info.gpus
     if not names:
         return "no GPU named"
     counts = {name: names.count(name) for name in names}
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
     used = [device for _, device, _ in gpu_operations_of(capture).by_device()]
-    if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # an id is its process'
+    if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # the processes number GPUs differently
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"

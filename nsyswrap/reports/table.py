@@ -103,6 +103,7 @@ class Report:
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
+    layout: Literal["table", "paragraphs"] = "table"
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the capture holds no event, whatever is selected of it."""

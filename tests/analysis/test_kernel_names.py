@@ -13,8 +13,9 @@ from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
-from nsyswrap.render.formats import screen, text
-from nsyswrap.render.formats.text import readable_tables, told_apart
+from nsyswrap.render import summary_screen as screen
+from nsyswrap.render.formats import text
+from nsyswrap.render.readable_names import distinct_names, readable_tables
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_rules_of_the_users_own_come_first_and_in_order() -> None:
 
 
 def test_names_that_read_the_same_are_numbered() -> None:
-    shown = told_apart([ADD, BY_CXXFILT, "f"])
+    shown = distinct_names([ADD, BY_CXXFILT, "f"])
     assert shown == {
         ADD: f"elementwise add<float> {TIMES}4 #1",
         BY_CXXFILT: f"elementwise add<float> {TIMES}4 #2",
@@ -84,13 +85,13 @@ def test_names_that_read_the_same_are_numbered() -> None:
 
 def test_a_name_that_looks_like_a_numbered_one() -> None:
     clash = f"elementwise add<float> {TIMES}4 #1"
-    shown = told_apart([ADD, BY_CXXFILT, clash])
+    shown = distinct_names([ADD, BY_CXXFILT, clash])
     assert len(set(shown.values())) == 3
     assert shown[clash] == clash
 
 
 def test_the_range_before_a_name_stays() -> None:
-    assert told_apart([f"epoch/step/{ADD}"]) == {
+    assert distinct_names([f"epoch/step/{ADD}"]) == {
         f"epoch/step/{ADD}": f"epoch/step/elementwise add<float> {TIMES}4"
     }
 
@@ -108,7 +109,7 @@ def test_no_two_kernels_become_one(run: str, tmp_path: Path) -> None:
 
 
 def test_all_names_together_stay_apart() -> None:
-    shown = told_apart(NAMES)
+    shown = distinct_names(NAMES)
     assert len(set(shown.values())) == len(set(NAMES)) > 200
     assert len({readable(name) for name in NAMES}) < len(set(NAMES))  # without numbers they would not
 

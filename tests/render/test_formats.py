@@ -14,7 +14,8 @@ from rich.cells import cell_len
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.base.units import Unit
-from nsyswrap.render.formats import screen, text
+from nsyswrap.render import summary_screen as screen
+from nsyswrap.render.formats import text
 from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports import NAMES, parse
 from nsyswrap.reports.summary import summarise

@@ -17,6 +17,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.combine import combine
+from nsyswrap.reports.make import Missing, make_reports
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
@@ -76,15 +77,11 @@ def test_every_report_fits(name: str, rounding: Any, tmp_path: Path) -> None:  #
 @pytest.mark.parametrize("name", ["add2/both", "add/grid"])
 def test_real_captures_fit(name: str) -> None:
     capture = open_capture(SHIPPED / name).select(time="1s/")
-    tables, missing = [], []
-    for request in map(parse, NAMES):
-        try:
-            tables.append(request.make(capture))
-        except NotInCapture as error:
-            missing.append((request, f"{error}; {error.hint}"))
+    made = make_reports({name: capture}, [parse(report) for report in NAMES])
+    tables, missing = made.combined(), made.missing
     document = checked(
         json_format.as_one(
-            tables, captures=[(name, capture)], selection=capture.view.selection, missing=missing, notes=["n"]
+            tables, captures=[(name, capture)], selection=capture.view.selection, missing=missing
         )
     )
     assert {report["name"] for report in document["reports"]} == set(NAMES)
@@ -103,7 +100,7 @@ def test_real_captures_fit(name: str) -> None:
         }
     ]
     assert document["window"]["time"] == [10**9, None]
-    assert document["notes"] == ["n"]
+    assert document["notes"] == []
 
 
 def test_the_envelope_is_always_the_same() -> None:
@@ -141,7 +138,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
 
 def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("é\x1b", 100, 103, 1), call("l", 90, 200, 1))
-    missing = [(parse("osrt_sum"), WHY)]
+    missing = [Missing(parse("osrt_sum"), "", WHY)]
     content = json_format.as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
     made, lacking = checked(content)["reports"]
     [row] = made["rows"]
@@ -161,7 +158,7 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     captures = [("a", capture), ("b", capture)]
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
-    missing = [(parse(name), WHY) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
+    missing = [Missing(parse(name), "b", WHY) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))
     some, none = document["reports"]
     assert [about["label"] for about in document["captures"]] == ["a", "b"]
@@ -176,7 +173,7 @@ def test_options_are_in_the_label(tmp_path: Path) -> None:
     asked = [parse("cuda_gpu_kern_sum"), parse("cuda_gpu_kern_sum:base")]
     made = checked(json_format.as_one([request.make(capture) for request in asked]))["reports"]
     assert [report["label"] for report in made] == ["cuda_gpu_kern_sum", "cuda_gpu_kern_sum_base"]
-    [lacking] = checked(json_format.as_one([], missing=[(asked[1], WHY)]))["reports"]
+    [lacking] = checked(json_format.as_one([], missing=[Missing(asked[1], "", WHY)]))["reports"]
     assert lacking["label"] == "cuda_gpu_kern_sum_base"
 
 

@@ -23,7 +23,7 @@ from tiny_export import (
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
-from nsyswrap.render.formats import screen
+from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports.summary import has_gpu_work, summarise
 
 if TYPE_CHECKING:

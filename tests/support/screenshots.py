@@ -21,7 +21,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from nsyswrap.api import open_capture
-from nsyswrap.render.formats import screen
+from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.page import render
 from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content

@@ -1,1 +1,67 @@
-"""The formats, one module each: ``render(tables, ...) -> {file name: text or bytes}``. They print nothing."""
+"""The output formats of ``report --format``, one module each.
+
+A new format is a module that ends with ``FORMAT = Format(...)``, and its name in ``NAMES``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.base.units import TimeUnit
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.selection import Selection
+    from nsyswrap.reports.make import Missing
+    from nsyswrap.reports.table import Table
+
+NAMES = ("text", "csv", "tsv", "json", "markdown", "parquet")  # in the order of --help
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How tables are laid out. A format reads the fields that it has a use for.
+
+    ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
+    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences.
+    """
+
+    top: int | None = None
+    time_unit: TimeUnit = "auto"
+    csv_safe: bool = False
+    width: int = 100
+    color: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """Tables to write, the captures they are made of by label, and the reports that are missing."""
+
+    tables: Sequence[Table]
+    captures: Mapping[str, Capture] = field(default_factory=dict)
+    selection: Selection | None = None
+    missing: Sequence[Missing] = ()
+
+
+@dataclass(frozen=True)
+class Format:
+    """An output format. ``render`` returns ``{file name: content}``, one file for each table or one for all.
+
+    ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
+    selected and which reports are missing, so that a document without tables is worth writing.
+    ``is_binary``: contents are bytes, and go to files only.
+    """
+
+    render: Callable[[Document, Layout], Mapping[str, str | bytes]]
+    for_people: bool = False
+    has_envelope: bool = False
+    is_binary: bool = False
+
+
+def find_format(name: str) -> Format:
+    """Return the format with this name, one of ``NAMES``."""
+    found: Format = importlib.import_module(f"nsyswrap.render.formats.{name}").FORMAT
+    return found

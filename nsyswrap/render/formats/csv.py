@@ -6,26 +6,31 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import TimeUnit, Unit, csv_cells, csv_label
+from nsyswrap.render.formats import Document, Format, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nsyswrap.reports.table import Table
 
-# What makes a spreadsheet take a cell for a formula; some of them skip blanks before it.
+# A spreadsheet runs a cell that begins like this as a formula; some skip blanks before it.
 _FORMULA = re.compile(r"[\t\r\n]|\s*[=+\-@＝＋－＠]")  # noqa: RUF001 - full-width signs count too
 
 
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:
-    """Return ``{<report>.csv: text}``. Analysis reports keep their values unrounded.
+    """Return ``{<report>.csv: text}``. Values of nsyswrap's own reports are not rounded.
 
     ``safe`` puts a single quote before texts that a spreadsheet would run as a formula.
     """
     return {f"{table.label}.csv": delimited(table, ",", time_unit, safe=safe) for table in tables}
 
 
+def _document(document: Document, layout: Layout) -> dict[str, str]:
+    return render(document.tables, time_unit=layout.time_unit, safe=layout.csv_safe)
+
+
 def delimited(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> str:
-    """Return header and rows, quoted where a delimiter, a quote or a line's end demands it."""
+    """Return header and rows; cells with a delimiter, a quote or a line break are quoted."""
     special = re.compile(f'[{delimiter}"\r\n]')
     header, *columns = _csv(table, time_unit)
     for i, column in enumerate(table.columns):
@@ -54,3 +59,6 @@ def _quoted(text: str, special: re.Pattern[str]) -> str:
 
 def _guarded(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+FORMAT = Format(_document)

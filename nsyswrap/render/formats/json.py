@@ -1,6 +1,6 @@
-"""JSON: one envelope for any report of any number of captures; values unrounded, missing as null.
+"""JSON: one envelope for any reports of any number of captures. Values are unrounded, missing ones null.
 
-Its JSON Schema is ``reports.schema.json``, beside this module.
+The JSON Schema is ``reports.schema.json`` beside this module.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
+from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
+    from nsyswrap.reports.make import Missing
 
-FORMAT = "nsyswrap-reports"
-VERSION = 1  # goes up with every key that comes, goes or changes its meaning
+ENVELOPE = "nsyswrap-reports"
+VERSION = 1  # raised with every key that is added, removed or changes its meaning
 
 
 def render(tables: Iterable[Table]) -> dict[str, str]:
-    """Return ``{<report>.json: text}``, an envelope each."""
+    """Return ``{<report>.json: text}``, each with an envelope of its own."""
     return {f"{table.label}.json": as_one([table]) for table in tables}
 
 
@@ -34,30 +36,29 @@ def as_one(
     *,
     captures: Sequence[tuple[str, Capture]] = (),
     selection: Selection = EVERYTHING,
-    missing: Sequence[tuple[Request, str]] = (),
-    notes: Sequence[str] = (),
+    missing: Sequence[Missing] = (),
 ) -> str:
-    """Return one envelope: the captures by label, what was selected of them, and the reports.
+    """Return one envelope: the captures by label, the selection and the reports.
 
-    ``missing`` are requests that a capture could not answer, and why: the report's notes say so, and where
-    no capture could answer it, it stands there without rows.
+    The notes of a report say which captures could not answer it. A report that no capture could answer has
+    no rows.
     """
-    reports = {table.label: _document(table) for table in tables}
-    for request, why in missing:
-        label = request.report.name + request.suffix
-        if label not in reports:
-            reports[label] = _document(_no_rows(request, captures))
-        reports[label]["notes"].append(f"not collected: {why}")
+    reports = {table.label: _report(table) for table in tables}
+    for request, _, reason in missing:
+        if request.label not in reports:
+            reports[request.label] = _report(_no_rows(request, captures))
+        reports[request.label]["notes"].append(f"not collected: {reason}")
+    notes = [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks]
     return (
         _written(
             {
-                "format": FORMAT,
+                "format": ENVELOPE,
                 "version": VERSION,
                 "tool": {"name": "nsyswrap", "version": __version__},
                 "captures": [describe(label, capture) for label, capture in captures],
                 "window": _window(selection),
                 "reports": list(reports.values()),
-                "notes": list(notes),
+                "notes": notes,
             }
         )
         + "\n"
@@ -65,7 +66,7 @@ def as_one(
 
 
 def describe(label: str, capture: Capture) -> dict[str, Any]:
-    """Return what a capture says of itself; what it does not say is None."""
+    """Return the facts a capture holds about itself; those it lacks are None."""
     info = capture.info
     return {
         "label": label,
@@ -90,7 +91,7 @@ def _window(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _document(table: Table) -> dict[str, Any]:
+def _report(table: Table) -> dict[str, Any]:
     names = [column.name for column in table.columns]
     return {
         "name": table.report.name,
@@ -109,15 +110,15 @@ def _document(table: Table) -> dict[str, Any]:
 
 
 def _no_rows(request: Request, captures: Sequence[tuple[str, Capture]]) -> Table:
-    """Return the table of a report that no capture could answer, with the columns it would have."""
+    """Return a table without rows for a report that no capture could answer."""
     nothing: dict[str, list[str | None]] = {column.name: [] for column in request.report.columns}
     rounding = captures[0][1].view.rounding if captures else "2025"
     table = Table(request.report, nothing, rounding, suffix=request.suffix)
     return combine([("", table)]) if len(captures) > 1 else table
 
 
-def _written(value: Any, indent: str = "") -> str:  # noqa: ANN401 - what JSON holds
-    """Write what holds no list or object on one line, as a row or a column, and all else as a block."""
+def _written(value: object, indent: str = "") -> str:
+    """Write a value on one line, or as a block if it holds a list or an object."""
     inner = f"{indent} "
     if isinstance(value, dict) and _nested(value.values()):
         parts = [f"{json.dumps(key)}: {_written(item, inner)}" for key, item in value.items()]
@@ -133,10 +134,20 @@ def _nested(items: Iterable[object]) -> bool:
     return any(isinstance(item, (dict, list)) for item in items)
 
 
-def _line(value: Any) -> str:  # noqa: ANN401 - what JSON holds
-    try:
-        return json.dumps(value, allow_nan=False)
-    except ValueError:  # JSON knows no infinity
-        return json.dumps(
-            {key: None if item in (math.inf, -math.inf) else item for key, item in value.items()}
-        )
+def _line(value: object) -> str:
+    if isinstance(value, dict):  # JSON has no infinity
+        value = {key: None if item in (math.inf, -math.inf) else item for key, item in value.items()}
+    return json.dumps(value, allow_nan=False)
+
+
+def _document(document: Document, _: Layout) -> dict[str, str]:
+    text = as_one(
+        document.tables,
+        captures=list(document.captures.items()),
+        selection=document.selection or EVERYTHING,
+        missing=document.missing,
+    )
+    return {"reports.json": text}
+
+
+FORMAT = Format(_document, has_envelope=True)

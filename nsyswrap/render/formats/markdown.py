@@ -1,4 +1,4 @@
-"""Pipe tables as GitHub renders them: units people read, names in full and literally."""
+"""Markdown tables as GitHub renders them, with readable units and full names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import screen_width
 from nsyswrap.base.units import TimeUnit, Unit
+from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.text import column_cells, heading, left_out, printable
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.table import Column, Table
 
-_PADDED = 40  # wider cells than that do not make the others wider
+_PADDED = 40  # a wider cell does not widen the other cells of its column
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&$])")
 
 
 def render(
     tables: Iterable[Table], *, top: int | None = None, time_unit: TimeUnit = "auto"
 ) -> dict[str, str]:
-    """Return ``{<report>.md: text}``: a title, the table with all its columns, and what to know of it."""
+    """Return ``{<report>.md: text}``: a title, the table with all its columns, verdict and notes."""
     return {f"{table.label}.md": _markdown(table, top, time_unit) for table in tables}
 
 
@@ -29,27 +30,29 @@ def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     cells = column_cells(table, top, time_unit)
     columns = [_column(column, texts) for column, texts in zip(table.columns, cells, strict=True)]
     lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
-    said = [_escaped(table.verdict)] if table.verdict else []
-    said += left_out(table, top)
-    said += [f"selected: {_code(table.selection)}"] if table.selection else []
-    said += [f"note: {_escaped(note)}" for note in table.notes]
+    remarks = [_escaped(table.verdict)] if table.verdict else []
+    remarks += left_out(table, top)
+    remarks += [f"selected: {_code(table.selection)}"] if table.selection else []
+    remarks += [f"note: {_escaped(note)}" for note in table.notes]
     title = f"**{_escaped(table.report.title)}** {_code(table.label)}"
-    return "\n\n".join([title, "\n".join(lines), *said]) + "\n"
+    return "\n\n".join([title, "\n".join(lines), *remarks]) + "\n"
 
 
 def _column(column: Column, cells: Sequence[str]) -> list[str]:
-    """Return header, delimiter and cells of one column; figures stand on the right."""
+    """Return header, delimiter and cells of one column; numbers are aligned right."""
     text = column.unit is Unit.TEXT
-    shown = [_escaped(heading(column)), *(map(_code, cells) if text else cells)]
-    widths = [screen_width(cell) for cell in shown]
+    marked_up = [_escaped(heading(column)), *(map(_code, cells) if text else cells)]
+    widths = [screen_width(cell) for cell in marked_up]
     width = min(max(widths), _PADDED)
     blanks = [" " * (width - taken) for taken in widths]
-    head, *body = [cell + blank if text else blank + cell for cell, blank in zip(shown, blanks, strict=True)]
+    head, *body = [
+        cell + blank if text else blank + cell for cell, blank in zip(marked_up, blanks, strict=True)
+    ]
     return [head, "-" * width if text else "-" * (width - 1) + ":", *body]
 
 
 def _code(text: str) -> str:
-    """Return a code span, in which nothing but its own fence and a cell's end has a meaning."""
+    """Return a code span; inside it only its own fence and the end of the cell have a meaning."""
     text = printable(text)
     if not text:
         return ""
@@ -60,3 +63,10 @@ def _code(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printable(text))
+
+
+def _document(document: Document, layout: Layout) -> dict[str, str]:
+    return render(document.tables, top=layout.top, time_unit=layout.time_unit)
+
+
+FORMAT = Format(_document, for_people=True)

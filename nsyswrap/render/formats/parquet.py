@@ -1,4 +1,4 @@
-"""Parquet: unrounded columns with their unit and help, and all about the report, in the file's metadata."""
+"""Parquet: unrounded columns; the metadata holds units, help texts and facts about the report."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import __version__
+from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Table, Values
+
+with lazy_imports():
+    import pyarrow as pa
+    from pyarrow import parquet
 
 
 def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] = ()) -> dict[str, bytes]:
@@ -36,13 +40,12 @@ def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] =
 
 def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
     try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415
+        pa.Table  # noqa: B018 - imports pyarrow, which is an extra
     except ImportError:
         raise Unavailable("Parquet needs pyarrow", "pip install 'nsyswrap[parquet]'") from None
-    arrays = [_array(pa, table.data[column.name], column) for column in table.columns]
+    arrays = [_array(table.data[column.name], column) for column in table.columns]
     fields = [
-        pa.field(column.name, array.type, metadata=_said(column))
+        pa.field(column.name, array.type, metadata=_column_facts(column))
         for column, array in zip(table.columns, arrays, strict=True)
     ]
     out = io.BytesIO()
@@ -50,7 +53,7 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
     return out.getvalue()
 
 
-def _array(pa: Any, values: Values, column: Column) -> pa.Array:  # noqa: ANN401 - a module
+def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
         return pa.array(list(values), pa.string())
     array = np.asarray(values)
@@ -59,12 +62,12 @@ def _array(pa: Any, values: Values, column: Column) -> pa.Array:  # noqa: ANN401
     return pa.array(array.astype(np.int64), mask=array == MISSING)
 
 
-def _said(column: Column) -> dict[str, str]:
+def _column_facts(column: Column) -> dict[str, str]:
     return {"header": column.header, "unit": column.unit.value, "help": column.help}
 
 
 def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str]:
-    said = {
+    facts = {
         "report": table.report.name,
         "label": table.label,
         "title": table.report.title,
@@ -76,4 +79,11 @@ def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str
         "captures": json.dumps(captures),
         "version": __version__,
     }
-    return {f"nsyswrap.{key}": value for key, value in said.items()}
+    return {f"nsyswrap.{key}": value for key, value in facts.items()}
+
+
+def _document(document: Document, _: Layout) -> dict[str, bytes]:
+    return render(document.tables, captures=list(document.captures.items()))
+
+
+FORMAT = Format(_document, is_binary=True)

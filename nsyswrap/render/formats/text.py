@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from nsyswrap.base.text import alike, clip, screen_width, shorten_all
+from nsyswrap.base.text import clip, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
+from nsyswrap.render.formats import Document, Format, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Line = Text | str  # rows are plain: there can be many of them
 
+NO_ADVICE = "Nothing found: no advice. What was looked at: nsyswrap report --explain advice"
 _WHOLE = "--format csv has all"
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
@@ -39,8 +40,11 @@ def render(
     time_unit: TimeUnit = "auto",
 ) -> dict[str, str]:
     """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
+    lines_of = {"table": table_lines, "paragraphs": _paragraph_lines}
     return {
-        f"{table.label}.txt": styled(table_lines(table, width, top=top, time_unit=time_unit), color=color)
+        f"{table.label}.txt": styled(
+            lines_of[table.report.layout](table, width, top=top, time_unit=time_unit), color=color
+        )
         for table in tables
     }
 
@@ -215,32 +219,41 @@ def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
     return lines
 
 
-def readable_tables(tables: Sequence[Table]) -> list[Table]:
-    """Return tables for a screen: kernels have names a person can read, the same in all of them."""
-    columns = [(table, column.name) for table in tables for column in table.columns if column.kernels]
-    shown = told_apart({text for table, name in columns for text in table.data[name] if text is not None})
-    return [_renamed(table, shown) for table in tables]
+def _paragraph_lines(
+    table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
+) -> list[Line]:
+    """Return advice as paragraphs: the finding, its evidence, what to do, and when the advice is wrong."""
+    names = [column.name for column in table.columns]
+    lines: list[Line] = [title(table, width)]
+    for number, row in enumerate(table.rows(top), 1):
+        lines += [
+            Text(""),
+            *_paragraph(number, dict(zip(names, row, strict=True)), width, time_unit),
+        ]
+    if table.selection:
+        lines += wrapped(f"selected: {table.selection}", width, "dim")
+    return lines if len(table) else [*lines, Text(NO_ADVICE)]
 
 
-def _renamed(table: Table, shown: Mapping[str, str]) -> Table:
-    columns = [column.name for column in table.columns if column.kernels]
-    texts = {name: [text and shown[text] for text in table.data[name]] for name in columns}
-    return replace(table, data={**table.data, **texts})
+def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: TimeUnit) -> list[Line]:
+    capture = f"{row['capture']}: " if "capture" in row else ""
+    stake = row["at_stake_ns"]
+    share = human(row["at_stake_percent"], Unit.PERCENT)
+    at_stake = f" ({human(stake, Unit.NS, time_unit)} at stake, {share} %)" if stake is not None else ""
+    lines = wrapped(f"{number}. {capture}{row['what']}{at_stake}", width, "bold", indent="   ")
+    for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
+        lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
+    return [*lines, Text(f"   rows:   -r {row['see']}", "dim")]
 
 
-def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """Return what each name reads like; those that would read the same are numbered, in their order."""
-    shown = {name: _readable(name) for name in sorted(names)}
-    for group in alike(shown):
-        shown.update({name: f"{shown[name]} #{number}" for number, name in enumerate(group, 1)})
-    for group in alike(shown):  # a name that looks like a numbered one
-        shown.update({name: name for name in group})
-    return shown
+def _document(document: Document, layout: Layout) -> dict[str, str]:
+    return render(
+        document.tables,
+        width=layout.width,
+        color=layout.color,
+        top=layout.top,
+        time_unit=layout.time_unit,
+    )
 
 
-def _readable(name: str) -> str:
-    """Leave the NVTX range before a kernel's name as it is."""
-    from nsyswrap.analysis.kernel_names import readable  # noqa: PLC0415 - few ask for it
-
-    head, slash, tail = name.rpartition("/")
-    return head + slash + readable(tail)
+FORMAT = Format(_document, for_people=True)

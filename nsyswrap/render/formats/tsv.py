@@ -1,9 +1,10 @@
-"""CSV's cells with tabs between them: what pastes into a spreadsheet."""
+"""TSV: the cells of CSV separated by tabs, to paste into a spreadsheet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.csv import delimited
 
 if TYPE_CHECKING:
@@ -14,5 +15,12 @@ if TYPE_CHECKING:
 
 
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:
-    """Return ``{<report>.tsv: text}``; texts are quoted where a tab, a quote or a line's end is in them."""
+    """Return ``{<report>.tsv: text}``; cells with a tab, a quote or a line break are quoted."""
     return {f"{table.label}.tsv": delimited(table, "\t", time_unit, safe=safe) for table in tables}
+
+
+def _document(document: Document, layout: Layout) -> dict[str, str]:
+    return render(document.tables, time_unit=layout.time_unit, safe=layout.csv_safe)
+
+
+FORMAT = Format(_document)

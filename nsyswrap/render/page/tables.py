@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import Unit, human, moment
-from nsyswrap.render.formats.text import heading, told_apart
+from nsyswrap.render.formats.text import heading
 from nsyswrap.render.page.html import Markup, element, joined
+from nsyswrap.render.readable_names import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,7 +91,7 @@ def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Mark
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
     """Return what stands for each kernel's name, no two alike; the name itself opens below it."""
-    readable = told_apart(names)
+    readable = distinct_names(names)
     return dict(zip(readable, shorten_all(list(readable.values()), _NAME_WIDTH), strict=True))
 
 

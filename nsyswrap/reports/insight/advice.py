@@ -68,6 +68,7 @@ REPORT = Report(
     name="advice",
     title="Advice",
     layer="analysis",
+    layout="paragraphs",
     needs=(KINDS,),
     columns=(
         Column("finding", "Finding", Unit.TEXT, "short name of the finding"),

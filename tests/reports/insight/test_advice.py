@@ -12,7 +12,7 @@ from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, call, diagnostic, kernel,
 
 from nsyswrap.analysis.advice import advise, checks
 from nsyswrap.api import open_capture
-from nsyswrap.render.formats import prose
+from nsyswrap.render.formats import text
 from nsyswrap.reports import NAMES
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
 def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1))
     assert advise(capture) == []
-    assert prose.render([capture.report(REPORT)]) == {"advice.txt": f"Advice  advice\n{prose.NOTHING}\n"}
+    assert text.render([capture.report(REPORT)]) == {"advice.txt": f"Advice  advice\n{text.NO_ADVICE}\n"}
 
 
 def test_findings_are_ranked_by_what_is_at_stake(tmp_path: Path) -> None:

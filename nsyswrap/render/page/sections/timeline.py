@@ -17,12 +17,12 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.units import Unit
-from nsyswrap.render.formats.text import told_apart
 from nsyswrap.render.page import colors as colours
 from nsyswrap.render.page.density import PER_MILLE, chosen, density, level
 from nsyswrap.render.page.html import Markup, Section, data, element, plain, section
 from nsyswrap.render.page.lanes import CALLS, COPIES, KERNELS, RANGES, ranges_left_out, streams, threads
 from nsyswrap.render.page.tables import folded
+from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _names(shown: Shown) -> tuple[list[str], list[int]]:
         for lane, rows in zip(shown.lanes, shown.kept, strict=True)
         for code in lane.name[rows].tolist()
     ]
-    readable = told_apart(numbers)
+    readable = distinct_names(numbers)
     return [_short(plain(readable[text])) for text in numbers], name
 
 

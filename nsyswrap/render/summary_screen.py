@@ -1,4 +1,4 @@
-"""The summary as one screen of text."""
+"""The summary screen as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from nsyswrap.base.text import clip, shorten
-from nsyswrap.render.formats.text import printable, readable_tables, styled, table_lines, wrapped
+from nsyswrap.render.formats.text import printable, styled, table_lines, wrapped
+from nsyswrap.render.readable_names import readable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.summary import Summary
     from nsyswrap.reports.table import Table
 
-_AND = "; "  # between the parts of what is selected
+_AND = "; "  # separates the parts of a selection
 
 
 def render(
@@ -36,25 +37,24 @@ def render(
         lines.append(Text(shorten(printable(summary.command), width), style="bold"))
     lines += wrapped(summary.origin, width, "")
     lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
-    seen, *warnings = summary.trust
-    lines += wrapped(seen, width, "green")
+    checked, *warnings = summary.trust
+    lines += wrapped(checked, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
         part = replace(table, selection=_AND.join(rest))
-        shown = table_lines(part, width, top=top or rows, time_unit=time_unit)
-        lines += ["", *shown]
+        lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit)]
     return styled(lines, color=color)
 
 
 def with_readable_names(summary: Summary) -> Summary:
-    """Return the same, with kernels by names a person can read."""
+    """Return the summary with readable kernel names."""
     tables = readable_tables([table for table, _ in summary.tables])
     rows = [rows for _, rows in summary.tables]
     return replace(summary, tables=list(zip(tables, rows, strict=True)))
 
 
 def _shared(tables: Sequence[Table]) -> list[str]:
-    """Return what is selected for all the tables: it stands above them, and only the rest under each."""
+    """Return the parts of the selection that all tables share. They are printed once, above the tables."""
     selections = [table.selection.split(_AND) for table in tables]
     return [part for part in selections[0] if all(part in parts for parts in selections)] if tables else []

@@ -1,0 +1,78 @@
+"""Make reports of captures, and remember why a capture cannot answer one."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.reports.combine import combine
+from nsyswrap.reports.table import read_ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports import Request
+    from nsyswrap.reports.table import Table
+
+    Step = Callable[[str], AbstractContextManager[None]]
+
+
+class Missing(NamedTuple):
+    """A report that one capture cannot answer, with the reason and the nsys option that collects it."""
+
+    request: Request
+    label: str
+    reason: str
+
+
+@dataclass
+class MadeReports:
+    """The tables that were made, by report and capture label in the order asked for, and those missing."""
+
+    tables: dict[str, dict[str, Table]] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+
+    def attempt(self, request: Request, label: str, make: Callable[[], Table]) -> None:
+        """Call ``make``. Add its table, or the reason why it raises NotInCapture."""
+        try:
+            self.tables.setdefault(request.label, {})[label] = make()
+        except NotInCapture as error:
+            self.missing.append(Missing(request, label, f"{error}; {error.hint}"))
+
+    def combined(self) -> list[Table]:
+        """Return one table for each report: of several captures, with a column of their labels in front.
+
+        Several captures count as such even if only one of them can answer.
+        """
+        labels = {label for tables in self.tables.values() for label in tables}
+        labels |= {missing.label for missing in self.missing}
+        made = [tables for tables in self.tables.values() if tables]
+        if len(labels) <= 1:
+            return [table for tables in made for table in tables.values()]
+        return [combine(list(tables.items())) for tables in made]
+
+
+def _no_step(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def make_reports(
+    captures: Mapping[str, Capture], requests: Sequence[Request], step: Step = _no_step
+) -> MadeReports:
+    """Make each report of each capture; ``captures`` are by label.
+
+    ``step(message)`` is entered around each piece of work, to show progress.
+    """
+    made = MadeReports()
+    for capture in captures.values():
+        with step(f"reading {capture.source} …"):
+            read_ahead(capture, [request.report for request in requests])
+    for request in requests:
+        for label, capture in captures.items():
+            with step(f"making {request.report.name} …"):
+                made.attempt(request, label, partial(request.make, capture))
+    return made
