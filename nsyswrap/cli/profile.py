@@ -24,13 +24,12 @@ from nsyswrap.cli.output import (
     summary_text,
     write_csv,
 )
-from nsyswrap.cli.recording import environment, nsys_options, recording_options
+from nsyswrap.cli.recording import environment, nsys_options, recording_options, warn_of_broken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.api import Run
-    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.profile_rank import OneRank
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
@@ -167,11 +166,6 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
     for name in of_one:
         if name not in ("all", *reports.NAMES):
             reports.parse(name)
-
-
-def warn_of_broken(nsys: Nsys) -> None:
-    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
-    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
 
 
 def _show(run: Run, options: dict[str, Any]) -> None:

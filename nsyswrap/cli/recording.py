@@ -8,11 +8,13 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.base.nsys.command import Options
+    from nsyswrap.base.nsys.find import Nsys
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -96,6 +98,11 @@ def nsys_options(options: Mapping[str, Any]) -> Options:
         duration=options["duration"],
         extra=options["nsys_args"],
     )
+
+
+def warn_of_broken(nsys: Nsys) -> None:
+    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
+    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
 
 
 def environment(assignments: Iterable[str]) -> dict[str, str]:
