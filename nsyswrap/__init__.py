@@ -1,11 +1,12 @@
 """nsyswrap: run programs under NVIDIA Nsight Systems and read what the GPU did.
 
-``profile(command)`` runs a program, ``open_capture(path)`` opens an export, ``measure(name)`` times a part
-of a program so that the export can be held against it. Nothing is imported until used.
+``profile(command)`` runs a program. ``open_capture(path)`` opens an export. ``measure(name)`` times a part of
+a program, so that the export can be compared with it. Each name is imported when it is first used.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.version import __version__
@@ -28,11 +29,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module on its first use: `import nsyswrap` itself costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415
-
     module, attribute = _HOMES[name]
     value: object = getattr(importlib.import_module(module), attribute)
     globals()[name] = value

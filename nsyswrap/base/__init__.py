@@ -1,1 +1,1 @@
-"""What every part of the package may use. This package imports nothing else of nsyswrap."""
+"""Errors, units, text, files and the run folder. This package imports nothing else of nsyswrap."""

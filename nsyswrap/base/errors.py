@@ -1,30 +1,30 @@
-"""Every error nsyswrap raises on purpose, and the exit code each one ends the program with.
+"""The errors that nsyswrap raises on purpose, with their exit codes.
 
     NsyswrapError
-    ├── CheckFailed            1   a check said no (redact --check)
-    ├── CompileFailed          1   nvcc refused a source
-    ├── ScenarioFailed         1   a scenario could not be built, or its program's code when that failed
-    ├── UsageError             2   options that do not go together
+    ├── CheckFailed            1   a requested check failed (redact --check)
+    ├── CompileFailed          1   nvcc could not compile a source
+    ├── ScenarioFailed         1   a scenario could not be built, or its program's code if that failed
+    ├── UsageError             2   invalid options or arguments
     ├── CaptureError          65
     │   ├── NotACapture            not SQLite, or not an nsys export
-    │   ├── DamagedCapture         an nsys export that cannot be read to its end
-    │   └── NotInCapture           readable, but lacks what was asked for
-    ├── Unavailable           69   nsys, nvcc, a GPU: missing or unusable
+    │   ├── DamagedCapture         an nsys export that cannot be read completely
+    │   └── NotInCapture           a readable capture without the requested events
+    ├── Unavailable           69   nsys, nvcc or a GPU is missing or unusable
     ├── OutputError           73   the output exists, or cannot be written
-    ├── PlanError             78   a plan of a batch that cannot be used as it is
-    ├── NotExecutable        126   the program is there but cannot be executed
-    └── ProgramNotFound      127   there is no such program
+    ├── PlanError             78   invalid plan of a batch
+    ├── NotExecutable        126   the program exists but cannot be executed
+    └── ProgramNotFound      127   the program does not exist
 
-How a run ended that was started (70 nsys failed, 75 timed out, 129/130/143 interrupted, the program's own
-code) is no exception but the ``Status`` of its run folder. A message says what is wrong and where;
-``hint`` says what to do next.
+A run that was started raises none of these for its result: nsys failed (70), timed out (75), interrupted
+(129, 130, 143) or the program's own code. The ``Status`` of its run folder holds the result. A message says
+what is wrong and where. ``hint`` says what to do next.
 """
 
 from __future__ import annotations
 
 
 class NsyswrapError(Exception):
-    """An error with a message for the user, an optional next step, and an exit code."""
+    """An error with a message for the user, an optional next step and an exit code."""
 
     exit_code = 1
 
@@ -34,11 +34,11 @@ class NsyswrapError(Exception):
 
 
 class CheckFailed(NsyswrapError):
-    """A check the user asked for said no."""
+    """A check that the user requested failed."""
 
 
 class CompileFailed(NsyswrapError):
-    """nvcc refused a source; the message holds its own words."""
+    """nvcc could not compile a source; the message has the output of nvcc."""
 
 
 class ScenarioFailed(NsyswrapError):
@@ -50,43 +50,43 @@ class ScenarioFailed(NsyswrapError):
 
 
 class UsageError(NsyswrapError):
-    """Options or arguments that cannot be used as they are."""
+    """Invalid options or arguments."""
 
     exit_code = 2
 
 
 class CaptureError(NsyswrapError):
-    """A capture that cannot answer."""
+    """A capture that cannot be read, or that lacks what is needed."""
 
     exit_code = 65
 
 
 class NotACapture(CaptureError):
-    """The file is no Nsight Systems export."""
+    """The file is not an Nsight Systems export."""
 
 
 class DamagedCapture(CaptureError):
-    """The file is an export, but SQLite cannot read all of it."""
+    """The file is an export that SQLite cannot read completely."""
 
 
 class NotInCapture(CaptureError):
-    """The capture is fine, but it lacks the events that were asked for."""
+    """The capture is readable but lacks the requested events."""
 
 
 class Unavailable(NsyswrapError):
-    """A tool or device that is needed is missing or unusable."""
+    """A required tool or device is missing or unusable."""
 
     exit_code = 69
 
 
 class OutputError(NsyswrapError):
-    """The output exists already, or cannot be written."""
+    """The output already exists, or cannot be written."""
 
     exit_code = 73
 
 
 class PlanError(NsyswrapError):
-    """A plan of a batch has a wrong key or value."""
+    """A plan of a batch has an invalid key or value."""
 
     exit_code = 78
 
@@ -98,6 +98,6 @@ class NotExecutable(NsyswrapError):
 
 
 class ProgramNotFound(NsyswrapError):
-    """There is no such program."""
+    """The program does not exist."""
 
     exit_code = 127

@@ -1,4 +1,4 @@
-"""Writing files: each is there whole or not at all, and none takes the place of a capture."""
+"""Write files atomically, and never over a capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file as ``replacing`` does; text as UTF-8, with names that are none as they came."""
+    """Write a file as ``replacing`` does. Text is written as UTF-8; undecodable file names stay as they were.
+
+    Raises OutputError.
+    """
     raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
     with replacing(path) as part:
         part.write_bytes(raw)
@@ -26,15 +29,16 @@ def write(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
-    """Give a file to write, which takes the place of ``path`` at the end, and goes if anything fails.
+    """Yield a temporary file that replaces ``path`` at the end of the block, or is removed after an error.
 
-    Its folder is made. A link stays, and what it leads to is replaced; a pipe or device is written itself.
-    A capture is only replaced where another is written: ``capture``. Raises OutputError, of any OSError.
+    Missing folders are created. For a symbolic link its target is replaced. A pipe or device is yielded
+    itself. ``capture``: the new file is a capture, which may replace a capture. Raises OutputError for every
+    OSError in the block.
     """
     try:
         if not capture:
             refuse_capture(path)
-        if path.exists() and not path.is_file():  # a pipe, /dev/stdout, or a folder, which cannot be opened
+        if path.exists() and not path.is_file():  # a pipe or device; a folder raises IsADirectoryError
             yield path
             return
         target = path.resolve()
@@ -53,7 +57,7 @@ def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
 
 def umask() -> int:
     """Return the umask of this process."""
-    with suppress(OSError):  # to ask the system itself is to change it for a moment, for all threads
+    with suppress(OSError):  # os.umask() changes it for a moment, for all threads
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("Umask:"):
                 return int(line.split()[1], 8)
@@ -63,7 +67,7 @@ def umask() -> int:
 
 
 def refuse_capture(path: Path) -> None:
-    """Raise OutputError where ``path`` is a capture: what is written is never worth one."""
+    """Raise OutputError if ``path`` is a capture or another SQLite database."""
     if not path.is_file():
         return
     with path.open("rb") as file:

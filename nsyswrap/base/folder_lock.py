@@ -1,4 +1,4 @@
-"""Holding a folder: one process at a time is at work in it, and the system notices when it ends."""
+"""Lock a folder, so that one process at a time works in it. The system releases the lock with the process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK = "lock"
-_LONGEST = 200  # bytes of what a lock says
+_LONGEST = 200  # bytes of a lock file
 _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
 @contextmanager
-def held(folder: Path, what: str, hint: str = "") -> Iterator[None]:
-    """Hold a folder for the length of a ``with`` block; raises OutputError where somebody else holds it.
+def locked(folder: Path, what: str, hint: str = "") -> Iterator[None]:
+    """Lock a folder for a ``with`` block. Raises OutputError if another process holds the lock.
 
-    The system lets go of it when this process ends, however it ends. In order, its file goes too.
+    ``what`` names that process in the message. The lock file is removed at the end of the block. The system
+    releases the lock if this process is killed; the file then stays.
     """
     path = folder / LOCK
     try:
@@ -37,7 +38,7 @@ def held(folder: Path, what: str, hint: str = "") -> Iterator[None]:
             raise OutputError(
                 f"{folder}: {what} is at work here already ({holder or 'it does not say who'})", hint
             )
-        with suppress(OSError):  # a full disk: then it does not say who
+        with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
         try:
@@ -50,15 +51,15 @@ def held(folder: Path, what: str, hint: str = "") -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    """Open the lock's file; one that its holder removed meanwhile is opened anew.
+    """Open the lock file, again if its holder removed it in the meantime.
 
-    Raises OutputError where a file of somebody else has its name.
+    Raises OutputError if a file of this name is not a lock file.
     """
     while True:
-        if os.path.lexists(path) and (path.is_symlink() or not is_lock(path)):
+        if os.path.lexists(path) and (path.is_symlink() or not is_lock_file(path)):
             raise OutputError(f"{path} is in the way: it is not nsyswrap's", "give another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with suppress(OSError):  # of a run that is shared, the group sees that it is held
+        with suppress(OSError):  # the group of a shared run may test the lock
             os.fchmod(descriptor, 0o640)
         if not _lock(descriptor) or _is_at(descriptor, path):
             return descriptor
@@ -72,8 +73,11 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def is_held(folder: Path) -> bool:
-    """Whether a process holds the folder: on this machine, and on others where its file system tells."""
+def is_locked(folder: Path) -> bool:
+    """Return True if a process has locked the folder.
+
+    A process on another machine counts only if the file system shares its locks.
+    """
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY)
     except OSError:
@@ -85,13 +89,13 @@ def is_held(folder: Path) -> bool:
 
 
 def holder_here(folder: Path) -> int:
-    """Return the process of this machine that holds the folder; 0: none."""
-    found = _HOLDER.fullmatch(_text(folder / LOCK)) if is_held(folder) else None
-    return int(found["pid"]) if found and found["host"] == socket.gethostname() else 0
+    """Return the id of the process on this machine that has locked the folder; 0 if there is none."""
+    holder = _HOLDER.fullmatch(_text(folder / LOCK)) if is_locked(folder) else None
+    return int(holder["pid"]) if holder and holder["host"] == socket.gethostname() else 0
 
 
-def is_lock(path: Path) -> bool:
-    """Whether a file is what ``held`` leaves: others have files of that name too."""
+def is_lock_file(path: Path) -> bool:
+    """Return True if ``locked`` wrote this file: a user's own file may have the same name."""
     if path.name != LOCK or not path.is_file():
         return False
     text = _text(path)
@@ -111,6 +115,6 @@ def _lock(descriptor: int, *, shared: bool = False) -> bool:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: then nothing keeps two apart
+    except OSError:  # a file system without locks cannot keep two processes apart
         return True
     return True

@@ -1,3 +1,3 @@
-"""The NVTX marks that ``nsyswrap.measure`` leaves in a capture and that reports read."""
+"""The NVTX marks that ``nsyswrap.measure`` writes into a capture and that reports read."""
 
-MEASURE_MARK = "nsyswrap.measure "  # how the text of a mark begins; the rest is JSON
+MEASURE_MARK = "nsyswrap.measure "  # prefix of a mark's text; the rest is JSON

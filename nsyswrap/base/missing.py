@@ -1,4 +1,4 @@
 """The number that stands for a missing value in columns of integers."""
 
-# Ids and times stay int64 without a round trip through floats. It is the smallest int64.
+# The smallest int64: columns of ids and times stay int64 and need no NaN.
 MISSING = -(2**63)

@@ -1,7 +1,7 @@
-"""The run folder: the files of one run and its outcome. Written by collect, read by analyse.
+"""The run folder: the files of one run and its outcome. ``record`` writes it, ``capture`` reads it.
 
-It is private: the folder is 0700 and its files are 0600 from the first byte, 0750 and 0640 where the run is
-shared with the group.
+The folder has mode 0700 and its files 0600 from the first byte; 0750 and 0640 if the run is shared with the
+group.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.folder_lock import is_held, is_lock
+from nsyswrap.base.folder_lock import is_lock_file, is_locked
 
 RUN = "run.json"
 STATUS = "status.json"
 LOG = "nsys.log"
 STATS = "nsys-stats.txt"
 REPORT = "report.nsys-rep"
-RECORDING = "report.qdstrm"  # what nsys leaves where it could not import it
+RECORDING = "report.qdstrm"  # what nsys leaves if its importer fails
 EXPORT = "report.sqlite"
-PROGRAM_OUTPUT = "program.out"  # of the program, where its stdout is kept
-PROGRAM_ERRORS = "program.err"  # the same of its stderr
-DIGEST = "digest.json"  # what collecting many runs needs to know of this one
+PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
+PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
+DIGEST = "digest.json"  # the summary that `collect` reads
 FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST)
-BATCH = "batch.json"  # of a batch: its planned runs, whose folders lie in
-RUNS = "runs"
-SPEC = "spec.json"  # of a planned run: what is to be run
-CLAIM = "claim.json"  # of a planned run: who runs it
-# Stands in a recorded command line, before the program's own; the second name is that of version 0.1.
+BATCH = "batch.json"  # in a batch folder: its planned runs
+RUNS = "runs"  # in a batch folder: the folders of the planned runs
+SPEC = "spec.json"  # in the folder of a planned run: what to run
+CLAIM = "claim.json"  # in the folder of a planned run: the process that runs it
+# A recorded command line has this script before the program; version 0.1 called it _launch.py.
 LAUNCHERS = ("exec_program.py", "_launch.py")
-WORK = ".recording-"  # begins the name of the private folder in a run folder that nsys writes into
-FOREIGN = ".from-program"  # ends the name of a file that the program wrote under a name of ours
+WORK = ".recording-"  # prefix of the private folder in a run folder into which nsys writes
+FOREIGN = ".from-program"  # suffix of a file that the program wrote under one of these names
 DEFAULT_BASE = Path("nsyswrap-runs")
-_HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # and cannot be redacted: never shared
+_HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # these cannot be redacted, so they are never shared
 _LOG_ROOM = 16_384  # bytes
-_STATUS_ROOM = 4096  # bytes kept for status.json from the start: how a run ended fits on a full disk
+_STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
 Outcome = Literal[
     "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "not_redacted", "not_started"
 ]
-Share = Literal["group"]  # who else may read a run folder
+Share = Literal["group"]  # who may read a run folder besides its owner
 _ENDINGS: dict[Outcome, str] = {
     "done": "",
     "program_failed": "the program failed",
@@ -60,7 +60,7 @@ _ENDINGS: dict[Outcome, str] = {
 class Status:
     """How a run ended.
 
-    A code is None where there is none to tell: nsys ended the program, or never ran it.
+    ``program_code`` is None if nsys ended the program or never ran it.
     """
 
     outcome: Outcome
@@ -73,26 +73,26 @@ class Status:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder with the files of one run. ``share``: who beside its owner may read them."""
+    """A folder with the files of one run. ``share``: who may read them besides the owner."""
 
     path: Path
     share: Share | None = None
 
     def make(self) -> None:
-        """Make the folder with its parents, private from the start."""
+        """Create the folder with its parents. It is private from the start."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.path.mkdir(mode=_folder_mode(self.share))
-            self.path.chmod(_folder_mode(self.share))  # whatever the umask
+            self.path.chmod(_folder_mode(self.share))  # regardless of the umask
         except FileExistsError:
             if not self.path.is_dir():
                 raise
 
     def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
-        """Make the folder, or take an empty one, and write run.json; raises OutputError where that cannot be.
+        """Create the folder, or use an empty one, and write run.json.
 
-        ``force`` replaces a run's files, nothing else. The folder of a run is made private then, one with
-        other things in it keeps its mode.
+        ``force`` replaces the files of a run and nothing else. The folder of a run is made private. A folder
+        with other files keeps its mode. Raises OutputError if the folder is taken or cannot be written.
         """
         try:
             self._clear(force=force)
@@ -101,7 +101,7 @@ class RunFolder:
                 with os.fdopen(_opened(part, _file_mode(STATUS, self.share)), "wb") as file:
                     os.posix_fallocate(file.fileno(), 0, _STATUS_ROOM)
                 self.write(RUN, facts)
-            except (OSError, OutputError):  # what is left would be in the way of the next attempt
+            except (OSError, OutputError):  # the file would block the next attempt
                 part.unlink(missing_ok=True)
                 raise
         except OSError as error:
@@ -109,7 +109,7 @@ class RunFolder:
 
     def _clear(self, *, force: bool) -> None:
         self.make()
-        present = {entry.name for entry in self.path.iterdir() if not is_lock(entry)}
+        present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
         if present and not force:
             raise OutputError(f"{self.path} exists and is not empty", "give another --output, or --force")
         if present and not present & {RUN, SPEC}:
@@ -124,15 +124,15 @@ class RunFolder:
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
             self._part(name).unlink(missing_ok=True)
-        for left in self.path.glob(f"{WORK}*"):  # by a run that was killed
+        for left in self.path.glob(f"{WORK}*"):  # left by a run that was killed
             shutil.rmtree(left)
 
     def open(self, name: str) -> int:
-        """Return a descriptor of one file to write, private from its first byte; raises OSError."""
+        """Return a descriptor for writing one file, which is private from its first byte. Raises OSError."""
         return _opened(self.path / name, _file_mode(name, self.share))
 
     def write(self, name: str, content: str | dict[str, Any]) -> None:
-        """Write one file, through a name of its own: a reader never sees half of it."""
+        """Write one file by way of a temporary one: a reader never sees a part of it. Raises OutputError."""
         text = (
             content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         )
@@ -150,7 +150,7 @@ class RunFolder:
             raise OutputError(f"cannot write {target}: {error.strerror}") from None
 
     def take(self, source: Path, name: str) -> None:
-        """Move a file of the same file system into the folder, under ``name``."""
+        """Move a file of the same file system into the folder, under ``name``. Raises OutputError."""
         try:
             source.chmod(_file_mode(name, self.share))
             source.replace(self.path / name)
@@ -158,9 +158,10 @@ class RunFolder:
             raise OutputError(f"cannot write {self.path / name}: {error.strerror}") from None
 
     def set_aside(self, name: str) -> str:
-        """Rename what the program wrote under a name of ours; return its new name, empty where there is none.
+        """Rename a file that the program wrote under a name of ours; return its new name.
 
-        Where that cannot be renamed it is left: the run's own file takes its place.
+        Returns an empty text if there is no such file, or if it cannot be renamed. The file of the run then
+        replaces it.
         """
         path = self.path / name
         if not os.path.lexists(path):
@@ -174,15 +175,15 @@ class RunFolder:
         return free
 
     def write_status(self, status: Status) -> None:
-        """Write ``status.json``: its presence says that the run has ended, and nothing is left to be done."""
+        """Write ``status.json``, the last file of a run: it marks the run as ended. Raises OutputError."""
         self.write(STATUS, asdict(status))
 
     def read_status(self) -> Status:
-        """Read ``status.json``, without what newer versions added; raises CaptureError where it is none."""
+        """Read ``status.json``, without keys of newer versions. Raises CaptureError if it is invalid."""
         path = self.path / STATUS
         try:
-            said = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-            known = {one.name: said.get(one.name, one.default) for one in fields(Status)}
+            content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            known = {one.name: content.get(one.name, one.default) for one in fields(Status)}
             if lacks := [name for name, value in known.items() if value is MISSING]:
                 raise CaptureError(f"{path} cannot be read: it lacks {', '.join(lacks)}", "run it again")
         except (OSError, ValueError, AttributeError) as error:
@@ -193,7 +194,7 @@ class RunFolder:
         return status
 
     def read_run(self) -> dict[str, Any]:
-        """Read ``run.json``; empty where there is none."""
+        """Read ``run.json``; empty if it is missing or invalid."""
         try:
             run = json.loads((self.path / RUN).read_text(encoding="utf-8", errors="surrogateescape"))
         except (OSError, ValueError):
@@ -205,7 +206,7 @@ class RunFolder:
 
 
 def share_of(path: Path) -> Share | None:
-    """Return who else may read a folder that this module made."""
+    """Return who may read a folder of this module besides its owner."""
     try:
         return "group" if path.stat().st_mode & 0o777 == _folder_mode("group") else None
     except OSError:
@@ -213,12 +214,12 @@ def share_of(path: Path) -> Share | None:
 
 
 def existing(path: Path) -> RunFolder:
-    """Return a folder that was made before, shared as it was then."""
+    """Return a RunFolder for an existing folder, with the sharing that its mode shows."""
     return RunFolder(path, share_of(path))
 
 
 def check_share(share: Share | None, *, keep_environment: bool) -> None:
-    """Raise UsageError where others would read secrets."""
+    """Raise UsageError if a shared run would keep the environment, which holds secrets."""
     if share and keep_environment:
         raise UsageError(
             "a shared run folder cannot keep the environment: others would read it",
@@ -227,7 +228,7 @@ def check_share(share: Share | None, *, keep_environment: bool) -> None:
 
 
 def ending(path: Path) -> str:
-    """Return how the run that made a folder or capture ended, if not well; empty: well, or it is no run."""
+    """Return how the run of a folder or capture failed; empty if it ended well, or if there is no run."""
     folder = path if path.is_dir() else path.parent
     if not (path.is_dir() or path.name in (EXPORT, REPORT)) or not (folder / RUN).exists():
         return ""
@@ -242,8 +243,8 @@ def ending(path: Path) -> str:
 
 
 def unfinished(folder: Path) -> str:
-    """Return why a run folder has no status, and where what was recorded lies."""
-    if is_held(folder):
+    """Return why a run folder has no status, and where the recording is."""
+    if is_locked(folder):
         return "this run has not ended yet"
     left = ", ".join(str(path) for path in sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*")))
     kept = f"; what it recorded, the environment too, lies in {left}" if left else ""
@@ -251,7 +252,7 @@ def unfinished(folder: Path) -> str:
 
 
 def make_folder(path: Path, share: Share | None) -> None:
-    """Make a private folder with its parents, or give one that is there the mode of ``share``."""
+    """Create a private folder with its parents, or give an existing one the mode of ``share``."""
     RunFolder(path, share).make()
     path.chmod(_folder_mode(share))
 
@@ -265,27 +266,27 @@ def _file_mode(name: str, share: Share | None) -> int:
 
 
 def _opened(path: Path, mode: int) -> int:
-    """Open a file for writing from its start, with this mode whatever the umask; the room it had stays."""
+    """Open a file for writing from its start, with this mode regardless of the umask; it is not truncated."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, mode & 0o777)
     return descriptor
 
 
 def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:
-    """Return a new folder's path, ``<base>/<program>-<local time>``, with a number where it is taken."""
+    """Return the path of a new folder, ``<base>/<program>-<local time>``, with a number if that exists."""
     name = f"{Path(program).stem or 'program'}-{time.strftime('%Y%m%d-%H%M%S')}"
     taken = (base / (f"{name}-{n}" if n > 1 else name) for n in range(1, 1000))
     return next(path for path in taken if not path.exists())
 
 
 def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
-    """Make and return the folder of ``default_output``: of runs started together each gets its own."""
+    """Create and return the folder of ``default_output``; runs that start together get different ones."""
     while True:
         path = default_output(program, base)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=_folder_mode(None))
-        except FileExistsError:  # another run was quicker
+        except FileExistsError:  # another run took this name
             continue
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from None
@@ -293,7 +294,10 @@ def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
 
 
 def newest_run(base: Path = DEFAULT_BASE) -> Path:
-    """Return the run folder under ``base`` (or one below, as scenarios make them) that ended last."""
+    """Return the newest finished run folder in ``base``, or one level deeper, as scenarios have them.
+
+    Raises CaptureError if there is none.
+    """
     ended = [status.parent for pattern in ("*", "*/*") for status in base.glob(f"{pattern}/{STATUS}")]
     if not ended:
         raise CaptureError(
@@ -304,14 +308,17 @@ def newest_run(base: Path = DEFAULT_BASE) -> Path:
 
 
 def cache_dir(*names: str) -> Path:
-    """Create and return a folder in the user's cache: ``$XDG_CACHE_HOME`` or ``~/.cache``, then nsyswrap."""
+    """Create and return a folder in the user's cache: ``$XDG_CACHE_HOME/nsyswrap`` or ``~/.cache/nsyswrap``.
+
+    Raises OutputError if it cannot be created.
+    """
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError as error:  # a user without a name, in a container
+    except RuntimeError as error:  # a user without an entry in passwd, in a container
         raise OutputError(f"there is no place for a cache: {error}", "set HOME or XDG_CACHE_HOME") from None
     path = base.joinpath("nsyswrap", *names)
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)  # exports hold environments
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)  # cached exports hold environments
     except OSError as error:
         raise OutputError(
             f"cannot make the cache folder {path}: {error.strerror}", "set XDG_CACHE_HOME"
@@ -320,10 +327,10 @@ def cache_dir(*names: str) -> Path:
 
 
 def is_full(path: Path) -> bool:
-    """Whether there is no room left for a log where ``path`` lies."""
+    """Return True if the file system of ``path`` has no room left for a log."""
     return shutil.disk_usage(path).free < _LOG_ROOM
 
 
 def free_space_note(path: Path) -> str:
-    """Return how much room is left where ``path`` lies, for messages about a full disk."""
+    """Return the free space on the file system of ``path`` as a text, for messages about a full disk."""
     return f"{shutil.disk_usage(path).free / 1e6:,.1f} MB free at {path}"

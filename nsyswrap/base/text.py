@@ -1,4 +1,4 @@
-"""Names on a screen: shorter, and still different. Labels that tell files apart."""
+"""Shorten names for a screen so that they stay different, and label files."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+with lazy_imports():
+    from rich import cells
 
-_ROUNDS = 4  # names that part at different places need more than one look
+_ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
-_CONTEXT = 3  # characters shown before the place where two names part
+_CONTEXT = 3  # characters shown before the place where two names differ
 _NARROW = re.compile("[ -~µ…\u00d7]*")
 
 
 def screen_width(text: str) -> int:
-    """Return the columns of a screen that a text takes; most have no character worth a look."""
-    if _NARROW.fullmatch(text):
-        return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415 - few names have such characters
-
-    return cell_len(text)
+    """Return the number of columns that a text takes on a screen."""
+    return len(text) if _NARROW.fullmatch(text) else cells.cell_len(text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
     """Shorten names to ``width`` columns of a screen; different names stay different.
 
-    Those that part in more places than there is room for get a number.
+    A name gets a number if shortening leaves it equal to another one.
     """
     plain = {name: _without_parameters(name) for name in names}
-    if len(set(plain.values())) < len(plain):  # the parameters tell some of them apart
+    if len(set(plain.values())) < len(plain):  # some differ in their parameters only
         plain = {name: name for name in names}
     shown = {name: shorten(text, width) for name, text in plain.items()}
     for _ in range(_ROUNDS):
@@ -48,13 +47,13 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
 
 
 def _parting(texts: Sequence[str]) -> int:
-    """Return where different texts begin to differ."""
+    """Return the first index at which the texts differ."""
     first, last = min(texts), max(texts)
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
 def alike(shown: Mapping[str, str]) -> list[list[str]]:
-    """Return the names that look the same as another one, group by group."""
+    """Return groups of names that are equal when shown."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, text in shown.items():
         groups[text].append(name)
@@ -62,7 +61,7 @@ def alike(shown: Mapping[str, str]) -> list[list[str]]:
 
 
 def shorten(name: str, width: int) -> str:
-    """Shorten a name to ``width`` by cutting its middle: both ends tell kernels apart."""
+    """Shorten a name to ``width`` columns by cutting its middle: kernel names differ at either end."""
     if screen_width(name) <= width:
         return name
     head = (width - 1) * 2 // 3
@@ -70,12 +69,12 @@ def shorten(name: str, width: int) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Cut what goes beyond ``width``, and show that it was cut."""
+    """Cut a text to ``width`` columns; an ellipsis marks the cut."""
     return text if screen_width(text) <= width else f"{_first(text, width - 1)}…"
 
 
 def _first(text: str, width: int) -> str:
-    """Return the beginning that fits: East Asian characters take two columns."""
+    """Return the longest beginning of ``width`` columns: East Asian characters take two columns."""
     part = text[:width]
     while (excess := screen_width(part) - width) > 0:
         part = part[: -((excess + 1) // 2)]
@@ -90,13 +89,13 @@ def _last(text: str, width: int) -> str:
 
 
 def _from(name: str, parting: int, width: int) -> str:
-    """Show the beginning, and the part from where it differs from the names it looks like."""
+    """Return the beginning of a name, an ellipsis, and the part where it differs from similar names."""
     head = _first(name, width // 3)
     return clip(f"{head}…{name[max(len(head), parting - _CONTEXT) :]}", width)
 
 
 def _without_parameters(name: str) -> str:
-    """Cut the return type `void` and the parameter list off a demangled name."""
+    """Remove the return type `void` and the parameter list from a demangled name."""
     name = name.removeprefix("void ")
     if not name.endswith(")"):
         return name
@@ -104,32 +103,32 @@ def _without_parameters(name: str) -> str:
     for i in range(len(name) - 1, 0, -1):
         depth += {")": 1, "(": -1}.get(name[i], 0)
         if depth == 0:
-            return name if name[i - 1] == " " else name[:i]  # "NVIDIA H200 (0)" is no function
+            return name if name[i - 1] == " " else name[:i]  # "NVIDIA H200 (0)" is not a function
     return name
 
 
 def shortest_labels(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest labels that tell captures apart: ``runs/a`` and ``runs/b`` are a and b.
+    """Return the shortest labels that distinguish captures: a and b for ``runs/a`` and ``runs/b``.
 
-    A path that stands there twice gets a number: a, a (2).
+    A repeated path gets a number: a, a (2).
     """
-    exact = [Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - symlinks keep their names
+    exact = [Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - resolve() would follow symbolic links
     different = len(set(exact))
     short = [_without_file(_given(path)) for path in paths]
     if different > 1:
         short = _without_common_end(short)
-    found = _telling_apart(short, different) or _telling_apart(exact, different)
-    return _numbered([os.fsencode(label).decode("utf-8", "backslashreplace") for label in found])
+    labels = _shortest_different(short, different) or _shortest_different(exact, different)
+    return _numbered([os.fsencode(label).decode("utf-8", "backslashreplace") for label in labels])
 
 
 def _given(path: Path) -> tuple[str, ...]:
-    """Return the parts of a path as the user knows it; what is no name (``.``, ``..``) gets one."""
+    """Return the parts of a path as the user gave it; ``.`` and ``..`` become absolute paths."""
     plain = os.path.normpath(path)
-    return Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100
+    return Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100 - as above
 
 
 def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """A run folder stands for its capture, and a file needs no suffix."""
+    """Return the run folder of a capture in one; otherwise the path without the suffix of a capture."""
     *folders, name = parts
     if name in (EXPORT, REPORT) and folders not in ([], [os.sep]):
         return tuple(folders)
@@ -138,15 +137,15 @@ def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_common_end(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Take off the last parts that all the paths share, where something is left to tell them apart."""
+    """Remove the last parts that all paths have in common, while every path keeps one part."""
     paths = list(paths)
     while len({parts[-1] for parts in paths}) == 1 < min(map(len, paths)):
         paths = [parts[:-1] for parts in paths]
     return paths
 
 
-def _telling_apart(paths: Sequence[tuple[str, ...]], different: int) -> list[str]:
-    """Join as few of the last parts as tell so many paths apart; nothing where all of them do not."""
+def _shortest_different(paths: Sequence[tuple[str, ...]], different: int) -> list[str]:
+    """Join as few last parts as give ``different`` labels; empty if even all parts do not."""
     for count in range(1, max(map(len, paths), default=0) + 1):
         names = ["/".join(parts[-count:]) for parts in paths]
         if len(set(names)) == different:
@@ -155,7 +154,7 @@ def _telling_apart(paths: Sequence[tuple[str, ...]], different: int) -> list[str
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    made: dict[str, None] = {}  # in order, and quick to look up
+    made: dict[str, None] = {}  # keeps the order
     for name in names:
         again = (f"{name} ({number})" for number in range(2, len(names) + 2))
         made[name if name not in made else next(label for label in again if label not in made)] = None

@@ -1,4 +1,4 @@
-"""What the numbers in a column are, and how each is written for a machine and for a person."""
+"""The units of columns, and how their values are written for machines and for people."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
 _ALL = 100.0  # percent
 _TENTH = Decimal("0.1")
-_EXACT_TENTHS = 1e11  # below this the product with 10 is off by far less than what counts as a near tie
+_EXACT_TENTHS = 1e11  # below this the rounding error of a product with 10 is far below _NEAR_TIE
 _NEAR_TIE = 1e-3
-# factor, decimals and label that nsys itself uses for --timeunit; it multiplies, which decides its ties
+# Factor, decimals and label of nsys' own --timeunit. nsys multiplies: this decides how ties are rounded.
 _TIME: dict[str, tuple[float, int, str]] = {
     "us": (1e-3, 3, "us"),
     "ms": (1e-6, 4, "ms"),
@@ -32,9 +32,9 @@ _SCALES = {
 
 
 class Unit(Enum):
-    """The unit of a column; the value is the suffix its JSON and DataFrame name carries, NUMBER's excepted.
+    """The unit of a column. The value is the suffix of the column's name in JSON and DataFrames.
 
-    NUMBER has no unit: a code, a level, a priority, a rank.
+    NUMBER has no unit and no suffix: a code, a level, a priority, a rank.
     """
 
     NS = "ns"
@@ -55,19 +55,19 @@ _PLAIN = {Unit.PERCENT: "{:.1f}", Unit.RATIO: "{:.2f}", Unit.COUNT: "{:,}"}
 def round_tenth(value: float, rounding: Rounding) -> float:
     """Round half away from zero to one decimal, as the SQLite inside nsys does.
 
-    ``2025``: SQLite 3.43 and newer round the exact binary value. ``legacy`` (nsys up to 2024.2): the
-    shortest decimal representation. 13408.05 gives 13408.0 and 13408.1.
+    ``2025``: SQLite 3.43 and newer round the exact binary value. ``legacy`` (nsys up to 2024.2) rounds the
+    shortest decimal representation. 13408.05 becomes 13408.0 with ``2025`` and 13408.1 with ``legacy``.
     """
     tenths = abs(value) * 10
     whole = int(tenths) if tenths < _EXACT_TENTHS else -1
-    if whole >= 0 and abs(tenths - whole - 0.5) > _NEAR_TIE:  # both eras agree: no need of decimals
-        return math.copysign((whole + (tenths - whole > 0.5)) / 10, value)  # noqa: PLR2004 - half
+    if whole >= 0 and abs(tenths - whole - 0.5) > _NEAR_TIE:  # both give the same, without Decimal
+        return math.copysign((whole + (tenths - whole > 0.5)) / 10, value)  # noqa: PLR2004 - one half
     exact = Decimal(value) if rounding == "2025" else Decimal(repr(value))
     return float(exact.quantize(_TENTH, ROUND_HALF_UP))
 
 
 def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
-    """Return the unit as nsys writes it behind a CSV header, with its leading blank."""
+    """Return the unit as nsys appends it to a CSV header, with a leading blank."""
     if unit is Unit.NS:
         return f" ({_TIME[time_unit][2]})" if time_unit in _TIME else " (ns)"
     return {
@@ -78,15 +78,15 @@ def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
 
 
 def csv_cells(values: Sequence[object], unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> list[str]:
-    """Write a column as ``csv_cell`` does, but each integer and text once: in traces they repeat."""
-    if float in set(map(type, values)):  # -0.0 equals 0.0, and is written otherwise
+    """Format a column as ``csv_cell`` does, but each distinct value once: traces repeat values."""
+    if float in set(map(type, values)):  # -0.0 equals 0.0 but is written differently
         return [csv_cell(value, unit, rounding, time_unit) for value in values]
     written = {value: csv_cell(value, unit, rounding, time_unit) for value in set(values)}
     return [written[value] for value in values]
 
 
 def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> str:
-    """Write one value as nsys' CSV does: times to one decimal, MB (10^6) to three, missing as empty."""
+    """Format one value as in nsys' CSV: times with one decimal, MB (10^6) with three, missing as empty."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if not isinstance(value, (int, float)):
@@ -104,7 +104,7 @@ def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit)
 
 
 def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
-    """Write one value for a person: three significant digits or so, with its unit."""
+    """Format one value for a person, with about three significant digits and its unit."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if not isinstance(value, (int, float)):
@@ -116,11 +116,11 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
     if unit is Unit.ADDRESS:
         return f"0x{value:X}"
     text = _PLAIN.get(unit, "{}").format(value)
-    return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is 0.0
+    return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is shown as 0.0
 
 
 def percent(value: float) -> str:
-    """Write a share for a sentence: a little is not nothing there, nor nearly all everything."""
+    """Format a percentage for a sentence; only exact values are shown as 0.0 % and 100.0 %."""
     text = f"{value:.1f}"
     if text == "0.0" and value > 0:
         return "under 0.1 %"
@@ -128,12 +128,12 @@ def percent(value: float) -> str:
 
 
 def duration(ns: float) -> str:
-    """Write a length of time for a person; numpy's numbers too."""
+    """Format a duration in ns for a person; numpy numbers are accepted."""
     return human(float(ns), Unit.NS)
 
 
 def moment(value: object, time_unit: TimeUnit = "auto") -> str:
-    """Write a time since the capture's start to the ns: three digits would make all of a trace's alike."""
+    """Format a time since the start of the capture to the ns: with three digits a trace would repeat them."""
     if isinstance(value, int) and time_unit == "auto":
         return f"{value / 1e9:.9f} s"
     return human(value, Unit.NS, time_unit)
@@ -161,5 +161,5 @@ def _scaled(value: Number, kind: str) -> str:
 
 
 def _rounded(value: float) -> float:
-    """Return how large a number is in three digits, as it will be read."""
+    """Return the absolute value rounded to three significant digits, as it is shown."""
     return abs(float(f"{value:.3g}"))

@@ -1,4 +1,4 @@
-"""The command line. One file per command: parse, call, print. A command is imported when asked for."""
+"""The command line. One file per command: parse, call, print. A command is imported when it is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nsyswrap.base.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Command -> what --help says of it: so that --help needs to import none of them.
+# Command -> its line in --help, which imports no command.
 COMMANDS = {
     "profile": "Run a program under nsys and show what the GPU did.",
     "report": "Show what is in captures: one screen, or reports in any format.",
@@ -35,31 +35,37 @@ _SIGPIPE = 141
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is used."""
+    """A group of commands that are imported when they are used."""
 
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:  # noqa: ANN401 - click's own
-        """Take the arguments apart, which prints --help."""
-        with _stdout_named():
-            return super().make_context(*arguments, **options)
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - as in click
+    ) -> click.Context:
+        """Parse the arguments; this prints --help."""
+        with _stdout_errors():
+            return super().make_context(info_name, args, parent, **extra)
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with _stdout_named():
+        with _stdout_errors():
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the commands in the order of use."""
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
+        """Return the names of the commands in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import and return one command."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as in click
+        """Import and return one command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands without importing them."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -77,9 +83,9 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and end the process: the one place where errors become messages and exit codes."""
+    """Run the command line and end the process. Only here errors become messages and exit codes."""
     _open_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape a character that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     code: str | int | None
     try:
@@ -87,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
     except SystemExit as end:
         code = end.code
     except NsyswrapError as error:
-        _say(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
+        _print_error(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
         with suppress(OSError):
@@ -99,11 +105,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 @contextmanager
-def _stdout_named() -> Iterator[None]:
-    """Name what cannot be written to; click would call a closed pipe 1, and Python shows a traceback."""
+def _stdout_errors() -> Iterator[None]:
+    """Turn errors of writing to stdout into exit codes and messages.
+
+    click would exit with 1 for a closed pipe. Python would print a traceback for a full disk.
+    """
     try:
         yield
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # as in `nsyswrap ... | head`
         sys.exit(_SIGPIPE)
     except OSError as error:
         if error.filename is not None:
@@ -111,25 +120,25 @@ def _stdout_named() -> Iterator[None]:
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     with suppress(OSError):
         click.echo(message, err=True)
 
 
 def _flushed(code: str | int | None) -> str | int | None:
-    """Write what is left to write; return the exit code, which is another where all was fine until then."""
+    """Flush stdout and stderr; return the exit code, which changes from 0 if that fails."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python flushes once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python flushes again at exit
             code = code or (_SIGPIPE if isinstance(error, BrokenPipeError) else OutputError.exit_code)
     return code
 
 
 def _open_closed_streams() -> None:
-    """Give what was started without stdin, stdout or stderr (``>&-``) /dev/null in their place."""
+    """Open /dev/null in place of stdin, stdout or stderr if the caller closed them (``>&-``)."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))

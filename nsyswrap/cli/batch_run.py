@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.folder_lock import held
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
 from nsyswrap.cli.batch_progress import in_words, progress
 from nsyswrap.cli.output import note
@@ -117,7 +117,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         _dry_run(plan, folder, options)
         return 0
     make_place(folder, plan.share)
-    with held(folder, "another batch", "wait for it, or end it with `nsyswrap batch cancel`"):
+    with locked(folder, "another batch", "wait for it, or end it with `nsyswrap batch cancel`"):
         batch = make_batch(folder, plan.name, plan.specs, plan.share)
         say_of_left_out(batch)
         code = _run(batch, plan, options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.folder_lock import holder_here, is_held
+from nsyswrap.base.folder_lock import holder_here, is_locked
 from nsyswrap.cli.batch_progress import ending, in_words
 from nsyswrap.cli.output import note
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch
@@ -48,14 +48,14 @@ def _redraw(text: str) -> None:
 
 
 def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
-    return is_held(batch.folder) or any(state.state == "running" for state in states.values())
+    return is_locked(batch.folder) or any(state.state == "running" for state in states.values())
 
 
 def _screen(batch: Batch, states: Mapping[int, RunState], queued: Mapping[int, Job], top: int) -> str:
     """Return the counts, what jobs wait for, and a line for each run that is not simply done or waiting."""
     from nsyswrap.record.batch.executors.slurm import commands  # noqa: PLC0415
 
-    at_work = " (a batch is at work)" if is_held(batch.folder) else ""
+    at_work = " (a batch is at work)" if is_locked(batch.folder) else ""
     lines = [f"{batch.name}: {len(states)} runs: {in_words(states)}{at_work}"]
     waiting = commands.in_words(set(queued.values()))
     lines += [f"  in Slurm's queue: {waiting}"] if waiting else []

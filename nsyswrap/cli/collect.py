@@ -114,7 +114,7 @@ def list_lacking(results: Sequence[Result]) -> None:
     metavar="N",
     help="Combinations to show.",
 )
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     paths: Sequence[str],
     *,
     output: Path | None,
@@ -134,7 +134,7 @@ def command(  # noqa: PLR0913 - the options of the command
     collect(places, output or _default_output(places), jobs=jobs, reports=reports, by=by, top=top)
 
 
-def collect(  # noqa: PLR0913 - the same
+def collect(
     paths: Sequence[Path],
     output: Path,
     *,

@@ -1,4 +1,4 @@
-"""``nsyswrap profile``: a program goes in, one screen comes out."""
+"""``nsyswrap profile``: run a program under nsys and show what the GPU did."""
 
 from __future__ import annotations
 
@@ -10,28 +10,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
+from nsyswrap.cli.options import reporting_options
 from nsyswrap.cli.output import (
-    Look,
-    asked,
-    make,
+    make_tables,
     note,
     note_silence,
     progress_line,
-    reporting_options,
-    show_tables,
     summary_text,
+    tables_text,
+    terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import environment, nsys_options, recording_options
+from nsyswrap.cli.recording import environment, nsys_options, recording_options, warn_of_broken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.api import Run
-    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.profile_rank import OneRank
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
+
+with lazy_imports():
+    from nsyswrap import api, reports
+    from nsyswrap.base.nsys import command as nsys_command
+    from nsyswrap.base.nsys import find
+    from nsyswrap.cli import profile_rank
+    from nsyswrap.record import program as record_program
+    from nsyswrap.record import run as record_run
+    from nsyswrap.record import spec as record_spec
+    from nsyswrap.reports import ranks
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -63,36 +73,32 @@ def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bo
     Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
-    from nsyswrap.cli import profile_rank as one_rank  # noqa: PLC0415
-    from nsyswrap.record.program import resolve  # noqa: PLC0415
-
-    one = one_rank.find(options["ranks"])
-    _check_names(options["reports"], one)  # a wrong name is told before the program runs
+    one_rank = profile_rank.find(options["ranks"])
+    _check_reports(options["reports"], one_rank)  # before the program runs
     env = environment(variables)
-    found = resolve(program, module=options["module"], arch=options["arch"])
+    resolved = record_program.resolve(program, module=options["module"], arch=options["arch"])
     if dry_run:
-        click.echo(_dry_run(found, options, env, one))
-    elif one and not one.profiled:
-        one_rank.run_bare(found, env)
+        click.echo(_dry_run(resolved, options, env, one_rank))
+    elif one_rank and not one_rank.profiled:
+        profile_rank.run_bare(resolved, env)
     else:
-        sys.exit(_record(found, options, env, one))
+        sys.exit(_record(resolved, options, env, one_rank))
 
 
-def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> str:
-    """Return what runs the same from a shell: nsys writes elsewhere where there is no folder."""
-    from nsyswrap.base.nsys.command import trips_over  # noqa: PLC0415
-    from nsyswrap.base.nsys.find import find  # noqa: PLC0415
-    from nsyswrap.record.run import command_line  # noqa: PLC0415
+def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one_rank: OneRank | None) -> str:
+    """Return a shell command that does the same run.
 
-    if one and not one.profiled:
+    The command creates the run folder if needed: without it nsys would write somewhere else.
+    """
+    if one_rank and not one_rank.profiled:
         return _shell_line(program.argv, env)
-    spec = _spec(program, options, env, one, make_folder=False)
-    if trips_over(spec.output):
+    spec = _spec(program, options, env, one_rank, make_folder=False)
+    if nsys_command.trips_over(spec.output):
         raise UsageError(
             f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
             "give another --output, or leave out --dry-run: nsyswrap has a way",
         )
-    line = _shell_line(command_line(spec, find(spec.nsys_path)[0]), env)
+    line = _shell_line(record_run.command_line(spec, find.find(spec.nsys_path)[0]), env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 
@@ -101,39 +107,37 @@ def _shell_line(argv: Sequence[str], env: dict[str, str]) -> str:
     return shlex.join([*(["env", *assignments] if assignments else []), *argv])
 
 
-def _record(program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None) -> int:
+def _record(program: Program, options: dict[str, Any], env: dict[str, str], one_rank: OneRank | None) -> int:
     """Run the program under nsys, show what was recorded, and return the exit code."""
-    spec = _spec(program, options, env, one, make_folder=True)
-    if program.warning and (not one or one.speaks):
+    spec = _spec(program, options, env, one_rank, make_folder=True)
+    if program.warning and (not one_rank or one_rank.speaks):
         note(f"nsyswrap: {program.warning}")
-    from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
-
-    callbacks = Callbacks(progress=(lambda _: None) if one else progress_line(), broken=warn_of_broken)
-    run = api.run(spec, callbacks)
+    progress = (lambda _: None) if one_rank else progress_line()
+    run = api.run(spec, record_spec.Callbacks(progress=progress, broken=warn_of_broken))
     try:
-        if one:
-            one.show(run, options)
+        if one_rank:
+            one_rank.show(run, options)
         else:
             _show(run, options)
-    except OSError:  # nobody reads on, or the disk is full: how the program ended says more
+    except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
     return run.status.exit_code
 
 
 def _spec(
-    program: Program, options: dict[str, Any], env: dict[str, str], one: OneRank | None, *, make_folder: bool
+    program: Program,
+    options: dict[str, Any],
+    env: dict[str, str],
+    one_rank: OneRank | None,
+    *,
+    make_folder: bool,
 ) -> RunSpec:
-    from nsyswrap.base.run_folder import check_share, default_output  # noqa: PLC0415
-    from nsyswrap.record.run import claim_output  # noqa: PLC0415
-    from nsyswrap.record.spec import RunSpec  # noqa: PLC0415
-
     check_share(options["share"], keep_environment=options["keep_environment"])
-    output = one.folder(program, options["output"]) if one else options["output"]
+    output = one_rank.folder(program, options["output"]) if one_rank else options["output"]
     if output is None and make_folder:
-        output = claim_output(program, options["nsys_path"])
-    return RunSpec(
+        output = record_run.claim_output(program, options["nsys_path"])
+    return record_spec.RunSpec(
         program,
         output or default_output(program.name),
         nsys_options(options),
@@ -141,33 +145,30 @@ def _spec(
         env,
         options["timeout"],
         options["force"],
-        rank=one.facts if one else {},
+        rank=one_rank.facts if one_rank else {},
         keep_environment=options["keep_environment"],
         discard_rep=options["discard_rep"],
         share=options["share"],
     )
 
 
-def _check_names(reports: tuple[str, ...], one: OneRank | None) -> None:
-    """Raise UsageError for a report there is none of; reports over ranks are made later, of all ranks."""
-    from nsyswrap.reports.ranks import split  # noqa: PLC0415
+def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
+    """Raise UsageError for an unknown report, and for a report over ranks outside of a launch.
 
-    of_one, over_ranks = split(reports)
-    if over_ranks and not one:
+    The names are compared with the lists of reports. A report is imported only to check its options.
+    """
+    if not names:
+        return
+    of_one, over_ranks = ranks.split(names)
+    if over_ranks and not one_rank:
         raise UsageError(f"{over_ranks[0]} is a report over several ranks, and this is one program")
-    if of_one or not over_ranks:
-        asked(of_one)
-
-
-def warn_of_broken(nsys: Nsys) -> None:
-    """Name an nsys that was passed over, and its cure."""
-    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
+    for name in of_one:
+        if name not in ("all", *reports.NAMES):
+            reports.parse(name)
 
 
 def _show(run: Run, options: dict[str, Any]) -> None:
-    """Print what was recorded, how the run ended, where it lies and how to see it again."""
-    from nsyswrap.base.run_folder import EXPORT, REPORT  # noqa: PLC0415
-
+    """Print what was recorded, how the run ended, its folder, and the commands that show it again."""
     try:
         if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
             _show_capture(run, options)
@@ -185,18 +186,14 @@ def _show(run: Run, options: dict[str, Any]) -> None:
 
 
 def _show_capture(run: Run, options: dict[str, Any]) -> None:
-    """Print the summary, or the reports asked for."""
-    from nsyswrap.base.run_folder import RunFolder  # noqa: PLC0415
-
-    look = Look(options["top"])
-    capture = run.capture
-    wanted = options["reports"] or options["csv_folder"]
-    tables = make({"": capture}, asked(options["reports"])).tables if wanted else []
-    facts = RunFolder(run.folder).read_run()
-    if options["reports"]:
-        click.echo(show_tables(tables, "text", look), nl=False)
-    else:
-        click.echo(summary_text(capture, look), nl=False)
-    note_silence(capture, facts)
-    if options["csv_folder"] and tables:
-        write_csv(options["csv_folder"], tables, look)
+    """Print the summary, or the requested reports."""
+    layout, capture = terminal_layout(options["top"]), run.capture
+    named, csv_folder = options["reports"], options["csv_folder"]
+    tables = make_tables({"": capture}, reports.parse_all(named)).combined() if named or csv_folder else []
+    if not named:
+        click.echo(summary_text(capture, layout), nl=False)
+    elif not csv_folder:
+        click.echo(tables_text(tables, layout), nl=False)
+    note_silence(capture, RunFolder(run.folder).read_run())
+    if csv_folder and tables:
+        write_csv(csv_folder, tables, layout)

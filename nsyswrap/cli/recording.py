@@ -1,4 +1,4 @@
-"""The options that say how a program is recorded: of one run and of many alike."""
+"""The command-line options for recording a program, shared by ``profile`` and ``batch sweep``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.base.nsys.command import Options
+    from nsyswrap.base.nsys.find import Nsys
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+with lazy_imports():
+    from nsyswrap.base.nsys import command
 
 _OPTIONS = (
     click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces."),
@@ -74,17 +80,15 @@ _OPTIONS = (
 
 
 def recording_options(function: Decorated) -> Decorated:
-    """Add the options that say how a program is recorded."""
+    """Add the options for recording a program to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def nsys_options(options: Mapping[str, Any]) -> Options:
-    """Return what nsys is asked to record."""
-    from nsyswrap.base.nsys.command import Options  # noqa: PLC0415 - --help needs none of it
-
-    return Options(
+    """Return what nsys has to record, from the options of a command."""
+    return command.Options(
         trace=options["trace"],
         stats=not options["no_stats"],
         um_faults=options["um_faults"],
@@ -96,8 +100,13 @@ def nsys_options(options: Mapping[str, Any]) -> Options:
     )
 
 
+def warn_of_broken(nsys: Nsys) -> None:
+    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
+    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
+
+
 def environment(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the variables of ``--env K=V``; raises UsageError."""
+    """Return the variables of ``--env K=V``. Raises UsageError if one is not of this form."""
     return dict(map(_variable, assignments))
 
 

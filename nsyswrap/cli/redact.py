@@ -1,4 +1,4 @@
-"""``nsyswrap redact``: take secrets out of a capture, or check that none are left."""
+"""``nsyswrap redact``: remove secrets from a capture, or check that none are left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from pathlib import Path
 import click
 
 from nsyswrap.base.errors import CheckFailed, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.output import note
+
+with lazy_imports():
+    from nsyswrap.capture import redact
 
 
 @click.command()
@@ -26,9 +31,6 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     program's command line stays. A .nsys-rep cannot be redacted: share the .sqlite, and see
     `nsyswrap profile --discard-rep`.
     """
-    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
-    from nsyswrap.capture import redact  # noqa: PLC0415
-
     if capture.suffix in (".nsys-rep", ".qdrep"):
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
     if check == (output is not None):
@@ -38,10 +40,10 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         redact.redact(source, output)
         note(f"wrote {output}")
         return
-    found = redact.secrets_in(source)
-    for finding in found:
-        names = f": {', '.join(finding.names)}" if finding.names else ""
-        click.echo(f"{finding.kind}: {finding.count:,}{names}")
-    if found:
+    secrets = redact.secrets_in(source)
+    for secret in secrets:
+        names = f": {', '.join(secret.names)}" if secret.names else ""
+        click.echo(f"{secret.kind}: {secret.count:,}{names}")
+    if secrets:
         raise CheckFailed(f"{source} would leak", f"nsyswrap redact {source} -o OUT")
     click.echo("nothing known to be secret")

@@ -20,7 +20,7 @@ def command(path: Path, *, again: bool) -> None:
     into the folder; the exit code is the one `nsyswrap profile` would have.
     """
     from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
+    from nsyswrap.cli.recording import warn_of_broken  # noqa: PLC0415
 
     status = api.run_planned(path, again=again, on_broken=warn_of_broken)
     said = f": {status.message}" if status.message else ""

@@ -1,4 +1,4 @@
-"""Running scenarios: one variant, one scenario, all of them, or one by several clocks."""
+"""Run scenarios: chosen variants of one, one with several clocks, or all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import click
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 from nsyswrap.base.files import write
-from nsyswrap.cli.output import Look, note, progress_line, show_tables
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.cli.output import note, progress_line, tables_text, terminal_layout
+from nsyswrap.cli.recording import warn_of_broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,14 +23,23 @@ if TYPE_CHECKING:
     from nsyswrap.record.spec import RunSpec
     from nsyswrap.reports.table import Table
 
+with lazy_imports():
+    from nsyswrap import api
+    from nsyswrap.base.nsys import find
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.record import scenarios
+    from nsyswrap.record import spec as run_spec
+    from nsyswrap.render.formats import csv
+    from nsyswrap.reports import scenario_tables
+
 INDEX = "index.md"
-DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # how an outcome begins
-_INTERRUPTED = (130, 143)  # exit codes of a run that the user ended
+DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # the first word of an outcome
+_INTERRUPTED = (130, 143)  # exit codes of a run that the user stopped
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one variant of a scenario ended; ``folder`` where it ran."""
+    """How one variant of a scenario ended, and its run folder (None: it was not run)."""
 
     scenario: str
     variant: str
@@ -36,20 +48,20 @@ class Outcome:
 
 
 def runnable(scenario: Scenario) -> tuple[str, ...]:
-    """Return the variants this machine can run, and note why it cannot run the others.
+    """Return the variants that this machine can run, and note why it cannot run the others.
 
-    Raises Unavailable where there are none.
+    Raises Unavailable if it can run none.
     """
-    found = tuple(variant for variant in scenario.variants if not scenario.lacks_for(variant))
-    if not found:
+    variants = tuple(variant for variant in scenario.variants if not scenario.lacks_for(variant))
+    if not variants:
         lacks = scenario.lacks_for(scenario.variants[0])
         raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(lacks)}")
     note_skipped(scenario)
-    return found
+    return variants
 
 
 def note_skipped(scenario: Scenario) -> None:
-    """Say which variants this machine cannot run, and why: in one line where it is the same for all."""
+    """Note the variants that this machine cannot run, and why; one line if all lack the same."""
     if scenario.lacks:
         note(f"{scenario.name} is skipped: {'; '.join(scenario.lacks)}")
         return
@@ -66,7 +78,10 @@ def run_variants(
     *,
     force: bool = False,
 ) -> dict[str, Path]:
-    """Build, then run each variant into ``folder/<variant>``; the first that fails ends it."""
+    """Build the scenario and run each variant into ``folder/<variant>``.
+
+    Raises ScenarioFailed at the first variant that fails, Unavailable if this machine cannot run one.
+    """
     scenario.check(variants)
     for variant in variants:
         if lacks := scenario.lacks_for(variant):
@@ -78,31 +93,25 @@ def run_variants(
 
 
 def run_cross_check(scenario: Scenario, folder: Path, arguments: tuple[str, ...], *, force: bool) -> Table:
-    """Run the same launches by each clock without nsys, and once under nsys; return the table over them."""
-    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
-    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
-    from nsyswrap.reports.scenario_tables import CLOCKS, cross_check  # noqa: PLC0415
-
+    """Time the same launches with each clock without nsys, and once under nsys; return the comparison."""
     built = _build(scenario, arguments)
     by_clock = {}
-    for clock in CLOCKS:
+    for clock in scenario_tables.CLOCKS:
         argv = (*scenario.clock_argv(clock), *built, *arguments)
         _run(scenario.name, clock, scenario.spec(argv, folder / clock, force=force), alone=True)
-        by_clock[clock] = measured(folder / clock)
+        by_clock[clock] = scenarios.measured(folder / clock)
     argv = (*scenario.clock_argv("sync"), *built, *arguments)
     _run(scenario.name, "nsys", scenario.spec(argv, folder / "nsys", force=force))
-    return cross_check(open_capture(folder / "nsys"), measured(folder / "nsys"), by_clock)
+    capture = captures.open_capture(folder / "nsys")
+    return scenario_tables.cross_check(capture, scenarios.measured(folder / "nsys"), by_clock)
 
 
 def run_all(folder: Path, *, force: bool = False) -> None:
     """Run every scenario that this machine can run; show the tables, write the index and one CSV.
 
-    One that fails does not keep the others from running: it is told at the end, as ScenarioFailed.
+    All scenarios are run even if some fail. Raises ScenarioFailed at the end if any did.
     """
-    from nsyswrap.base.nsys import find as nsys_install  # noqa: PLC0415
-    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
-
-    nsys_install.find()  # without one nothing runs
+    find.find()  # raises Unavailable without an nsys that works
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is not a folder", "give another --output")
     if not force and folder.exists() and any(folder.iterdir()):
@@ -110,17 +119,17 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     outcomes: list[Outcome] = []
     sections: list[str] = []
     try:
-        for scenario in scenarios():
+        for scenario in scenarios.scenarios():
             done: dict[str, Path] = {}
             for one in _run_each(scenario, folder / scenario.name, force=force):
                 outcomes.append(one)
                 if one.folder and one.outcome == DONE:
                     done[one.variant] = one.folder
             if done:
-                tables = show_tables(closing_tables(done), "text", Look())
+                tables = tables_text(closing_tables(done), terminal_layout())
                 sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
                 click.echo(sections[-1])
-    finally:  # also of what was done before an interruption
+    finally:  # an interrupted run has an index too
         _write_index(folder, outcomes, sections)
     failed = [f"{one.scenario} {one.variant}" for one in outcomes if one.outcome.startswith(FAILED)]
     if failed:
@@ -128,28 +137,26 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
 
 def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
-    """Return the tables over all variants: timings and their audit where any were printed, GPU work else."""
-    from nsyswrap.record.scenarios import measured  # noqa: PLC0415
-    from nsyswrap.reports import scenario_tables as variants  # noqa: PLC0415
+    """Return the tables over all variants.
 
-    captures = {variant: found for variant, folder in folders.items() if (found := _capture(folder))}
-    said = {variant: measured(folder) for variant, folder in folders.items()}
-    if not all("timings" in results for results in said.values()):
-        return [variants.gpu_by_variant(captures)]
-    profiled = variants.profiler_by_variant(said)
-    seen = {variant: result for variant, result in said.items() if variant in captures}
-    timed = variants.timing_by_variant(captures, seen if len(profiled) else said)
+    They are the timings and their audit if every variant printed timings, otherwise the GPU work.
+    """
+    recorded = {variant: capture for variant, folder in folders.items() if (capture := _capture(folder))}
+    results = {variant: scenarios.measured(folder) for variant, folder in folders.items()}
+    if not all("timings" in result for result in results.values()):
+        return [scenario_tables.gpu_by_variant(recorded)]
+    profiled = scenario_tables.profiler_by_variant(results)
+    under_nsys = {variant: result for variant, result in results.items() if variant in recorded}
+    timed = scenario_tables.timing_by_variant(recorded, under_nsys if len(profiled) else results)
     tables = [timed, profiled] if len(profiled) else [timed]
-    audited = variants.audit_by_variant(captures, seen)
+    audited = scenario_tables.audit_by_variant(recorded, under_nsys)
     return [*tables, audited] if any(audited.data["verdict"]) else tables
 
 
 def last_report(folder: Path) -> Path:
-    """Return the run folder under ``folder`` that ended last and has a capture; the folder without any."""
-    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
-
-    found = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
-    return found[-1].parent if found else folder
+    """Return the run folder below ``folder`` with the newest capture; ``folder`` itself if there is none."""
+    exports = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
+    return exports[-1].parent if exports else folder
 
 
 def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -159,17 +166,13 @@ def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ..
 
 
 def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
-    """Run one program, under nsys unless ``alone``; raise ScenarioFailed where it does not end well."""
-    from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.cli.profile import warn_of_broken  # noqa: PLC0415
-    from nsyswrap.record import scenarios as scenario  # noqa: PLC0415
-    from nsyswrap.record.spec import Callbacks  # noqa: PLC0415
-
+    """Run one program, under nsys unless ``alone``. Raises ScenarioFailed if it does not end well."""
     note(f"{name}: {what}{', without nsys' if alone else ''}")
     if alone:
-        status = scenario.run_alone(spec)
+        status = scenarios.run_alone(spec)
     else:
-        status = api.run(spec, Callbacks(progress=progress_line(), broken=warn_of_broken)).status
+        callbacks = run_spec.Callbacks(progress=progress_line(), broken=warn_of_broken)
+        status = api.run(spec, callbacks).status
     if status.exit_code:
         hint = status.hint or f"see {spec.output}/"
         raise ScenarioFailed(f"{name} {what}: {status.message}", hint, status.exit_code)
@@ -184,7 +187,7 @@ def _run_variant(
 
 
 def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outcome]:
-    """Run every variant of one scenario, each for itself: what it lacks or how it failed is its outcome."""
+    """Run the variants of one scenario one by one; a variant that lacks something or fails stops no other."""
     built: tuple[str, ...] | None = None
     note_skipped(scenario)
     for variant in scenario.variants:
@@ -203,13 +206,12 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
 
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:
-    """Write scenario_runs.csv, and a page that names every run folder and shows every closing table."""
-    from nsyswrap.render.formats import csv  # noqa: PLC0415
-    from nsyswrap.reports.scenario_tables import scenario_runs  # noqa: PLC0415
-
-    captures = [_capture(o.folder) if o.folder and o.outcome == DONE else None for o in outcomes]
-    runs = [(o.scenario, o.variant, o.outcome, found) for o, found in zip(outcomes, captures, strict=True)]
-    [(name, content)] = csv.render([scenario_runs(runs)]).items()
+    """Write scenario_runs.csv, and a Markdown page with every run folder and every closing table."""
+    runs = [
+        (o.scenario, o.variant, o.outcome, _capture(o.folder) if o.folder and o.outcome == DONE else None)
+        for o in outcomes
+    ]
+    [(name, content)] = csv.render([scenario_tables.scenario_runs(runs)]).items()
     write(folder / name, content)
     rows = [
         f"| {o.scenario} | {o.variant} | {o.outcome.splitlines()[0]} |"
@@ -223,8 +225,5 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
 
 
 def _capture(folder: Path) -> Capture | None:
-    """Open the capture of a run folder; None where the run was made without nsys."""
-    from nsyswrap.base.run_folder import EXPORT  # noqa: PLC0415
-    from nsyswrap.capture.capture import open_capture  # noqa: PLC0415
-
-    return open_capture(folder) if (folder / EXPORT).exists() else None
+    """Open the capture of a run folder; None if the program ran without nsys."""
+    return captures.open_capture(folder) if (folder / EXPORT).exists() else None

@@ -1,4 +1,4 @@
-"""``nsyswrap scenarios``: list the experiments, explain one, and run them."""
+"""``nsyswrap scenarios``: list the scenarios, explain one, run them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli.output import Look, note, show_tables, write_csv
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import default_output
+from nsyswrap.cli.output import note, tables_text, terminal_layout, write_csv
 
 if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario
     from nsyswrap.reports.table import Table
+
+with lazy_imports():
+    from nsyswrap.cli import scenario_runs
+    from nsyswrap.record import scenarios
+    from nsyswrap.reports import scenario_tables
 
 ALL = "all"
 
@@ -25,9 +32,7 @@ def command() -> None:
 @command.command("list")
 def list_scenarios() -> None:
     """List the scenarios, their variants, and what each lacks on this machine."""
-    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
-
-    for scenario in scenarios():
+    for scenario in scenarios.scenarios():
         click.echo(f"{scenario.name:10} {scenario.summary}")
         click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
@@ -42,9 +47,7 @@ def list_scenarios() -> None:
 @click.argument("name")
 def explain_scenario(name: str) -> None:
     """Say what a scenario runs, and what to look for in nsyswrap's output."""
-    from nsyswrap.record.scenarios import find  # noqa: PLC0415
-
-    scenario = find(name)
+    scenario = scenarios.find(name)
     click.echo(scenario.explanation)
     click.echo(f"\nRun it: nsyswrap scenarios run {name}")
     click.echo(f"Look for: {scenario.look_for}")
@@ -70,7 +73,7 @@ def explain_scenario(name: str) -> None:
     help="Write the closing tables to DIR.",
 )
 @click.option("--force", is_flag=True, help="Replace the runs that are in the folder.")
-def run_scenario(  # noqa: PLR0913 - one parameter an option
+def run_scenario(
     name: str,
     arguments: tuple[str, ...],
     variants: tuple[str, ...],
@@ -85,11 +88,6 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
     NAME is a scenario, or `all`: every one that this machine can run, with an index of the runs and one CSV.
     ARGS go to the scenario's script. What it builds is built before, outside the measured runs.
     """
-    from nsyswrap.base.run_folder import default_output  # noqa: PLC0415
-    from nsyswrap.cli import scenario_runs  # noqa: PLC0415
-    from nsyswrap.record.scenarios import find  # noqa: PLC0415
-    from nsyswrap.reports.scenario_tables import LOOK_FOR as CROSS_CHECK  # noqa: PLC0415
-
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:
             raise UsageError(
@@ -98,7 +96,7 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
             )
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return
-    scenario = find(name)
+    scenario = scenarios.find(name)
     folder = output or default_output(scenario.name)
     if cross_check:
         tables = [
@@ -108,24 +106,22 @@ def run_scenario(  # noqa: PLR0913 - one parameter an option
         chosen = variants or scenario_runs.runnable(scenario)
         runs = scenario_runs.run_variants(scenario, chosen, folder, arguments, force=force)
         tables = scenario_runs.closing_tables(runs)
-    _close(tables, CROSS_CHECK if cross_check else scenario.look_for, csv_folder)
+    _close(tables, scenario_tables.LOOK_FOR if cross_check else scenario.look_for, csv_folder)
     note(f"\nrun folders {folder}/\nlook closer nsyswrap report {scenario_runs.last_report(folder)}")
 
 
 def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
-    """Return a scenario that can be timed by several clocks, or raise UsageError with those there are."""
-    from nsyswrap.record.scenarios import scenarios  # noqa: PLC0415
-
+    """Return the scenario if it can be timed by several clocks; else raise UsageError with those that can."""
     if variants:
         raise UsageError("--cross-check runs all variants", "leave --variant out")
     if not scenario.can_cross_check:
-        able = " ".join(other.name for other in scenarios() if other.can_cross_check)
+        able = " ".join(other.name for other in scenarios.scenarios() if other.can_cross_check)
         raise UsageError(f"{scenario.name} cannot be timed by other clocks", f"scenarios that can: {able}")
     return scenario
 
 
 def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
-    click.echo(show_tables(tables, "text", Look()), nl=False)
+    click.echo(tables_text(tables, terminal_layout()), nl=False)
     click.echo(f"Look for: {look_for}")
     if csv_folder:
-        write_csv(csv_folder, tables, Look())
+        write_csv(csv_folder, tables, terminal_layout())

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nsyswrap.base import run_folder as folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
-from nsyswrap.base.folder_lock import held
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys import command as nsys
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import (
@@ -136,7 +136,9 @@ def _held(run: RunFolder, spec: RunSpec) -> Iterator[None]:
         run.make()
     except OSError as error:
         raise OutputError(f"cannot write {spec.output}: {error.strerror}") from None
-    lock = nullcontext() if spec.is_held else held(run.path, "another run", "give another --output, or wait")
+    lock = (
+        nullcontext() if spec.is_held else locked(run.path, "another run", "give another --output, or wait")
+    )
     with lock:
         yield
 

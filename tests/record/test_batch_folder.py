@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import LOCK, held, holder_here, is_held, is_lock
+from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
 from nsyswrap.record.batch.folder import (
@@ -36,8 +36,8 @@ DONE = Status("done", 0, 0, 0)
 HOLDS = """
 import sys, time
 from pathlib import Path
-from nsyswrap.base.folder_lock import held
-with held(Path(sys.argv[1]), "a test"):
+from nsyswrap.base.folder_lock import locked
+with locked(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -106,12 +106,12 @@ def test_a_file_that_others_call_lock_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text("mine, not yours\n")
     with pytest.raises(OutputError, match="holds no batch"):
         make_place(tmp_path)
-    with pytest.raises(OutputError, match="is in the way"), held(tmp_path, "a test"):
+    with pytest.raises(OutputError, match="is in the way"), locked(tmp_path, "a test"):
         pass
     assert (tmp_path / LOCK).read_text() == "mine, not yours\n"
     (tmp_path / LOCK).unlink()
-    with held(tmp_path, "a test"):  # what is left of a batch that was ended before it was one
-        assert is_lock(tmp_path / LOCK)
+    with locked(tmp_path, "a test"):  # what is left of a batch that was ended before it was one
+        assert is_lock_file(tmp_path / LOCK)
         make_place(tmp_path)
 
 
@@ -182,17 +182,17 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        assert is_held(tmp_path)
+        assert is_locked(tmp_path)
         assert holder_here(tmp_path) == process.pid
         assert look(tmp_path).state == "running"
-        with pytest.raises(OutputError, match=f"process {process.pid}"), held(tmp_path, "another"):
+        with pytest.raises(OutputError, match=f"process {process.pid}"), locked(tmp_path, "another"):
             pass
         RunFolder(tmp_path).write_status(DONE)
         assert look(tmp_path).state == "running"  # it is still putting its results away
         os.kill(process.pid, signal.SIGKILL)
-    assert not is_held(tmp_path)
+    assert not is_locked(tmp_path)
     assert look(tmp_path).state == "done"
-    with held(tmp_path, "another"):
+    with locked(tmp_path, "another"):
         pass
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.base.folder_lock import held
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys.command import Options, check_export
 from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
 from nsyswrap.record.batch.folder import look
@@ -139,7 +139,7 @@ def test_a_folder_without_a_plan(tmp_path: Path, cli: Cli) -> None:
 
 def test_two_at_once(tmp_path: Path, cli: Cli) -> None:
     run = planned(tmp_path, "says.py", "x", "0")
-    with held(run, "a test"):
+    with locked(run, "a test"):
         done = cli("run-folder", run)
     assert done.returncode == 73
     assert f"process {os.getpid()}" in done.stderr

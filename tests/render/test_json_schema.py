@@ -13,7 +13,6 @@ from recorded import SHIPPED
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.combine import combine

@@ -1,1 +1,1 @@
-"""What nsyswrap knows about the nsys command: where it is, and how to call it."""
+"""The nsys command: finding it, calling it, and understanding its output. No other part knows its options."""

@@ -1,4 +1,4 @@
-"""The one place that knows the nsys command line: its switches, its export, its words and its faults."""
+"""The command line of nsys, its export, and the messages that it prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable
-from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
-# In the path of a report nsys replaces the first (more than once) and trips over the others.
+# In the path of a report nsys replaces the first character and fails for the others.
 _UNUSABLE = '%&"\n'
-_CLOCKS_S = 0.01  # nsys ends a program by one clock; for how long it recorded may be by another
-_TERMINATED = 143  # what nsys returns when it ended the program and that died of it
+_CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
+_TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
 RANGE_STARTED = "Capture range started in the application"
 _RANGE_ENDED = "Capture range ended in the application"
 
-# On a busy machine nsys and its agent now and then lose each other before the program is started.
+# On a busy machine nsys sometimes loses the connection to its agent before the program starts.
 _LOST_AGENT = re.compile(
     r"^End of file$|Local Endpoint is not available|Connection to Agent lost", re.MULTILINE
 )
-_FULL = r"No space left on device|disk is full"  # of nsys, and of the SQLite in it
+_FULL = r"No space left on device|disk is full"  # messages of nsys and of its SQLite
 DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
-# What nsys says, what that means, and what to do: the first that matches is told. {} is what nsys said.
+# Pattern of a message of nsys, its meaning, and the cure. The first match counts. {} is the matched text.
 _FAULTS = (
     (_FULL, *DISK_FULL),
     (
@@ -85,7 +85,10 @@ _STATS_END = re.compile(r"^Generated:")
 
 @dataclass(frozen=True)
 class Options:
-    """What to record. ``stats``: nsys' own tables too. ``extra``: arguments handed to nsys as they are."""
+    """What nsys records. ``stats``: also print nsys' own tables. ``extra``: further arguments for nsys.
+
+    ``delay`` and ``duration`` are in seconds.
+    """
 
     trace: str = "cuda,nvtx"
     stats: bool = True
@@ -97,7 +100,7 @@ class Options:
     extra: tuple[str, ...] = ()
 
     def without_values(self) -> Options:
-        """Return the same without the values of environment variables: they can be secrets."""
+        """Return these options without values of environment variables, which can be secrets."""
         extra, before = [], ""
         for argument in self.extra:
             option, equals, values = argument.partition("=")
@@ -111,15 +114,15 @@ class Options:
 
     @property
     def may_end_program(self) -> bool:
-        """Whether nsys was asked for something that ends the program before its own end."""
-        asked = self.duration is not None or self.capture_range is not None
-        return asked or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
+        """True if an option can make nsys end the program early."""
+        limited = self.duration is not None or self.capture_range is not None
+        return limited or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
 
     def ended_program(self, code: int, log: str, recorded: float) -> bool:
-        """Whether nsys ended the program because it was asked to.
+        """Return True if nsys ended the program because an option told it to.
 
-        It returned ``code``, said ``log`` and recorded for ``recorded`` seconds. A program that catches the
-        signal ends with a code of its own, so ``code`` alone does not tell.
+        ``code`` is the exit code of nsys, ``log`` its output, ``recorded`` the recorded time in seconds. The
+        code alone does not tell: a program that catches the signal ends with its own code.
         """
         if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
             return True
@@ -130,13 +133,13 @@ class Options:
 
     @property
     def program_outlives_nsys(self) -> bool:
-        """Whether nsys was told to leave the program running."""
+        """True if an option makes nsys leave the program running."""
         joined = " ".join(self.extra)
         return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
 
 
 def _names(assignments: str) -> str:
-    """Return ``A,B`` of ``A=1,B=2``."""
+    """Return ``A,B`` for ``A=1,B=2``."""
     return ",".join(part.partition("=")[0] for part in assignments.split(","))
 
 
@@ -145,7 +148,7 @@ def profile_argv(
 ) -> list[str]:
     """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite.
 
-    ``discard_environment``: keep the environment out of both, which nsys 2026 can do.
+    ``discard_environment``: nsys leaves the environment out of both (nsys 2026 can).
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     argv += [f"--trace={options.trace}", "--sample=none", "--cpuctxsw=none"]
@@ -158,13 +161,13 @@ def profile_argv(
         argv.append(f"--delay={options.delay:g}")
     if options.duration is not None:
         argv.append(f"--duration={options.duration:g}")
-    if discard_environment and not any(nsys_install.DISCARD_ENVIRONMENT in arg for arg in options.extra):
-        argv.append(f"{nsys_install.DISCARD_ENVIRONMENT}=true")
+    if discard_environment and not any(find.DISCARD_ENVIRONMENT in arg for arg in options.extra):
+        argv.append(f"{find.DISCARD_ENVIRONMENT}=true")
     return [*argv, *options.extra, f"--output={output}", *program]
 
 
 def _range_argv(capture_range: str | None) -> list[str]:
-    """``nvtx:NAME`` takes nsys three switches: it only looks at registered strings unless told otherwise."""
+    """Return nsys' options for a capture range. By default nsys compares registered strings only."""
     if capture_range is None:
         return []
     if capture_range.startswith(NVTX_RANGE):
@@ -175,21 +178,21 @@ def _range_argv(capture_range: str | None) -> list[str]:
 
 
 def trips_over(folder: Path) -> bool:
-    """Whether nsys would record into a folder of this path, and then fail to write the report."""
+    """Return True if nsys would record but then fail to write a report into a folder of this path."""
     return any(character in str(folder.absolute()) for character in _UNUSABLE)
 
 
 def progress(log_tail: str) -> str:
-    """Return what nsys is doing after the program has ended, for one line on a terminal; empty: nothing."""
-    found = _PROGRESS.findall(log_tail)
-    if found:
-        percent, step = found[-1]
+    """Return what nsys does after the program has ended, as one line for a terminal; empty: nothing."""
+    steps = _PROGRESS.findall(log_tail)
+    if steps:
+        percent, step = steps[-1]
         return f"nsys: {_STEPS[step]} {percent} %"
     return "nsys: writing its own tables" if "Executing '" in log_tail else ""
 
 
 def split_log(text: str) -> tuple[str, str]:
-    """Split what nsys printed into its chatter (progress bars reduced to their end) and its own tables."""
+    """Split the output of nsys into its messages and its own tables. A progress bar is reduced to its end."""
     lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
     start = next((i for i, line in enumerate(lines) if _STATS_START.match(line)), None)
     if start is None:
@@ -199,22 +202,22 @@ def split_log(text: str) -> tuple[str, str]:
 
 
 def fault(log: str) -> tuple[str, str]:
-    """Return what went wrong, in nsys' own words where they help, and what to do; empty: nothing known."""
+    """Return the fault that the output of nsys names, and the cure; both are empty if it names none."""
     for pattern, meaning, cure in _FAULTS:
-        if found := re.search(pattern, log):
-            return meaning.format(found.group().strip()), cure
+        if message := re.search(pattern, log):
+            return meaning.format(message.group().strip()), cure
     return "", ""
 
 
 def lost_its_agent(log: str) -> bool:
-    """Whether nsys gave up before it started the program, and may well succeed the next time."""
+    """Return True if nsys gave up before it started the program, so that another attempt may succeed."""
     return bool(_LOST_AGENT.search(log))
 
 
 def check_export(path: Path) -> str:
-    """Return why ``path`` is no complete export; empty: it is one.
+    """Return why ``path`` is not a complete export; empty if it is one.
 
-    nsys writes its export metadata last; a stub of a failed export has none.
+    nsys writes the metadata of an export last, so the stub of a failed export has none.
     """
     if not path.exists():
         return "there is none"
@@ -235,10 +238,10 @@ def check_export(path: Path) -> str:
 
 
 def recorded_s(path: Path) -> float:
-    """Return for how many seconds a complete export was recorded; 0 where it does not say.
+    """Return the recorded time of a complete export in seconds; 0 if the export does not have it.
 
-    As nsys itself counted them, where it says so (2023.4 does, 2023.1 did not): on a busy machine its
-    --duration begins before the program does, and is over before as much was recorded.
+    nsys' own count is preferred, which 2023.4 writes and 2023.1 did not. On a busy machine --duration starts
+    before the program, so less than that is recorded.
     """
     sources = (
         ("SELECT value FROM META_DATA_CAPTURE WHERE name = 'RUN_DURATION_MS'", 1e3),
@@ -258,8 +261,8 @@ def _open(path: Path) -> closing[sqlite3.Connection]:
 def import_recording(
     nsys: str, recording: Path, report: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Make the .nsys-rep ``report`` of a .qdstrm, where that works: it is there afterwards, or not."""
-    if importer := nsys_install.importer(nsys):
+    """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
+    if importer := find.importer(nsys):
         paths = ["--input-file", str(recording), "--output-file", str(report)]
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
@@ -278,9 +281,10 @@ def export(
     deadline_s: float = EXPORT_DEADLINE_S,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run ``nsys export`` into ``target``; a stub, a failure or an overrun raises DamagedCapture.
+    """Run ``nsys export`` into ``target``, for at most ``deadline_s`` seconds.
 
-    Where the disk is full, or ``target`` cannot be written, that is an OutputError.
+    Raises DamagedCapture if nsys fails, leaves a stub or takes longer; OutputError if the disk is full or
+    ``target`` cannot be written; Unavailable if nsys cannot be executed.
     """
     try:
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
@@ -289,22 +293,8 @@ def export(
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=deadline_s, check=False, env=environment
             )
-            reason = check_export(part)
-            if reason:
-                words = done.stdout + done.stderr
-                if re.search(_FULL, words):
-                    room = free_space_note(target.parent)
-                    raise OutputError(
-                        f"{report} cannot be exported: {DISK_FULL[0]}", f"free some room ({room})"
-                    )
-                said = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", words)
-                is_newer = re.search(r"newer than|protobuf", words)
-                raise DamagedCapture(
-                    f"{report} cannot be exported: {said[-1].strip() if said else reason}",
-                    f"read it with an nsys as new as the one that recorded it: see ${nsys_install.VARIABLE}"
-                    if is_newer
-                    else "copy it again, or profile again",
-                )
+            if reason := check_export(part):
+                raise _export_error(report, target, reason, done.stdout + done.stderr)
             part.replace(target)
     except subprocess.TimeoutExpired:
         raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
@@ -312,3 +302,16 @@ def export(
         raise Unavailable(f"{nsys} cannot be executed: {error.strerror}") from None
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}") from None
+
+
+def _export_error(report: Path, target: Path, reason: str, output: str) -> OutputError | DamagedCapture:
+    if re.search(_FULL, output):
+        room = free_space_note(target.parent)
+        return OutputError(f"{report} cannot be exported: {DISK_FULL[0]}", f"free some room ({room})")
+    messages = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", output)
+    hint = "copy it again, or profile again"
+    if re.search(r"newer than|protobuf", output):
+        hint = f"read it with an nsys as new as the one that recorded it: see ${find.VARIABLE}"
+    return DamagedCapture(
+        f"{report} cannot be exported: {messages[-1].strip() if messages else reason}", hint
+    )

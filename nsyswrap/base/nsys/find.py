@@ -1,8 +1,8 @@
-"""Finding an nsys that works: where it lies, whether its parts are there, and the cure where they are not.
+"""Find an nsys that works; for one that does not, say what is missing and how to repair it.
 
-An nsys can record and then leave no report: it needs its importer in a ``host-linux-*`` folder beside the
-real ``target-linux-*`` one, and the importer's libraries. So candidates are judged by their files, not by
-what they say; that one works is remembered until its files change.
+Some installations can record but make no report. nsys needs its importer in a ``host-linux-*`` folder beside
+the real ``target-linux-*`` folder, and the importer's libraries. So the files of each candidate are checked.
+The result for an nsys that works is cached until its files change.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ PLACES = (
     "/opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
     "/usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
 )
-DEBIAN_HOST = Path("/usr/lib/nsight-systems")  # where Debian puts the half that makes reports
+DEBIAN_HOST = Path("/usr/lib/nsight-systems")  # Debian has the importer here
 _ELF = b"\x7fELF"
 _TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
 class Nsys:
-    """One nsys: ``path`` as found, its version, and what it lacks (``fault`` and ``cure``; empty: usable).
+    """One nsys: ``path`` as found, its version, its fault and the cure (both empty: it is usable).
 
-    ``discards_environment``: it can keep the environment out of what it records.
+    ``discards_environment``: it can leave the environment out of a recording.
     """
 
     path: str
@@ -53,19 +53,19 @@ class Nsys:
 
     @property
     def release(self) -> tuple[int, ...]:
-        """The version as numbers, for comparing: (2025, 3, 1)."""
+        """The version as numbers that can be compared: (2025, 3, 1)."""
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
 
 
 def find(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
-    """Return the nsys to use and the broken ones that stood before it.
+    """Return the nsys to use, and the broken ones that were passed over.
 
-    One named by ``explicit`` or ``$NSYSWRAP_NSYS`` has to work; else the first usable one of PATH and the
-    usual places is taken. Raises Unavailable with the cure.
+    An nsys named by ``explicit`` or ``$NSYSWRAP_NSYS`` must work. Without one, the first usable nsys on PATH
+    and in the usual places is taken. Raises Unavailable with the cure.
     """
     named = explicit or os.environ.get(VARIABLE)
     if named:
-        nsys = judge(_named(named, "--nsys" if explicit else f"${VARIABLE}"))
+        nsys = judge(_executable(named, "--nsys" if explicit else f"${VARIABLE}"))
         if nsys.fault:
             raise Unavailable(f"{nsys.path}: {nsys.fault}", nsys.cure)
         return nsys, []
@@ -84,7 +84,10 @@ def find(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
 
 
 def newest(explicit: str | None = None) -> Nsys:
-    """Return the newest usable nsys: an older one cannot read a newer one's report."""
+    """Return the newest usable nsys: an older one cannot read the report of a newer one.
+
+    Raises Unavailable if there is none.
+    """
     if explicit or os.environ.get(VARIABLE):
         return find(explicit)[0]
     usable = [nsys for nsys in map(judge, candidates()) if not nsys.fault]
@@ -92,7 +95,7 @@ def newest(explicit: str | None = None) -> Nsys:
 
 
 def candidates() -> Iterator[Path]:
-    """Every nsys on PATH, then in the usual places with the newest folder first; each real file once."""
+    """Yield every nsys on PATH, then those in the usual places, newest folder first; each real file once."""
     seen: set[Path] = set()
     on_path = [Path(folder) / "nsys" for folder in os.get_exec_path()]
     placed = [
@@ -105,7 +108,7 @@ def candidates() -> Iterator[Path]:
 
 
 def judge(path: Path) -> Nsys:
-    """Say whether this nsys can work, from its files; that it can is remembered until one of them changes."""
+    """Check the files of an nsys; the result for a usable one is cached until one of them changes."""
     real = path.resolve()
     key = f"{real} {' '.join(str(p.stat().st_mtime_ns) for p in (real, *_parts(real)))}"
     store = _cache_file()
@@ -114,9 +117,9 @@ def judge(path: Path) -> Nsys:
         return Nsys(**{**verdicts[key], "path": str(path)})
     nsys = _examine(path, real)
     if not nsys.fault:
-        said = _output([str(path), "profile", "--help"], dict(os.environ))
-        nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in said)
-        # A fault is not kept: its cure (a library installed) need not change any of these files.
+        usage = _output([str(path), "profile", "--help"], dict(os.environ))
+        nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
+        # A fault is not cached: its cure, such as installing a library, may change none of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
     return nsys
 
@@ -127,7 +130,7 @@ def _examine(path: Path, real: Path) -> Nsys:
     version = _version(path)
     if not version:
         return Nsys(str(path), "", "`nsys --version` does not answer", "install NVIDIA Nsight Systems again")
-    if is_script:  # CUDA's bin/nsys is a wrapper that picks a version: its files cannot be judged from here
+    if is_script:  # CUDA's bin/nsys is a wrapper that selects a version: its files are unknown
         return Nsys(str(path), version)
     target, host = real.parent, _host(real)
     if host is None:
@@ -144,13 +147,13 @@ def _examine(path: Path, real: Path) -> Nsys:
 
 
 def importer(nsys_path: str) -> Path | None:
-    """Return the importer of an nsys; None where it does not lie beside it, as for CUDA's wrapper script."""
+    """Return the importer of an nsys; None if it is not beside it, as with CUDA's wrapper script."""
     host = _host(Path(nsys_path).resolve())
     return host / "QdstrmImporter" if host else None
 
 
 def _missing_host(target: Path) -> tuple[str, str]:
-    """Name where Debian and Nsight Compute put the importer instead, and how to bring both together."""
+    """Return fault and cure of an nsys without importer, which Debian and Nsight Compute have elsewhere."""
     name = target.name.replace("target-", "host-")
     fault = f"it records but cannot make a report: no {name} folder with QdstrmImporter beside {target}"
     elsewhere = [
@@ -159,7 +162,7 @@ def _missing_host(target: Path) -> tuple[str, str]:
     ]
     if not elsewhere:
         return fault, "install the whole Nsight Systems package (the importer is in its host part)"
-    if target.parent.name == "nsight-systems":  # Debian's split folders
+    if target.parent.name == "nsight-systems":  # Debian
         return fault, f"ln -s {elsewhere[0]} {target.parent / name}"
     return fault, (
         f"mkdir -p ~/nsight-systems && cp -a {target} ~/nsight-systems/ && "
@@ -183,13 +186,13 @@ def _missing_libraries(host: Path) -> list[str]:
     if ldd is None:
         return []
     environment = {**os.environ, "LD_LIBRARY_PATH": str(host)}
-    said = _output([ldd, str(host / "QdstrmImporter")], environment)
-    return re.findall(r"^\s*(\S+) => not found", said, re.MULTILINE)
+    libraries = _output([ldd, str(host / "QdstrmImporter")], environment)
+    return re.findall(r"^\s*(\S+) => not found", libraries, re.MULTILINE)
 
 
 def _version(path: Path) -> str:
-    found = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", _output([str(path), "--version"], dict(os.environ)))
-    return found.group() if found else ""
+    version = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", _output([str(path), "--version"], dict(os.environ)))
+    return version.group() if version else ""
 
 
 def _output(command: list[str], environment: dict[str, str]) -> str:
@@ -201,13 +204,13 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
         return ""
 
 
-def _named(value: str, source: str) -> Path:
-    found = shutil.which(value)
-    if found is None:
+def _executable(value: str, source: str) -> Path:
+    path = shutil.which(value)
+    if path is None:
         raise Unavailable(
             f"{source} names {value}, which is no executable", "give the path of an nsys executable"
         )
-    return Path(found)
+    return Path(path)
 
 
 def _by_version(path: Path) -> tuple[int, ...]:
@@ -216,8 +219,8 @@ def _by_version(path: Path) -> tuple[int, ...]:
 
 def _cache_file() -> Path | None:
     try:
-        return cache_dir() / "nsys-2.json"  # the number goes up with what is kept of each
-    except OutputError:  # no cache folder: judge again each time
+        return cache_dir() / "nsys-2.json"  # the number changes with the format
+    except OutputError:  # no cache folder: check again each time
         return None
 
 

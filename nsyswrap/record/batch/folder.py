@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
-from nsyswrap.base.folder_lock import is_held, is_lock
+from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
@@ -126,7 +126,7 @@ def count(states: Iterable[RunState]) -> Counter[State]:
 def look(folder: Path, number: int = 0) -> RunState:
     """Return the state of one run: its outcome, once nobody holds it any more, or whether somebody does."""
     run = RunFolder(folder)
-    if (folder / STATUS).exists() and not is_held(folder):
+    if (folder / STATUS).exists() and not is_locked(folder):
         try:
             status = run.read_status()
         except CaptureError as error:  # a disk that was full
@@ -135,7 +135,7 @@ def look(folder: Path, number: int = 0) -> RunState:
     claim = _claim(folder)
     if claim is None:
         return RunState(number, folder, "planned")
-    return RunState(number, folder, "running" if is_held(folder) else "lost", None, claim)
+    return RunState(number, folder, "running" if is_locked(folder) else "lost", None, claim)
 
 
 def _claim(folder: Path) -> Claim | None:
@@ -221,7 +221,7 @@ def make_place(folder: Path, share: Share | None = None) -> None:
 
 def _check_place(folder: Path) -> None:
     try:
-        strangers = {entry.name for entry in folder.iterdir() if not is_lock(entry)}
+        strangers = {entry.name for entry in folder.iterdir() if not is_lock_file(entry)}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror}", "give another --output") from None
     if strangers and BATCH not in strangers:

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
-from nsyswrap.base.folder_lock import held
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.run_folder import CLAIM, STATUS, Status, existing, share_of
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.batch.executors.slurm import commands as queue
@@ -48,7 +48,7 @@ def carry_out(
     spec = read_spec(folder)
     folder = folder.absolute()
     run = existing(folder)
-    with held(folder, "another process", "wait for it, or end it with `nsyswrap batch cancel`"):
+    with locked(folder, "another process", "wait for it, or end it with `nsyswrap batch cancel`"):
         if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)

@@ -1,0 +1,26 @@
+"""The Python interface: runs, captures and tables. No other part joins recording and reading.
+
+``nsyswrap.api.runs`` records. ``nsyswrap.api.captures`` reads, and is imported when it is first used: numpy
+and the schema of an export are not needed before the program has run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.api.runs import Run, profile, run, run_planned
+from nsyswrap.base.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from nsyswrap.api.captures import Capture, Table, open_capture
+
+with lazy_imports():
+    from nsyswrap.api import captures
+
+__all__ = ["Capture", "Run", "Table", "open_capture", "profile", "run", "run_planned"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(captures, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,72 @@
+"""Captures and tables as Python users and notebooks hold them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture.capture import Capture as CaptureColumns
+from nsyswrap.capture.open import export_of
+from nsyswrap.reports.table import Table as ReportTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.capture import KernelNames
+    from nsyswrap.render.plots.figure import Sheet
+
+with lazy_imports():
+    from nsyswrap import reports
+    from nsyswrap.capture import frames
+    from nsyswrap.render import notebook, plots
+
+
+class Table(ReportTable):
+    """A computed report that a notebook can display."""
+
+    def _repr_html_(self) -> str:
+        return notebook.table_html(self)
+
+
+class Capture(CaptureColumns):
+    """One export, read-only: its events as DataFrames, its reports and its plots."""
+
+    def events(self, kind: str) -> pd.DataFrame:
+        """Return all events of one kind as a DataFrame, in row order.
+
+        The column names are nsyswrap's, such as ``duration_ns``, not those of nsys' tables. Times are in ns
+        since the start of the capture. Ids are integers and names are text. ``process_id`` and
+        ``thread_id`` are taken out of nsys' global ids.
+        """
+        return frames.events_frame(self, kind)
+
+    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
+        """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
+
+        ``options`` are the report's own, such as ``gap`` of gpu_gaps. Raises NotInCapture if the capture
+        lacks the events, UsageError for an unknown report or a wrong option.
+        """
+        made = reports.find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
+        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def plot(self, kind: str) -> Sheet:
+        """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies`` as a matplotlib Figure.
+
+        Raises NotInCapture if the capture lacks the events, UsageError for an unknown kind.
+        """
+        return plots.find_plot(kind).draw({"": self})
+
+    def _repr_html_(self) -> str:
+        return notebook.summary_html(self)
+
+
+def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
+    """Open a ``.sqlite`` export, a ``.nsys-rep`` or a run folder.
+
+    A ``.nsys-rep`` is first exported into the cache. ``names`` selects the kernel names: full demangled,
+    base or mangled. Raises CaptureError if the file is not a readable capture.
+    """
+    return Capture(export_of(Path(path)), names, Path(path))

@@ -1,0 +1,122 @@
+"""Runs: profile a program from Python, or as the commands do, and redact the export that the run left."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import EXPORT, check_share
+from nsyswrap.record.spec import Callbacks, RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.api.captures import Capture
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_folder import Share, Status
+
+with lazy_imports():
+    from nsyswrap.api import captures
+    from nsyswrap.capture import redact
+    from nsyswrap.record import program
+    from nsyswrap.record import run as record_run
+    from nsyswrap.record.batch import run_task
+    from nsyswrap.reports.runs import digest
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its folder and how the run ended."""
+
+    folder: Path
+    status: Status
+
+    @cached_property
+    def capture(self) -> Capture:
+        """The recorded capture; raises CaptureError if nsys left none."""
+        return captures.open_capture(self.folder)
+
+
+def profile(  # noqa: PLR0913 - one parameter for each option of the command
+    command: str | Sequence[str],
+    *,
+    output: str | Path | None = None,
+    module: bool = False,
+    arch: str | None = None,
+    trace: str = "cuda,nvtx",
+    stats: bool = True,
+    um_faults: bool = False,
+    graphs: str | None = None,
+    capture_range: str | None = None,
+    delay: float | None = None,
+    duration: float | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    nsys_path: str | None = None,
+    nsys_args: Sequence[str] = (),
+    force: bool = False,
+    keep_environment: bool = False,
+    discard_rep: bool = False,
+    share: Share | None = None,
+) -> Run:
+    """Run ``command`` (a script, a .cu file, an executable, or a module with ``module``) under nsys.
+
+    A string is a program without arguments. ``delay``, ``duration`` and ``timeout`` are in seconds.
+    ``Run.status`` says if the program failed, timed out or was lost to a failing nsys. Raises NsyswrapError
+    if the run cannot start: no program, no nsys, or ``output`` exists.
+    """
+    check_share(share, keep_environment=keep_environment)
+    options = Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
+    resolved = program.resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
+    folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)
+    spec = RunSpec(
+        resolved,
+        folder,
+        options,
+        nsys_path,
+        env or {},
+        timeout,
+        force,
+        keep_environment=keep_environment,
+        discard_rep=discard_rep,
+        share=share,
+    )
+    return run(spec)
+
+
+def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
+    """Execute a RunSpec and remove the environment from the export; a .nsys-rep keeps its environment."""
+    callbacks = callbacks or Callbacks()
+
+    def finish(folder: Path) -> None:
+        if not spec.keep_environment:
+            redact.remove_environment(folder / EXPORT)
+        callbacks.finish(folder)
+
+    return Run(spec.output, record_run.execute(spec, replace(callbacks, finish=finish)))
+
+
+def run_planned(
+    folder: Path, *, again: bool = False, on_broken: Callable[[Nsys], None] = lambda _: None
+) -> Status:
+    """Execute one planned run of a batch, and write the digest that ``collect`` reads.
+
+    ``again`` repeats a run that is done. Raises OutputError if the folder holds no planned run, or if another
+    process works in it.
+    """
+
+    def finish(work: Path) -> None:
+        with suppress(CaptureError, OutputError):  # collect makes the digest again, and reports the error
+            digest.write_digest(work)
+
+    def execute_planned(prepared: RunSpec, on_signal: Callable[[], None]) -> Status:
+        callbacks = Callbacks(finish, broken=on_broken, signal=on_signal)
+        return run(prepared, callbacks).status
+
+    return run_task.carry_out(folder.absolute(), execute_planned, again=again)
