@@ -121,6 +121,19 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
     assert sorted(line["Name"] for line in rows(prefixed)) == ["a/first", "second"]  # b is another process'
 
 
+def test_csv_files_are_written_and_only_their_folder_is_printed(
+    cli: Cli, export: Path, tmp_path: Path
+) -> None:
+    done = cli("report", export, "-r", KERNELS, "--csv", tmp_path / "out", "--process", "100")
+    folder = tmp_path / "out"
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"nsyswrap: selected: process 100\nwrote 1 CSV file to {folder}/\n"
+    as_json = cli("report", export, "-r", KERNELS, "--csv", folder, "--format", "json")
+    assert json.loads(as_json.stdout)["reports"][0]["name"] == KERNELS
+    cli("report", export, "-r", KERNELS, "--csv", folder, "-o", tmp_path / "text.txt")
+    assert KERNELS in (tmp_path / "text.txt").read_text(encoding="utf-8")
+
+
 def test_several_captures_make_one_table(cli: Cli, export: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.sqlite", kernel("other", 0, 5))
     done = cli("report", export, other, "-r", KERNELS, "--format", "csv")

@@ -232,7 +232,7 @@ def _paragraph_lines(
         ]
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
-    return lines if len(table) else [*lines, Text(NO_ADVICE)]
+    return lines if len(table) else [*lines, *wrapped(NO_ADVICE, width, "")]
 
 
 def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: TimeUnit) -> list[Line]:
@@ -243,7 +243,7 @@ def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: Ti
     lines = wrapped(f"{number}. {capture}{row['what']}{at_stake}", width, "bold", indent="   ")
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
         lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
-    return [*lines, Text(f"   rows:   -r {row['see']}", "dim")]
+    return [*lines, *wrapped(f"   rows:   -r {row['see']}", width, "dim")]
 
 
 def _document(document: Document, layout: Layout) -> dict[str, str]:
