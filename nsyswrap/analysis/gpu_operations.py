@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import LEAST, MOST
 
@@ -70,20 +70,16 @@ class GpuOperations:
         yield from zip(process.tolist(), device.tolist(), found[: len(process)], strict=True)
 
 
-_known: WeakKeyDictionary[Capture, GpuOperations] = WeakKeyDictionary()
-
-
+@per_capture
 def gpu_operations_of(capture: Capture) -> GpuOperations:
     """Return what ran on GPUs, as the capture's selection leaves it; empty where nothing did."""
-    if capture not in _known:
-        parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
-        empty = GpuOperations(
-            *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
-        )
-        columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
-        every = GpuOperations(*(np.concatenate(column) for column in columns))
-        _known[capture] = every.of(np.argsort(every.start_ns, kind="stable"))
-    return _known[capture]
+    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
+    empty = GpuOperations(
+        *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
+    )
+    columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
+    every = GpuOperations(*(np.concatenate(column) for column in columns))
+    return every.of(np.argsort(every.start_ns, kind="stable"))
 
 
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
