@@ -39,14 +39,14 @@ WORTH_PERCENT = 5.0  # of the time between the first and the last operation; les
 class Advice:
     """One thing that may be wrong.
 
-    ``at_stake_ns``: the time it concerns, which no change can save more of; None where it is not about time
+    ``potential_ns``: the time it concerns, which no change can save more of; None where it is not about time
     but about whether the figures hold. ``unless``: when the advice would be wrong. ``see``: the report that
     has the rows behind it.
     """
 
     name: str
     what: str
-    at_stake_ns: int | None
+    potential_ns: int | None
     evidence: str
     do: str
     unless: str
@@ -108,4 +108,4 @@ def advise(capture: Capture, least_percent: float = WORTH_PERCENT) -> list[Advic
     """Return what was found: first what puts the figures in doubt, then by time at stake, the most first."""
     situation = AdviceContext(capture, least_percent)
     found = [finding for check in checks() for finding in check(situation)]
-    return sorted(found, key=lambda finding: (finding.at_stake_ns is not None, -(finding.at_stake_ns or 0)))
+    return sorted(found, key=lambda finding: (finding.potential_ns is not None, -(finding.potential_ns or 0)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGEABLE
 
@@ -33,7 +33,7 @@ def pageable(seen: AdviceContext) -> Iterator[Advice]:
     copies = _copies(seen)
     if not len(copies):
         return
-    known = seen.capture.whole.columns(COPY, "src_kind", "dst_kind", "bytes")
+    known = seen.capture.whole.columns(MEMCPY, "src_kind", "dst_kind", "bytes")
     kinds = (known["src_kind"][copies.row], known["dst_kind"][copies.row])
     size = known["bytes"][copies.row]
     rows = np.flatnonzero(((kinds[0] == PAGEABLE) | (kinds[1] == PAGEABLE)) & (size > _TINY_BYTES))
@@ -58,7 +58,7 @@ def not_hidden(seen: AdviceContext) -> Iterator[Advice]:
     copying = computing = both = at_stake = 0
     for _, _, rows in seen.operations.by_device():
         mine = seen.operations.of(rows)
-        copy = _cover(mine, (mine.kind == KINDS.index(COPY)) & ~mine.migration)
+        copy = _cover(mine, (mine.kind == KINDS.index(MEMCPY)) & ~mine.migration)
         compute = _cover(mine, np.isin(mine.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
         copying, computing = copying + copy.length, computing + compute.length
         together = intersection(copy, compute).length
@@ -82,7 +82,7 @@ def tiny(seen: AdviceContext) -> Iterator[Advice]:
     copies = _copies(seen)
     if not len(copies):
         return
-    size = seen.capture.whole.columns(COPY, "bytes")["bytes"][copies.row]
+    size = seen.capture.whole.columns(MEMCPY, "bytes")["bytes"][copies.row]
     rows = np.flatnonzero((size <= _TINY_BYTES) & (copies.call >= 0))
     if len(rows) < _MANY:
         return
@@ -104,7 +104,7 @@ def tiny(seen: AdviceContext) -> Iterator[Advice]:
 
 
 def _copies(seen: AdviceContext) -> GpuOperations:
-    return seen.operations.of((seen.operations.kind == KINDS.index(COPY)) & ~seen.operations.migration)
+    return seen.operations.of((seen.operations.kind == KINDS.index(MEMCPY)) & ~seen.operations.migration)
 
 
 def _durations(operations: GpuOperations, rows: NDArray[Any]) -> NDArray[Any]:
@@ -122,7 +122,7 @@ def faulting_kernels(seen: AdviceContext) -> Iterator[Advice]:
     migrations = work.of(work.migration)
     if not (len(kernels) and len(migrations)):
         return
-    known = seen.capture.whole.columns(COPY, "migration_cause", "bytes")
+    known = seen.capture.whole.columns(MEMCPY, "migration_cause", "bytes")
     rows = np.flatnonzero(known["migration_cause"][migrations.row] == _PAGE_FAULT)
     faulted = union(migrations.start_ns[rows], migrations.end_ns[rows])
     running = union(kernels.start_ns, kernels.end_ns)
@@ -148,7 +148,7 @@ def waiting_for_pages(seen: AdviceContext) -> Iterator[Advice]:
     rows = np.flatnonzero((gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0)))
     if not len(rows):
         return
-    causes = seen.capture.whole.columns(COPY, "migration_cause")["migration_cause"]
+    causes = seen.capture.whole.columns(MEMCPY, "migration_cause")["migration_cause"]
     rows = rows[causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT]
     lost = int(gaps.parts["migration"][rows].sum())
     if not seen.worth(lost):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LEVELS = ("loss", "warning", "info", "ok")  # the worst first
 _NOUNS = {
     KERNEL: ("kernel", "kernels"),
-    COPY: ("copy", "copies"),
-    SET: ("memset", "memsets"),
+    MEMCPY: ("copy", "copies"),
+    MEMSET: ("memset", "memsets"),
     GRAPH: ("whole-graph execution", "whole-graph executions"),
     "api": ("API call", "API calls"),
 }
