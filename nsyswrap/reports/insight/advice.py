@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, AdviceContext, advise
+from nsyswrap.analysis.advice import advise
+from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
