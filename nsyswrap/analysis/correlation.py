@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ class LaunchPairs:
     without_call: int
 
 
-_known_launches: WeakKeyDictionary[Capture, dict[str, LaunchPairs]] = WeakKeyDictionary()
-
-
 def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
     if not _has_processes(capture, kind):
@@ -48,12 +45,10 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
             f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
             "calls on the correlation id alone"
         )
-    known = _known_launches.setdefault(capture, {})
-    if kind not in known:
-        known[kind] = _join(capture, kind)
-    return known[kind]
+    return _join(capture, kind)
 
 
+@per_capture
 def _join(capture: Capture, kind: str) -> LaunchPairs:
     """Join operations to API calls on correlation id *and* process, by operation row, then API row.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import gaps, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,17 +98,9 @@ class Gaps:
         return longest
 
 
-_known: WeakKeyDictionary[Capture, Gaps] = WeakKeyDictionary()
-
-
+@per_capture
 def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps within each process' window on each device; whole graphs count as work."""
-    if capture not in _known:
-        _known[capture] = _idle(capture)
-    return _known[capture]
-
-
-def _idle(capture: Capture) -> Gaps:
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
     place = _places(selected, operations)
     found = []

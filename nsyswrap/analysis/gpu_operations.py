@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.names import MEMSET, copy_name, look_up, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import LEAST, MOST
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-KINDS = KERNEL, COPY, SET, GRAPH = ("kernel", "memcpy", "memset", "graph")
+KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"
 _FIELDS = ("start_ns", "end_ns", "global_pid", "device_id", "context_id", "stream_id")
 # What is read for it, by kind of event.
 READS = {
     **dict.fromkeys(KINDS, (*_FIELDS, "row", "correlation_id")),
-    COPY: (*_FIELDS, "row", "correlation_id", "copy_kind"),
+    MEMCPY: (*_FIELDS, "row", "correlation_id", "copy_kind"),
     "api": ("global_tid", "correlation_id"),
 }
 _MACHINE_SHIFT = 48
@@ -70,27 +70,23 @@ class GpuOperations:
         yield from zip(process.tolist(), device.tolist(), found[: len(process)], strict=True)
 
 
-_known: WeakKeyDictionary[Capture, GpuOperations] = WeakKeyDictionary()
-
-
+@per_capture
 def gpu_operations_of(capture: Capture) -> GpuOperations:
     """Return what ran on GPUs, as the capture's selection leaves it; empty where nothing did."""
-    if capture not in _known:
-        parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
-        empty = GpuOperations(
-            *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
-        )
-        columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
-        every = GpuOperations(*(np.concatenate(column) for column in columns))
-        _known[capture] = every.of(np.argsort(every.start_ns, kind="stable"))
-    return _known[capture]
+    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
+    empty = GpuOperations(
+        *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
+    )
+    columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
+    every = GpuOperations(*(np.concatenate(column) for column in columns))
+    return every.of(np.argsort(every.start_ns, kind="stable"))
 
 
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     found = capture.columns(kind, *_FIELDS)
     row = capture.columns(kind, "row")["row"] - 1
     migration = np.zeros(len(row), dtype=bool)
-    if kind == COPY:
+    if kind == MEMCPY:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     code = np.full(len(row), KINDS.index(kind))
     calls = _calls(capture.whole, kind)[row]
@@ -135,16 +131,16 @@ def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         if kind == KERNEL:
             codes, texts = name_codes(whole, kind)
             found[mine] = np.array(texts, dtype=object)[codes[rows]]
-        elif kind == COPY:
+        elif kind == MEMCPY:
             found[mine] = _copy_names(capture, rows)
         else:
-            found[mine] = MEMSET if kind == SET else GRAPH_NAME
+            found[mine] = MEMSET_NAME if kind == MEMSET else GRAPH_NAME
     return found
 
 
 def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
     labels = capture.labels("copy_kind")
-    kinds = capture.whole.columns(COPY, "copy_kind")["copy_kind"][rows]
+    kinds = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
     return look_up(kinds, lambda kind: copy_name(labels.get(kind, f"kind {kind}")))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 
 if TYPE_CHECKING:
@@ -104,20 +104,16 @@ class Launches:
         return np.maximum(self.gpu_start_ns - ready, 0)  # type: ignore[no-any-return]
 
 
-_known: WeakKeyDictionary[Capture, Launches] = WeakKeyDictionary()
-
-
+@per_capture
 def launches_of(capture: Capture) -> Launches:
     """Return the launches whose call and whose first operation are selected; their times are never cut off.
 
     Which launch is the first, and what ran before it in its stream, is told from the whole capture.
     """
-    if capture not in _known:
-        every = _all_launches(capture.whole)
-        if capture.view.selection.narrows and len(every):
-            every = every.of(_selected(capture, every))
-        _known[capture] = every
-    return _known[capture]
+    every = _all_launches(capture.whole)
+    if capture.view.selection.narrows and len(every):
+        return every.of(_selected(capture, every))
+    return every
 
 
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:

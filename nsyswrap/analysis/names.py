@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-MEMSET = "[CUDA memset]"
+MEMSET_NAME = "[CUDA memset]"
 
 
 def durations(capture: Capture, kind: str) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 
@@ -35,14 +35,14 @@ _BETWEEN_HOST_AND_DEVICE = (1, 2, 3, 4)  # kinds of copies, those of arrays incl
 _INSIDE_DEVICE = (5, 6, 7, 8)
 _SPAN = {"size_bytes": "bytes", "start_ns": "start_ns", "end_ns": "end_ns"}
 _SOURCES = {
-    COPY: {
+    MEMCPY: {
         **_SPAN,
         "kind": "copy_kind",
         "src_kind": "src_kind",
         "dst_kind": "dst_kind",
         "copies": "copy_count",
     },
-    SET: {**_SPAN, "dst_kind": "mem_kind"},
+    MEMSET: {**_SPAN, "dst_kind": "mem_kind"},
 }
 
 TIMED, NO_TIME, STAGED, TOO_FAST = range(4)  # what the duration of a transfer is worth
@@ -103,15 +103,15 @@ class Transfers:
 def transfers(capture: Capture) -> Transfers:
     """Return the selected copies, migrations of unified memory and memsets."""
     every = gpu_operations_of(capture)
-    mine = every.of(np.isin(every.kind, (KINDS.index(COPY), KINDS.index(SET))))
-    found = {field: np.full(len(mine), MISSING) for field in _SOURCES[COPY]}
+    mine = every.of(np.isin(every.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))))
+    found = {field: np.full(len(mine), MISSING) for field in _SOURCES[MEMCPY]}
     for kind, sources in _SOURCES.items():
         if capture.has(kind):
             rows = np.flatnonzero(mine.kind == KINDS.index(kind))
             columns = capture.whole.columns(kind, *sources.values())
             for field, source in sources.items():
                 found[field][rows] = columns[source][mine.row[rows]]
-    found["kind"][mine.kind == KINDS.index(SET)] = MEMSET_KIND
+    found["kind"][mine.kind == KINDS.index(MEMSET)] = MEMSET_KIND
     for end in ("src_kind", "dst_kind"):
         found[end][mine.migration] = MISSING
     return Transfers(mine, **found)

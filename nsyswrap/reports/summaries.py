@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
-from nsyswrap.analysis.names import MEMSET, copy_name, durations, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, name_codes
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -61,7 +61,7 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
         parts.append((kinds[known], labels, _measure(capture, "memcpy", value)[known]))
     if capture.has("memset"):
         measured = _measure(capture, "memset", value)
-        parts.append((np.zeros_like(measured), [MEMSET], measured))
+        parts.append((np.zeros_like(measured), [MEMSET_NAME], measured))
     return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
 
 

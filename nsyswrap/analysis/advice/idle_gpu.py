@@ -1,4 +1,4 @@
-"""Find why the GPU was idle or underused: waits, small kernels, communication that is not overlapped."""
+"""Find why the GPU was idle or underused: waits, small kernels, exposed communication."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Advice
+from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.advice import AdviceContext
+    from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.gpu_operations import GpuOperations
 
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 
 
-def launch_bound(seen: AdviceContext) -> Iterator[Advice]:
-    """Repeated launches take longer than what they launch."""
-    if not (seen.launches.call.size and (found := launch_cost_of(seen.capture)).launch_bound):
+def launch_bound(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if repeated launches leave the GPU idle as long as it is busy."""
+    if not (context.launches.call.size and (cost := launch_cost_of(context.capture)).launch_bound):
         return
-    if not (saved_ns := found.saved_ns + found.between_ns):
-        return  # each comes after a wait: the launches of graphs would as well
-    repeats = seen.launches.of(~seen.launches.first)
+    if not (saved_ns := cost.saved_ns + cost.between_ns):
+        return  # each launch follows a wait, and so would the launch of a graph
+    repeats = context.launches.of(~context.launches.first)
     yield Advice(
         "launch_bound",
         "the GPU waits for launches longer than it works",
         saved_ns,
         f"repeated launches: {len(repeats):,}, median {duration(np.median(repeats.api_ns))} of CPU time each "
-        f"for {duration(np.median(repeats.gpu_ns))} on the GPU; it was busy for {duration(found.busy_ns)} "
-        f"and idle for {duration(found.exposed_ns)} while a launch was on its way",
+        f"for {duration(np.median(repeats.gpu_ns))} on the GPU; it was busy for {duration(cost.busy_ns)} "
+        f"and idle for {duration(cost.exposed_ns)} while a launch was on its way",
         "launch less: CUDA graphs (torch.cuda.graph, torch.compile(mode='reduce-overhead')), fused kernels, "
         "larger batches",
         "nsys makes every launch slower: look at the time without it before and after",
@@ -47,12 +48,12 @@ def launch_bound(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def waiting_for_host(seen: AdviceContext) -> Iterator[Advice]:
-    """Between repeated launches the host does something else, and no work is queued."""
-    if not len(seen.gaps):
+def waiting_for_host(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if the GPU is idle because the host runs other code between repeated launches."""
+    if not len(context.gaps):
         return
-    lost = int(seen.gaps.parts["host"][seen.after_repeat].sum())
-    if not seen.worth(lost):
+    lost = int(context.gaps.parts["host"][context.after_repeat].sum())
+    if not context.worth(lost):
         return
     yield Advice(
         "host_bound",
@@ -65,13 +66,13 @@ def waiting_for_host(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def drained_by_synchronise(seen: AdviceContext) -> Iterator[Advice]:
-    """The host waits until the GPU is idle, and only then launches on."""
-    if not len(seen.gaps):
+def drained_by_synchronise(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if the host synchronizes until the GPU is idle before it launches again."""
+    if not len(context.gaps):
         return
-    waited = seen.after_repeat & (seen.gaps.parts["synchronise"] > 0)
-    lost = int(sum(seen.gaps.parts[cause][waited].sum() for cause in ("synchronise", "launch")))
-    if not seen.worth(lost):
+    waited = context.after_repeat & (context.gaps.parts["synchronise"] > 0)
+    lost = int(sum(context.gaps.parts[cause][waited].sum() for cause in ("synchronise", "launch")))
+    if not context.worth(lost):
         return
     yield Advice(
         "drained_by_synchronise",
@@ -85,13 +86,13 @@ def drained_by_synchronise(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def allocating(seen: AdviceContext) -> Iterator[Advice]:
-    """Memory is allocated and freed while the GPU waits."""
-    if not len(seen.gaps):
+def allocating(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if the GPU is idle while memory is allocated or freed."""
+    if not len(context.gaps):
         return
-    part = seen.gaps.parts["allocate"]
+    part = context.gaps.parts["allocate"]
     lost = int(part.sum())
-    if not seen.worth(lost):
+    if not context.worth(lost):
         return
     yield Advice(
         "allocating",
@@ -105,22 +106,22 @@ def allocating(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def few_blocks(seen: AdviceContext) -> Iterator[Advice]:
-    """Kernels of fewer blocks than the GPU has multiprocessors: the others stand idle."""
-    kernels = seen.operations.of(seen.operations.kind == KINDS.index(KERNEL))
-    count = _multiprocessors(seen)
+def few_blocks(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if kernels have fewer blocks than the GPU has multiprocessors."""
+    kernels = context.operations.of(context.operations.kind == KINDS.index(KERNEL))
+    count = _multiprocessors(context)
     if not len(kernels) or count is None:
         return
-    sizes = seen.capture.whole.columns(KERNEL, *_GRID)
+    sizes = context.capture.whole.columns(KERNEL, *_GRID)
     blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
     took = kernels.end_ns - kernels.start_ns
-    few = (blocks < count) & ~communicating(seen.capture, kernels)
+    few = (blocks < count) & ~communicating(context.capture, kernels)
     unused = sum(
         _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
     )
-    if not seen.worth(unused):
+    if not context.worth(unused):
         return
-    codes, texts = name_codes(seen.capture.whole, KERNEL)
+    codes, texts = name_codes(context.capture.whole, KERNEL)
     names = codes[kernels.row]
     worst = int(np.bincount(names[few], took[few]).argmax())
     yield Advice(
@@ -136,9 +137,10 @@ def few_blocks(seen: AdviceContext) -> Iterator[Advice]:
 
 
 def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
-    """Return for how long how much of a GPU had nothing to do while a kernel of few blocks ran on it.
+    """Return the time for which multiprocessors were idle while a kernel with few blocks ran, in ns.
 
-    ``part`` is how much of the GPU each kernel's blocks can take; of those at the same time it adds up.
+    Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
+    use; the parts of kernels that run at the same time add up.
     """
     times = np.concatenate([kernels.start_ns, kernels.end_ns])
     order = np.argsort(times, kind="stable")
@@ -147,21 +149,21 @@ def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) ->
     return int((np.diff(times[order]) * idle).sum())
 
 
-def communication_not_hidden(seen: AdviceContext) -> Iterator[Advice]:
-    """Communication during which nothing is computed."""
+def communication_not_hidden(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if communication kernels are exposed: no other kernel runs at the same time."""
     total = hidden = 0
-    for _, _, rows in seen.operations.by_device():
-        mine = seen.operations.of(rows)
+    for _, _, rows in context.operations.by_device():
+        mine = context.operations.of(rows)
         kernels = mine.of(mine.kind == KINDS.index(KERNEL))
         if not len(kernels):
             continue
-        talks = communicating(seen.capture, kernels)
+        communicates = communicating(context.capture, kernels)
         graphs = mine.of(mine.kind == KINDS.index(GRAPH))
-        talk = union(kernels.start_ns[talks], kernels.end_ns[talks])
-        starts, ends = ((getattr(kernels, at)[~talks], getattr(graphs, at)) for at in ("start_ns", "end_ns"))
+        communication = union(kernels.start_ns[communicates], kernels.end_ns[communicates])
+        starts, ends = ((getattr(kernels, end)[~communicates], getattr(graphs, end)) for end in SPANS)
         compute = union(np.concatenate(starts), np.concatenate(ends))
-        total, hidden = total + talk.length, hidden + intersection(talk, compute).length
-    if not seen.worth(total - hidden):
+        total, hidden = total + communication.length, hidden + intersection(communication, compute).length
+    if not context.worth(total - hidden):
         return
     yield Advice(
         "communication_not_hidden",
@@ -175,11 +177,11 @@ def communication_not_hidden(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def _multiprocessors(seen: AdviceContext) -> int | None:
-    """Return how many a GPU has; None where the export does not say, or GPUs differ."""
-    if not seen.capture.whole.has("gpu"):
+def _multiprocessors(context: AdviceContext) -> int | None:
+    """Return the number of multiprocessors of a GPU; None if it is not recorded or the GPUs differ."""
+    if not context.capture.whole.has("gpu"):
         return None
-    counts = set(seen.capture.whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {
+    counts = set(context.capture.whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {
         MISSING,
         0,
     }

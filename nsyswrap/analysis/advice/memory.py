@@ -1,4 +1,4 @@
-"""Find what memory costs: pageable, tiny or exposed copies, and page migrations of unified memory."""
+"""Find what memory costs: pageable, tiny or exposed copies, and migrations of unified memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Advice
+from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGEABLE
 
@@ -17,28 +17,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.advice import AdviceContext
+    from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
 
 
 _HIDDEN_PERCENT = 10.0
-_TINY_BYTES, _MANY = 64_000, 100  # what nsys' rule on synchronous copies lets pass as well
-
+_TINY_BYTES, _MANY = 64_000, 100  # bytes as in nsys' expert rule on synchronous copies
 _PAGE_FAULT = 2  # migrationCause
 _COMPUTE = (KINDS.index(KERNEL), KINDS.index(GRAPH))
 
 
-def pageable(seen: AdviceContext) -> Iterator[Advice]:
-    """Copies between the GPU and memory that the system may move: staged through a buffer, and blocking."""
-    copies = _copies(seen)
+def pageable(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if copies of pageable memory take much time: they are staged and block the host."""
+    copies = _copies(context)
     if not len(copies):
         return
-    known = seen.capture.whole.columns(COPY, "src_kind", "dst_kind", "bytes")
-    kinds = (known["src_kind"][copies.row], known["dst_kind"][copies.row])
-    size = known["bytes"][copies.row]
-    rows = np.flatnonzero(((kinds[0] == PAGEABLE) | (kinds[1] == PAGEABLE)) & (size > _TINY_BYTES))
+    fields = context.capture.whole.columns(MEMCPY, "src_kind", "dst_kind", "bytes").values()
+    source, target, size = (values[copies.row] for values in fields)
+    rows = np.flatnonzero(((source == PAGEABLE) | (target == PAGEABLE)) & (size > _TINY_BYTES))
     took = int(_durations(copies, rows).sum())
-    if not seen.worth(took):
+    if not context.worth(took):
         return
     moved = human(int(size[rows].sum()), Unit.BYTES)
     yield Advice(
@@ -53,22 +52,23 @@ def pageable(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def not_hidden(seen: AdviceContext) -> Iterator[Advice]:
-    """Copies and kernels, both worth a word, that hardly ever run at the same time."""
-    copying = computing = both = at_stake = 0
-    for _, _, rows in seen.operations.by_device():
-        mine = seen.operations.of(rows)
-        copy = _cover(mine, (mine.kind == KINDS.index(COPY)) & ~mine.migration)
-        compute = _cover(mine, np.isin(mine.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
+def not_hidden(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if copies and kernels take much time and hardly overlap."""
+    copying = computing = both = potential_ns = 0
+    for _, _, rows in context.operations.by_device():
+        mine = context.operations.of(rows)
+        copy = _cover(mine, (mine.kind == KINDS.index(MEMCPY)) & ~mine.migration)
+        compute = _cover(mine, np.isin(mine.kind, _COMPUTE))
         copying, computing = copying + copy.length, computing + compute.length
         together = intersection(copy, compute).length
-        both, at_stake = both + together, at_stake + min(copy.length, compute.length) - together
-    if not seen.worth(at_stake) or 100.0 * both / copying >= _HIDDEN_PERCENT:
+        both += together
+        potential_ns += min(copy.length, compute.length) - together
+    if not context.worth(potential_ns) or 100.0 * both / copying >= _HIDDEN_PERCENT:
         return
     yield Advice(
         "copies_not_hidden",
         "copies and kernels take turns: neither hides the other",
-        at_stake,
+        potential_ns,
         f"copies take {duration(copying)}, kernels {duration(computing)}, and {duration(both)} of it at the "
         "same time",
         "cut the work into parts and use several streams, with pinned memory and asynchronous copies",
@@ -77,19 +77,19 @@ def not_hidden(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def tiny(seen: AdviceContext) -> Iterator[Advice]:
-    """Many small copies whose calls take longer than they do."""
-    copies = _copies(seen)
+def tiny(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if many small copies take longer in their API calls than on the GPU."""
+    copies = _copies(context)
     if not len(copies):
         return
-    size = seen.capture.whole.columns(COPY, "bytes")["bytes"][copies.row]
+    size = context.capture.whole.columns(MEMCPY, "bytes")["bytes"][copies.row]
     rows = np.flatnonzero((size <= _TINY_BYTES) & (copies.call >= 0))
     if len(rows) < _MANY:
         return
-    api = seen.capture.whole.columns("api", "start_ns", "end_ns")
+    api = context.capture.whole.columns("api", "start_ns", "end_ns")
     calls = np.unique(copies.call[rows])
     took = int((api["end_ns"][calls] - api["start_ns"][calls]).sum())
-    if not seen.worth(took) or took < _durations(copies, rows).sum():
+    if not context.worth(took) or took < _durations(copies, rows).sum():
         return
     yield Advice(
         "tiny_copies",
@@ -103,33 +103,35 @@ def tiny(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def _copies(seen: AdviceContext) -> GpuOperations:
-    return seen.operations.of((seen.operations.kind == KINDS.index(COPY)) & ~seen.operations.migration)
+def _copies(context: AdviceContext) -> GpuOperations:
+    return context.operations.of(
+        (context.operations.kind == KINDS.index(MEMCPY)) & ~context.operations.migration
+    )
 
 
 def _durations(operations: GpuOperations, rows: NDArray[Any]) -> NDArray[Any]:
     return operations.end_ns[rows] - operations.start_ns[rows]  # type: ignore[no-any-return]
 
 
-def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Any:  # noqa: ANN401
+def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Cover:
     return union(operations.start_ns[rows], operations.end_ns[rows])
 
 
-def faulting_kernels(seen: AdviceContext) -> Iterator[Advice]:
-    """Kernels during which pages migrate because the kernel touched them."""
-    work = seen.operations
-    kernels = work.of(work.kind == KINDS.index(KERNEL))
-    migrations = work.of(work.migration)
+def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if pages of unified memory migrate after page faults while kernels run."""
+    operations = context.operations
+    kernels = operations.of(operations.kind == KINDS.index(KERNEL))
+    migrations = operations.of(operations.migration)
     if not (len(kernels) and len(migrations)):
         return
-    known = seen.capture.whole.columns(COPY, "migration_cause", "bytes")
-    rows = np.flatnonzero(known["migration_cause"][migrations.row] == _PAGE_FAULT)
+    fields = context.capture.whole.columns(MEMCPY, "migration_cause", "bytes")
+    rows = np.flatnonzero(fields["migration_cause"][migrations.row] == _PAGE_FAULT)
     faulted = union(migrations.start_ns[rows], migrations.end_ns[rows])
     running = union(kernels.start_ns, kernels.end_ns)
     waited = intersection(running, faulted).length
-    if not seen.worth(waited):
+    if not context.worth(waited):
         return
-    size = human(int(known["bytes"][migrations.row][rows].sum()), Unit.BYTES)
+    size = human(int(fields["bytes"][migrations.row][rows].sum()), Unit.BYTES)
     yield Advice(
         "faulting_kernels",
         "kernels run while the pages they touch migrate: their time includes the wait for them",
@@ -142,16 +144,16 @@ def faulting_kernels(seen: AdviceContext) -> Iterator[Advice]:
     )
 
 
-def waiting_for_pages(seen: AdviceContext) -> Iterator[Advice]:
-    """Before a kernel, nothing runs on the GPU until pages have been moved: mostly the host touches them."""
-    gaps, starts = seen.gaps, seen.operations.start_ns[np.isin(seen.operations.kind, _COMPUTE)]
+def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
+    """Yield advice if the GPU is idle until pages of unified memory have migrated, before a kernel."""
+    gaps, starts = context.gaps, context.operations.start_ns[np.isin(context.operations.kind, _COMPUTE)]
     rows = np.flatnonzero((gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0)))
     if not len(rows):
         return
-    causes = seen.capture.whole.columns(COPY, "migration_cause")["migration_cause"]
+    causes = context.capture.whole.columns(MEMCPY, "migration_cause")["migration_cause"]
     rows = rows[causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT]
     lost = int(gaps.parts["migration"][rows].sum())
-    if not seen.worth(lost):
+    if not context.worth(lost):
         return
     yield Advice(
         "waiting_for_pages",

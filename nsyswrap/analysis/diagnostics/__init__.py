@@ -1,5 +1,5 @@
-"""Whether a capture can be trusted: ``line`` says so on the summary screen, the other modules in full.
+"""Check whether the numbers of a capture can be trusted.
 
-Each of those has a ``SUBJECT``, and ``look(capture)``, which yields what it found as ``Check``: also that all
-is well, or that this capture cannot tell.
+Each check takes a capture and yields ``Diagnosis`` objects. A check also yields one if all is well, or if the
+capture lacks the data for it. ``summary_line`` makes the short form for the summary screen.
 """

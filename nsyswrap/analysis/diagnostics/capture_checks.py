@@ -1,15 +1,28 @@
-"""What a capture leaves out or open: kernels inside of graphs, ranges without an end, a new format."""
+"""Checks of a capture's contents: messages of nsys, API results, CUDA graphs, NVTX ranges, format."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics.check import Diagnosis, counted, marked, ok, unknown, warning
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.diagnostics.check import (
+    Diagnosis,
+    counted,
+    info,
+    marked,
+    ok,
+    unclipped,
+    unknown,
+    warning,
+)
+from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
-from nsyswrap.capture.info import newer_than_known
+from nsyswrap.capture.info import message_level, newer_than_known
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -19,12 +32,98 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-SUBJECT = GRAPHS = "CUDA graphs"
-RANGES, FORMAT = "NVTX ranges", "export format"
+MESSAGES, API_RESULTS = "messages of nsys", "API results"
+GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
+_LOST = " Where events are missing, counts and totals are lower bounds: record less at once."
+
+# Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
+_MEANINGS = (
+    "1 invalid value, 2 out of memory, 3 not initialised, 4 shutting down, 35 driver too old, "
+    "98 invalid device function, 100 no device, 101 invalid device, 200 invalid kernel image, "
+    "201 invalid context, 209 no kernel image for this GPU, 214 ECC error, 218 invalid PTX, "
+    "222 unsupported PTX version, 301 file not found, 304 operating system error, 400 invalid handle, "
+    "401 illegal state, 500 not found, 600 not ready, 700 illegal address, "
+    "701 too many resources for the launch, 702 launch timed out, 704 peer access already enabled, "
+    "705 peer access not enabled, 709 context destroyed, 710 assertion failed, "
+    "712 memory already registered, 713 memory not registered, 714 stack error, 715 illegal instruction, "
+    "716 misaligned address, 717 invalid address space, 718 invalid program counter, 719 launch failed, "
+    "720 cooperative launch too large, 800 not permitted, 801 not supported, 802 system not ready, "
+    "803 driver mismatch, 900 not allowed during stream capture, 901 stream capture invalidated, "
+    "910 graph update not possible, 999 unknown error"
+)
+_CODES = {int(code): text for code, text in (part.split(" ", 1) for part in _MEANINGS.split(", "))}
+_ENDS_CONTEXT = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
+# Codes that are an answer rather than a failure, and the functions for which they are.
+_ANSWERS = {
+    600: r"cu(da)?(EventQuery|StreamQuery|EventElapsedTime)",
+    500: r"cu(GetProcAddress|ModuleGet|LibraryGet)|cudaGetDriverEntryPoint",
+    1: r"cu(da)?PointerGetAttribute",  # for memory that CUDA does not know
+    704: r"cu(daDevice|Ctx)EnablePeerAccess",
+    705: r"cu(daDevice|Ctx)DisablePeerAccess",
+    712: r"cu(da|Mem)HostRegister",
+    713: r"cu(da|Mem)HostUnregister",
+    910: r"cu(da)?GraphExecUpdate",
+    4: r"cu",  # any driver call while the process exits
+}
+_ECHO = r"cuda(GetLast|PeekAtLast)Error"  # returns the error of an earlier call
 
 
-def diagnose(capture: Capture) -> Iterator[Diagnosis]:
-    """Yield what is known of graphs, of NVTX ranges, and of the nsys that wrote the export."""
+def check_messages(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield each distinct message of nsys, whatever is selected: messages concern the whole capture."""
+    capture = capture.whole
+    if not capture.has("diagnostic"):
+        why = "no diagnostics in this export (nsys writes them from 2024.2 on): events may have been dropped"
+        yield unknown(MESSAGES, why)
+        return
+    messages = capture.columns("diagnostic", "severity", "text")
+    texts = [" ".join(str(text).split()) for text in messages["text"]]
+    levels = [message_level(*pair) for pair in zip(messages["severity"].tolist(), texts, strict=True)]
+    for (level, text), count in Counter(zip(levels, texts, strict=True)).items():
+        meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
+        yield Diagnosis(level, MESSAGES, count, None, f"nsys: {meaning}")
+    if set(levels) == {"info"}:
+        yield ok(MESSAGES, "nsys reported no warning and no dropped events")
+
+
+def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield the results other than success, grouped by function and code."""
+    if not capture.has("api"):
+        yield unknown(API_RESULTS, "no API calls to look at (--trace=cuda records them)")
+        return
+    calls = unclipped(capture, "api", "return_value", "name")
+    result = calls["return_value"]
+    if (result == MISSING).all():
+        yield unknown(API_RESULTS, "this export does not say what API calls returned")
+        return
+    rows = np.flatnonzero((result != 0) & (result != MISSING))
+    codes, (names, results) = group_keys(calls["name"][rows], result[rows])
+    counts = np.bincount(codes, minlength=len(names)).tolist()
+    checks = [
+        _api_result(strip_version(capture.text(name)) or "a call without a name", code, count)
+        for name, code, count in zip(names.tolist(), results.tolist(), counts, strict=True)
+    ]
+    yield from checks
+    if not any(check.level == "warning" for check in checks):
+        yield ok(API_RESULTS, f"no API call failed; {counted('api', marked(result == 0))} returned success")
+
+
+def _api_result(name: str, code: int, count: int) -> Diagnosis:
+    result = f"{name} returned {code} ({_CODES.get(code, 'an error')})"
+    if re.match(_ANSWERS.get(code, "$"), name):
+        return info(API_RESULTS, count, f"{result}: an answer, no failure")
+    if re.match(_ECHO, name):
+        return info(API_RESULTS, count, f"{result}: the error of an earlier call")
+    if code in _ENDS_CONTEXT:
+        return warning(
+            API_RESULTS, count, f"{result}: its CUDA context is lost, and nothing ran in it any more"
+        )
+    return warning(
+        API_RESULTS, count, f"{result}: its time counts, but what it was called for did not happen"
+    )
+
+
+def check_contents(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield a diagnosis of the CUDA graphs, the NVTX ranges and the export format."""
     yield _graphs(capture)
     yield _ranges(capture)
     yield _format(capture)
@@ -36,8 +135,8 @@ def _graphs(capture: Capture) -> Diagnosis:
     times = capture.columns("graph", *SPANS)
     known = (times["start_ns"] != MISSING) & (times["end_ns"] != MISSING)
     total = int((times["end_ns"] - times["start_ns"])[known].sum())
-    said = f"{counted('graph', count)} recorded as one each: what ran inside is in no table of kernels"
-    return warning(GRAPHS, count, f"{said}; profile with --graphs node to see it", total)
+    hidden = f"{counted('graph', count)} recorded as one each: what ran inside is in no table of kernels"
+    return warning(GRAPHS, count, f"{hidden}; profile with --graphs node to see it", total)
 
 
 def _ranges(capture: Capture) -> Diagnosis:
@@ -47,12 +146,12 @@ def _ranges(capture: Capture) -> Diagnosis:
         return ok(RANGES, "there are none")
     if not count:
         return ok(RANGES, f"each of {total:,} has its end")
-    said = f"{count:,} of {total:,} without an end"
-    return warning(RANGES, count, f"{said}: nsys' own reports let them last until the last NVTX event")
+    open_ended = f"{count:,} of {total:,} without an end"
+    return warning(RANGES, count, f"{open_ended}: nsys' own reports let them last until the last NVTX event")
 
 
 def range_ends(capture: Capture) -> NDArray[Any]:
-    """Return when each NVTX range ended, in ns; MISSING where it did not."""
+    """Return the end of each NVTX range in ns; MISSING if the range never ended."""
     if not capture.has("nvtx"):
         return np.empty(0, np.int64)
     events = capture.columns("nvtx", "end_ns", "event_type")
@@ -66,5 +165,5 @@ def _format(capture: Capture) -> Diagnosis:
         return warning(FORMAT, 1, newer)
     if not capture.info.schema_version:
         return unknown(FORMAT, "does not say which nsys wrote it: one before 2022, or the file was trimmed")
-    said = f"written by nsys {capture.info.exporter_version} (schema {capture.info.schema_version})"
-    return ok(FORMAT, f"{said}, no newer than those nsyswrap was compared with")
+    writer = f"written by nsys {capture.info.exporter_version} (schema {capture.info.schema_version})"
+    return ok(FORMAT, f"{writer}, no newer than those nsyswrap was compared with")

@@ -1,4 +1,4 @@
-"""What was checked of a capture, and what came out."""
+"""The result of one check of a capture, and helpers that several checks share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LEVELS = ("loss", "warning", "info", "ok")  # the worst first
 _NOUNS = {
     KERNEL: ("kernel", "kernels"),
-    COPY: ("copy", "copies"),
-    SET: ("memset", "memsets"),
+    MEMCPY: ("copy", "copies"),
+    MEMSET: ("memset", "memsets"),
     GRAPH: ("whole-graph execution", "whole-graph executions"),
     "api": ("API call", "API calls"),
 }
@@ -31,9 +31,10 @@ _NOUNS = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at, and a sentence on what it means for the numbers.
+    """The result of one check, with a sentence on what it means for the numbers.
 
-    ``count``: how often it was found; None where the capture cannot tell. ``time_ns``: the time it is about.
+    ``count`` is the number of events concerned, None if the capture cannot tell. ``time_ns`` is the time
+    concerned, in ns: a total, or the largest of several odd times.
     """
 
     level: Level
@@ -44,38 +45,38 @@ class Diagnosis:
 
 
 def warning(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
-    """Return what makes numbers wrong, or easy to misread."""
+    """Return a diagnosis of something that makes numbers wrong or misleading."""
     return Diagnosis("warning", subject, count, time_ns, meaning)
 
 
 def info(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
-    """Return what is good to know."""
+    """Return a diagnosis that is good to know."""
     return Diagnosis("info", subject, count, time_ns, meaning)
 
 
 def ok(subject: str, meaning: str) -> Diagnosis:
-    """Return that something was looked at and is in order."""
+    """Return the diagnosis that a check found no problem."""
     return Diagnosis("ok", subject, 0, None, meaning)
 
 
 def unknown(subject: str, why: str) -> Diagnosis:
-    """Return that the capture cannot tell."""
+    """Return the diagnosis that the capture lacks the data for a check."""
     return Diagnosis("info", subject, None, None, why)
 
 
 def marked(marks: NDArray[Any]) -> int:
-    """Return how many are marked."""
+    """Return the number of True values."""
     return int(np.count_nonzero(marks))
 
 
 def counted(kind: str, count: int) -> str:
-    """Write how many events of a kind there are: ``1 copy``, ``1,000 copies``."""
+    """Return a number of events with their noun: ``1 copy``, ``1,000 copies``."""
     one, more = _NOUNS[kind]
     return f"{count:,} {one if count == 1 else more}"
 
 
 def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
-    """Return fields of the selected rows, whose times are not cut off at the window's ends."""
+    """Return fields of the selected rows with whole times, not clipped to the selected window."""
     if not capture.view.selection.narrows:
         return capture.columns(kind, *fields)
     rows = capture.columns(kind, "row")["row"] - 1
@@ -83,7 +84,7 @@ def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[An
 
 
 def unclipped_work(capture: Capture) -> GpuOperations:
-    """Return the selected operations, whose times are not cut off at the window's ends."""
+    """Return the selected operations with whole times, not clipped to the selected window."""
     operations = gpu_operations_of(capture)
     if not (capture.view.selection.clip and capture.view.selection.windowed):
         return operations

@@ -1,4 +1,8 @@
-"""Launch calls whose work is not recorded: they failed, went into a CUDA graph, or something is missing."""
+"""Checks of launches and times: launches without work, work without a launch, impossible times.
+
+nsys converts GPU times to the CPU's clock. An error in that conversion is also in launch latency and queue
+time, and can move a kernel to the other side of the end of an NVTX range.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +17,42 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import (
     Diagnosis,
+    counted,
     info,
     marked,
     ok,
     owners,
     unclipped,
+    unclipped_work,
     unknown,
     warning,
 )
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
     Calls = dict[str, NDArray[Any]]
 
-SUBJECT = "launches without work"
+LAUNCHES, ORIGINS, CORRELATION_IDS = "launches without work", "work without its launch", "correlation ids"
+TIMES, CLOCKS = "times", "clocks of GPU and CPU"
 _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndCapture"
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 
 
-def diagnose(capture: Capture) -> Iterator[Diagnosis]:
-    """Yield launch calls without work, by why there is none."""
+def check_launches(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
-        yield unknown(SUBJECT, "no API calls to look at (--trace=cuda records them)")
+        yield unknown(LAUNCHES, "no API calls to look at (--trace=cuda records them)")
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
@@ -51,17 +61,17 @@ def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     captured = ~failed & _capturing(capture, calls, lacking)
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
-        said = f"{_launch_calls(count)} failed and started nothing"
-        yield warning(SUBJECT, count, f"{said}: what the program meant to run is missing")
+        failures = f"{_launch_calls(count)} failed and started nothing"
+        yield warning(LAUNCHES, count, f"{failures}: what the program meant to run is missing")
     if len(lost):
-        yield warning(SUBJECT, len(lost), _lost(capture, calls, lost))
+        yield warning(LAUNCHES, len(lost), _not_recorded(capture, calls, lost))
     if count := marked(captured):
-        said = f"{_launch_calls(count)} while a CUDA graph was being captured"
-        yield info(SUBJECT, count, f"{said}: they started nothing then, the launches of the graph do")
+        captures = f"{_launch_calls(count)} while a CUDA graph was being captured"
+        yield info(LAUNCHES, count, f"{captures}: they started nothing then, the launches of the graph do")
     if not failed.any() and not len(lost):
         rest = "other " if captured.any() else ""
-        said = f"the work of every {rest}launch call is recorded" if launching.any() else "no launch calls"
-        yield ok(SUBJECT, said)
+        meaning = f"the work of every {rest}launch call is recorded" if launching.any() else "no launch calls"
+        yield ok(LAUNCHES, meaning)
 
 
 def _launch_calls(count: int) -> str:
@@ -69,7 +79,7 @@ def _launch_calls(count: int) -> str:
 
 
 def _started(capture: Capture) -> NDArray[Any]:
-    """Mark the selected calls that started something, be that selected or not."""
+    """Mark the selected calls that started an operation, selected or not."""
     whole = capture.whole
     started: NDArray[Any] = np.zeros(whole.count("api"), dtype=bool)
     for kind in KINDS:
@@ -78,18 +88,18 @@ def _started(capture: Capture) -> NDArray[Any]:
     return started[capture.columns("api", "row")["row"] - 1] if capture.view.selection.narrows else started
 
 
-def _named(capture: Capture, calls: Calls, pattern: str) -> NDArray[Any]:
-    """Mark the calls whose name begins as the pattern says."""
+def _with_name(capture: Capture, calls: Calls, pattern: str) -> NDArray[Any]:
+    """Mark the calls whose name matches the pattern at its beginning."""
     ids, positions = distinct(calls["name"])
-    fits: NDArray[Any] = np.array(
+    matches: NDArray[Any] = np.array(
         [bool(re.match(pattern, capture.text(i) or "")) for i in ids.tolist()], bool
     )
-    marks: NDArray[Any] = fits[positions]
+    marks: NDArray[Any] = matches[positions]
     return marks
 
 
 def _outermost(calls: Calls, marks: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows of the marked calls by start, one of those that share process and correlation id."""
+    """Return the rows of the marked calls by start: the first of each process and correlation id."""
     rows = np.flatnonzero(marks)
     rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
     codes, _ = group_keys(owners(calls["global_tid"][rows]), calls["correlation_id"][rows])
@@ -97,25 +107,25 @@ def _outermost(calls: Calls, marks: NDArray[Any]) -> NDArray[Any]:
 
 
 def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
-    """Mark the calls that were made while their process captured a CUDA graph."""
+    """Mark the calls made while their process captured a CUDA graph."""
     every = capture.whole.columns("api", *_FIELDS)
-    begins, ends = (_named(capture, every, pattern) for pattern in (_BEGIN_CAPTURE, _END_CAPTURE))
+    begins, ends = (_with_name(capture, every, pattern) for pattern in (_BEGIN_CAPTURE, _END_CAPTURE))
     begins &= np.isin(every["return_value"], (0, MISSING))
     steps = np.flatnonzero(begins | ends)
     steps = steps[np.argsort(every["start_ns"][steps], kind="stable")]
-    found = np.zeros(len(rows), dtype=bool)
+    capturing = np.zeros(len(rows), dtype=bool)
     processes = owners(calls["global_tid"][rows])
     for process in np.unique(processes).tolist():
         own = steps[owners(every["global_tid"][steps]) == process]
         depth = np.append(0, np.cumsum(np.where(begins[own], 1, -1)))
-        depth -= np.minimum.accumulate(depth)  # an end whose begin is not recorded ends nothing
+        depth -= np.minimum.accumulate(depth)  # an end without a recorded begin does not count
         here = processes == process
-        found[here] = depth[np.searchsorted(every["start_ns"][own], calls["start_ns"][rows[here]])] > 0
-    return found
+        capturing[here] = depth[np.searchsorted(every["start_ns"][own], calls["start_ns"][rows[here]])] > 0
+    return capturing
 
 
-def _lost(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
-    """Say of which functions the calls are, and how many come after all that is recorded of their process."""
+def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
+    """Name the functions called, and count the calls after the last recorded work of their process."""
     names = Counter(strip_version(capture.text(i)) for i in calls["name"][rows].tolist())
     listed = ", ".join(f"{count:,} {name}" for name, count in names.most_common(3))
     lost = f"{_launch_calls(len(rows))} without recorded work ({listed})"
@@ -128,10 +138,165 @@ def _lost(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
 
 
 def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
-    """Mark the calls that began when the last recorded operation of their process had begun."""
+    """Mark the calls that began after the start of the last recorded operation of their process."""
     every = gpu_operations_of(capture.whole)
-    processes, found = owners(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
+    processes, after = owners(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in np.unique(every.global_pid).tolist():
         mine = (processes == process) | (process == MISSING)
-        found |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
-    return found
+        after |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
+    return after
+
+
+def check_origins(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield operations without a launch call by kind, then correlation ids that are ambiguous.
+
+    Migrations of unified memory have no launch call and are left out.
+    """
+    operations = unclipped_work(capture)
+    operations = operations.of(~operations.migration)
+    if not len(operations) or not capture.whole.has("api"):
+        lacks = "API call" if len(operations) else "GPU operation that a call launches"
+        yield unknown(ORIGINS, f"no {lacks} to look at")
+        return
+    yield from _without_call(operations)
+    doubts = [*_ambiguous(capture, operations), *_without_process(capture, operations)]
+    yield from doubts
+    if not doubts:
+        yield ok(CORRELATION_IDS, "none stands for two calls of one process")
+
+
+def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
+    lost = operations.call < 0
+    midway = lost & _before_the_first_known(operations)
+    for code, kind in enumerate(KINDS):
+        mine = lost & (operations.kind == code)
+        if not (count := marked(mine)):
+            continue
+        cause = "launched by the GPU itself, or the call was dropped or removed"
+        if early := marked(mine & midway):
+            which = "all" if early == count else f"{early:,} of them"
+            cause = f"{which} before the first work that has one: recording seems to have begun midway"
+        lacking = (
+            f"{counted(kind, count)} without a recorded launch call, hence without API time and NVTX range"
+        )
+        yield warning(ORIGINS, count, f"{lacking}; {cause}")
+    if not lost.any():
+        yield ok(ORIGINS, "every launch call is recorded")
+
+
+def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
+    """Mark operations that began before the first one of their process with a recorded call."""
+    first = np.full(len(operations), MISSING)  # no operation is earlier
+    for process in np.unique(operations.global_pid).tolist():
+        mine = operations.global_pid == process
+        known = operations.start_ns[mine & (operations.call >= 0)]
+        if len(known):
+            first[mine] = known.min()
+    return operations.start_ns < first
+
+
+def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+    """Yield operations that more than one call may have launched."""
+    for code, kind in enumerate(KINDS):
+        rows = operations.row[operations.kind == code]
+        if not len(rows):
+            continue
+        if count := marked(np.isin(_of_several_calls(capture.whole, kind), rows)):
+            shared = f"{counted(kind, count)} with a correlation id that two calls of the process have"
+            effect = "the API time, latency and NVTX range given for it may be the other's"
+            yield warning(CORRELATION_IDS, count, f"{shared}: {effect}")
+
+
+def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
+    """Return the operations whose correlation id belongs to calls that do not enclose each other.
+
+    A runtime call encloses the driver call below it: those two count as one call.
+    """
+    pairs = launch_pairs_of(whole, kind)
+    same = pairs.operation[1:] == pairs.operation[:-1]
+    shared = np.flatnonzero(np.append(same, [False]) | np.append([False], same))
+    operation, call = pairs.operation[shared], pairs.api[shared]
+    api = whole.columns("api", *SPANS, "global_tid")
+    start, end, thread = (api[field][call] for field in (*SPANS, "global_tid"))
+    order = np.lexsort((-end, start, operation))
+    operation, end, thread = operation[order], end[order], thread[order]
+    _, first, number = np.unique(operation, return_index=True, return_inverse=True)
+    outer = first[number]
+    return np.unique(operation[(end > end[outer]) | (thread != thread[outer])])
+
+
+def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+    """Yield the number of operations whose process is not recorded."""
+    parts = [(kind, operations.row[operations.kind == code]) for code, kind in enumerate(KINDS)]
+    pids = [
+        capture.whole.columns(kind, "global_pid")["global_pid"][rows] for kind, rows in parts if len(rows)
+    ]
+    if not (count := marked(np.concatenate(pids) == MISSING)):
+        return
+    processes = len(np.unique(owners(capture.whole.columns("api", "global_tid")["global_tid"])))
+    unknown_process = (
+        f"the process of {count:,} operations is not recorded (globalPid): they meet calls by the id alone"
+    )
+    if processes > 1:
+        yield warning(
+            CORRELATION_IDS,
+            count,
+            f"{unknown_process}, and {processes} processes made calls: they may be mixed up",
+        )
+    else:
+        yield info(
+            CORRELATION_IDS, count, f"{unknown_process}, which is right as long as there was one process"
+        )
+
+
+def check_times(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield impossible times of operations, by kind, and of API calls."""
+    operations = unclipped_work(capture)
+    yield from _before_launch(capture, operations)
+    odd: list[Diagnosis] = []
+    for code, kind in enumerate(KINDS):
+        mine = operations.kind == code
+        odd += _impossible(kind, operations.start_ns[mine], operations.end_ns[mine])
+    if capture.has("api"):
+        odd += _impossible("api", *unclipped(capture, "api", *SPANS).values())
+    yield from odd
+    if not odd and (len(operations) or capture.has("api")):
+        yield ok(TIMES, "every operation and API call has its times, and none ended before it started")
+
+
+def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+    """Compare the start of each operation with that of the outermost call that launched it."""
+    launched = operations.of((operations.call >= 0) & (operations.start_ns != MISSING))
+    if not len(launched):
+        yield unknown(CLOCKS, "no operation with its launch call to look at: they cannot be compared")
+        return
+    called = capture.whole.columns("api", "start_ns")["start_ns"][launched.call]
+    ahead = np.where(called == MISSING, launched.start_ns, called) - launched.start_ns
+    for code, kind in enumerate(KINDS):
+        early = ahead[(launched.kind == code) & (ahead > 0)]
+        if len(early):
+            most = int(early.max())
+            ahead_by = f"{counted(kind, len(early))} began before the launch call, by up to {duration(most)}"
+            advice = "the clocks differ by as much, so trust no shorter latency or queue time"
+            yield warning(CLOCKS, len(early), f"{ahead_by}: {advice}", most)
+    if not (ahead > 0).any():
+        soonest = duration(-int(ahead.max()))
+        in_order = f"no operation began before its launch call; the soonest {soonest} after that began"
+        yield ok(CLOCKS, in_order)
+
+
+def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Diagnosis]:
+    missing = (start == MISSING) | (end == MISSING)
+    backwards = np.flatnonzero(~missing & (end < start))
+    early = marked((start != MISSING) & (start <= 0))
+    if len(backwards):
+        most = int((start[backwards] - end[backwards]).max())
+        negative = f"{counted(kind, len(backwards))} ended before the start, by up to {duration(most)}"
+        effect = "negative durations make totals and means too small"
+        yield warning(TIMES, len(backwards), f"{negative}: {effect}", most)
+    if lacking := marked(missing):
+        incomplete = f"{counted(kind, lacking)} without a start or an end"
+        yield warning(TIMES, lacking, f"{incomplete}: what is said of durations is wrong")
+    if early:
+        before_zero = f"{counted(kind, early)} started at 0 ns or before"
+        yield warning(TIMES, early, f"{before_zero}: no time that was measured, recording begins at 0")

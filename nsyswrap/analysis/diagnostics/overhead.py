@@ -1,7 +1,7 @@
-"""What profiling cost: the profiler's own work, and how much of it lies in times that reports give.
+"""Check the profiler's overhead: its total, and how much of it lengthened API calls and GPU idle time.
 
-CUDA reports some of its own work (compiling, loading modules) as overhead too: a program without a profiler
-has it as well.
+CUDA also reports some of its own work as overhead: compiling kernels and loading modules. That work happens
+without a profiler too.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
     Covers = dict[int, Cover]  # by global id of a thread or process
 
-SUBJECT, OF_CUDA = "profiler overhead", "overhead of CUDA"
-MUCH_PERCENT = 10.0  # of the time in API calls, or of that in which a GPU idled: enough to mislead
+OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "overhead of CUDA"
+MUCH_PERCENT = 10.0  # of the time in API calls or of the GPU idle time: a larger share is a warning
 _IN_API, _IN_IDLE = "in API calls", "while a GPU idled"
 _FIELDS = (*SPANS, "global_tid", "name", "overhead_type")
 
 
 class Overhead(NamedTuple):
-    """Events of both tables, each once; times in ns. ``of_cuda``: CUDA does it without a profiler too."""
+    """Overhead events, times in ns. ``of_cuda`` marks what CUDA does without a profiler too.
+
+    ``label`` numbers the texts that ``_events`` returns.
+    """
 
     start: NDArray[Any]
     end: NDArray[Any]
@@ -44,40 +47,40 @@ class Overhead(NamedTuple):
     of_cuda: NDArray[Any]
 
     def of(self, rows: NDArray[Any]) -> Overhead:
-        """Return these events, by position or mark."""
+        """Return the events at these positions, or with True at theirs."""
         return Overhead._make(column[rows] for column in self)
 
     def covers(self, owner: NDArray[Any]) -> Covers:
-        """Return when any of them was under way, by what owns them."""
+        """Return the time that the events cover, for each distinct ``owner``."""
         rows = {one: owner == one for one in np.unique(owner).tolist()}
         return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
 
 
-def diagnose(capture: Capture) -> Iterator[Diagnosis]:
-    """Yield what the profiler's own work comes to, then each sort of overhead by its label."""
+def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield the profiler's own work in total, then each label of overhead by time, the longest first."""
     events, labels = _events(capture)
     if not len(events.start):
-        yield unknown(SUBJECT, "none is recorded: whether profiling lengthened API calls is not known")
+        yield unknown(OVERHEAD, "none is recorded: whether profiling lengthened API calls is not known")
         return
     codes, keys = group_keys(events.label, events.of_cuda.astype(np.int64))
-    sorts = [events.of(codes == code) for code in range(len(keys[0]))]
+    by_label = [events.of(codes == code) for code in range(len(keys[0]))]
     calls, idle = _api_calls(capture), _idle(capture)
-    parts = [events.of(~events.of_cuda), *sorts]
+    parts = [events.of(~events.of_cuda), *by_label]
     totals = [_length(part.covers(part.thread)) for part in parts]
     in_api = _inside([part.covers(part.thread) for part in parts], calls)
     in_idle = _inside([part.covers(owners(part.thread)) for part in parts], idle)
-    yield _in_all(len(parts[0].start), totals[0], (in_api[0], _length(calls)), (in_idle[0], _length(idle)))
+    yield _total(len(parts[0].start), totals[0], (in_api[0], _length(calls)), (in_idle[0], _length(idle)))
     checks = []
-    for sort, total, *inside in zip(sorts, totals[1:], in_api[1:], in_idle[1:], strict=True):
-        said = f"{labels[int(sort.label[0])]}: {_where(*inside)}"
-        own = bool(sort.of_cuda[0])
+    for group, total, *inside in zip(by_label, totals[1:], in_api[1:], in_idle[1:], strict=True):
+        share = f"{labels[int(group.label[0])]}: {_where(*inside)}"
+        own = bool(group.of_cuda[0])
         more = "; without a profiler it is there too" if own else ""
-        checks.append(info(OF_CUDA if own else SUBJECT, len(sort.start), said + more, total))
+        checks.append(info(CUDA_OVERHEAD if own else OVERHEAD, len(group.start), share + more, total))
     yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
 
 
-def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Diagnosis:
-    """Hold the profiler's own work against the times that it is in; each a part and its whole, in ns."""
+def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Diagnosis:
+    """Compare the profiler's work with API and idle time; each pair is a part and its whole, in ns."""
     times = [
         (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole
     ]
@@ -85,10 +88,12 @@ def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int,
         f"{duration(part)} {where} ({percent(100 * part / whole)} of that time)"
         for part, whole, where in times
     ]
-    said = f"in all, {' and '.join(shares) or 'with no API call and no idle GPU that it could lengthen'}"
+    lengthened = (
+        f"in all, {' and '.join(shares) or 'with no API call and no idle GPU that it could lengthen'}"
+    )
     if any(100 * part >= MUCH_PERCENT * whole for part, whole, _ in times):
-        return warning(SUBJECT, count, f"{said}: without a profiler they may be shorter", total)
-    return info(SUBJECT, count, said, total)
+        return warning(OVERHEAD, count, f"{lengthened}: without a profiler they may be shorter", total)
+    return info(OVERHEAD, count, lengthened, total)
 
 
 def _where(in_api: int, in_idle: int) -> str:
@@ -98,26 +103,26 @@ def _where(in_api: int, in_idle: int) -> str:
 
 
 def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
-    """Return the overhead of both tables, and the texts that its labels number."""
+    """Return the events of both overhead tables, each once, and the text of each label."""
     kinds = [kind for kind in ("overhead", "cuda_overhead") if capture.has(kind)]
     parts = [capture.columns(kind, *_FIELDS) for kind in kinds]
-    start, end, thread, name, sort = (
+    start, end, thread, name, overhead_type = (
         np.concatenate([np.empty(0, np.int64), *(part[field] for part in parts)]) for field in _FIELDS
     )
     label, labels = text_codes(name, lambda i: _label(capture.text(i)))
-    events = Overhead(start, end, thread, label, np.isin(sort, schema.CUDA_OVERHEAD_TYPES))
+    events = Overhead(start, end, thread, label, np.isin(overhead_type, schema.CUDA_OVERHEAD_TYPES))
     events = events.of((events.start != MISSING) & (events.end != MISSING))
     _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
     return events.of(np.sort(once)), labels
 
 
 def _label(text: str | None) -> str:
-    """Name all of one sort alike: not each library that was opened."""
+    """Cut off what follows a bracket, such as the path of each library that was loaded."""
     return (text or "without a name").partition("(")[0]
 
 
 def _api_calls(capture: Capture) -> Covers:
-    """Return when each thread was in an API call."""
+    """Return the time that each thread spent in API calls."""
     if not capture.has("api"):
         return {}
     calls = capture.columns("api", *SPANS, "global_tid")
@@ -129,7 +134,7 @@ def _api_calls(capture: Capture) -> Covers:
 
 
 def _idle(capture: Capture) -> Covers:
-    """Return when no GPU worked for a process, between its first operation and its last."""
+    """Return when no GPU worked for a process, between its first operation and its last one."""
     operations = gpu_operations_of(capture)
     operations = operations.of((operations.start_ns != MISSING) & (operations.end_ns != MISSING))
     idle = {}
@@ -145,17 +150,17 @@ def _length(covers: Covers) -> int:
 
 
 def _inside(parts: Sequence[Covers], wholes: Covers) -> list[int]:
-    """Return how much of each part lies in the whole of the same owner, in ns."""
-    found = [0] * len(parts)
+    """Return the time of each part inside the whole of the same owner, in ns."""
+    inside = [0] * len(parts)
     for owner, whole in wholes.items():
         mine = [(number, part[owner]) for number, part in enumerate(parts) if owner in part]
         if not mine:
             continue
-        # At once: the whole may be of a million intervals.
+        # One call for all parts: the whole can have a million intervals.
         taken = whole.within(
             *(np.concatenate(ends) for ends in zip(*(cover for _, cover in mine), strict=True))
         )
         for number, cover in mine:
-            found[number] += int(taken[: len(cover.start)].sum())
+            inside[number] += int(taken[: len(cover.start)].sum())
             taken = taken[len(cover.start) :]
-    return found
+    return inside

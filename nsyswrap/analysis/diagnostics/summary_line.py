@@ -1,4 +1,4 @@
-"""The trust line of the summary screen: from what the screen reads anyway."""
+"""Make the trust line of the summary screen, from columns that the screen reads anyway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
-from nsyswrap.analysis.diagnostics.launch_checks import diagnose
+from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -19,23 +19,26 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-_MESSAGES_SHOWN = 2
+_MOST_MESSAGES = 2
 _MORE = " (-r diagnostics)"
 
 
 def trust(capture: Capture) -> list[str]:
-    """Say what was seen, what nsys warns of, what of it is missing, and where there is more to say."""
-    remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MESSAGES_SHOWN]]
-    missing = [f"  {check.meaning}" for check in diagnose(capture) if check.level == "warning"]
+    """Return the trust line, then one line per remark.
+
+    The line counts the recorded events and the warnings of nsys, and names the report with the details.
+    """
+    remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
+    missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture)]
     lost = _joined(capture) and launch_pairs_of(capture).without_call
     more = _MORE if remarks or lost else ""
     diagnosis = f"{'nsys: ' if missing else ''}{_diagnosis(capture)}"
-    return [f"seen: {', '.join(_seen(capture))} · {diagnosis}{more}", *remarks]
+    return [f"seen: {', '.join(_event_counts(capture))} · {diagnosis}{more}", *remarks]
 
 
 def _clocks(capture: Capture) -> Iterator[str]:
-    """Say how many kernels began before the call that launched them."""
+    """Count the kernels that began before the call that launched them."""
     if not _joined(capture):
         return
     kernels, calls = _launched(capture)
@@ -54,12 +57,11 @@ def _graphs(capture: Capture) -> Iterator[str]:
 
 
 def _joined(capture: Capture) -> bool:
-    """Whether there are kernels and calls, one of which may have launched the other."""
     return capture.has("kernel") and capture.has("api")
 
 
 def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the kernels whose launch is recorded, and the outermost call that launched each."""
+    """Return the kernels with a recorded launch, and the outermost call that launched each."""
     pairs = launch_pairs_of(capture)
     first = np.flatnonzero(np.diff(pairs.operation, prepend=-1))
     if len(first) == len(pairs.operation):
@@ -69,7 +71,7 @@ def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     return pairs.operation[first], pairs.api[order][first]
 
 
-def _seen(capture: Capture) -> list[str]:
+def _event_counts(capture: Capture) -> list[str]:
     kernels = counted("kernel", capture.count("kernel")) + _launch_note(capture)
     return [kernels, *(counted(kind, capture.count(kind)) for kind in ("memcpy", "memset", "api"))]
 
@@ -81,7 +83,7 @@ def _launch_note(capture: Capture) -> str:
         return " (no launch calls recorded)"
     _, calls = _launched(capture)
     launching = np.zeros(capture.count("api"), dtype=bool)
-    launching[calls] = True  # to sort a million calls takes far longer
+    launching[calls] = True  # much faster than sorting a million calls
     count, without = marked(launching), launch_pairs_of(capture).without_call
     lost = f", {without:,} without their call" if without else ""
     return f" from {count:,} launch{'' if count == 1 else 'es'}{lost}"

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from nsyswrap.analysis.nvtx_ranges import ALL, launched_for
 from nsyswrap.analysis.timing_audit.measured import reported
 from nsyswrap.analysis.timing_audit.range_work import around, operations_of, own_work
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,19 +95,13 @@ class Audit:
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
 
-_known: WeakKeyDictionary[Capture, Audit] = WeakKeyDictionary()
-
-
+@per_capture
 def audit(capture: Capture) -> Audit:
     """Return the ranges that are selected, judged by the calls and the GPU work of the whole capture."""
-    if capture not in _known:
-        whole = capture.whole
-        if capture is whole:
-            _known[capture] = _audit(whole)
-        else:
-            every = audit(whole)
-            _known[capture] = every.of(np.isin(every.row, capture.columns("nvtx", "row")["row"] - 1))
-    return _known[capture]
+    if capture is capture.whole:
+        return _audit(capture)
+    every = audit(capture.whole)
+    return every.of(np.isin(every.row, capture.columns("nvtx", "row")["row"] - 1))
 
 
 def _audit(whole: Capture) -> Audit:

@@ -13,9 +13,17 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    GRAPH_NAME,
+    KERNEL,
+    KINDS,
+    MEMCPY,
+    MEMSET,
+    gpu_operations_of,
+)
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.names import MEMSET, copy_name, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 KERNELS, COPIES, CALLS, RANGES = ("kernels", "copies", "calls", "ranges")  # families of events
 
 _LAST = np.iinfo(np.int64).max  # in place of context and stream: migrations are in none, and come last
-_ALONE = {SET: ((COPIES, "memset"), MEMSET), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
+_ALONE = {MEMSET: ((COPIES, "memset"), MEMSET_NAME), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
 
 _LEVELS = 6  # of NVTX ranges in each other
 
@@ -157,7 +165,7 @@ def _names(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
 
 def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
     labels = capture.labels("copy_kind")
-    ids, codes = distinct(capture.whole.columns(COPY, "copy_kind")["copy_kind"][rows])
+    ids, codes = distinct(capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows])
     return codes, [labels.get(i, f"kind {i}") for i in ids.tolist()]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME
-from nsyswrap.analysis.names import MEMSET, copy_name, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
@@ -98,7 +98,7 @@ def names_of(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | 
         kinds, codes = distinct(capture.columns(kind, "copy_kind")["copy_kind"])
         labels = capture.labels("copy_kind")
         return codes, [copy_name(labels.get(number, f"kind {number}")) for number in kinds.tolist()]
-    name = {"memset": MEMSET, "graph": GRAPH_NAME}.get(kind, schema.EVENTS[kind].title)
+    name = {"memset": MEMSET_NAME, "graph": GRAPH_NAME}.get(kind, schema.EVENTS[kind].title)
     return np.zeros(capture.count(kind), np.int64), [name]
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.arrays.spans import Spans
-from nsyswrap.analysis.gpu_operations import COPY, KERNEL, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.render.colors import API, GRAPH, MEMSET, NVTX, copy_color, kernel_color
+from nsyswrap.render import colors
+from nsyswrap.render.colors import API, GRAPH, NVTX, copy_color, kernel_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-_SET, _GRAPH = Kind(1, "memset", MEMSET, hangs=True), Kind(0, "CUDA graph", GRAPH)
+_SET, _GRAPH = Kind(1, "memset", colors.MEMSET, hangs=True), Kind(0, "CUDA graph", GRAPH)
 NVTX_RANGE, API_CALL = Kind(2, "NVTX range", NVTX), Kind(2, "CUDA API call", API)
 
 
@@ -133,13 +134,13 @@ def _named(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any
     if kind == KERNEL:
         codes, classes = kernel_classes(capture.whole)
         return codes[rows], [Kind(0, f"{name} kernels", kernel_color(name)) for name in classes]
-    if kind == COPY:
+    if kind == MEMCPY:
         labels = capture.labels("copy_kind")
-        found = capture.whole.columns(COPY, "copy_kind")["copy_kind"][rows]
+        found = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
         known, codes = np.unique(found, return_inverse=True)
         names = [labels.get(number, f"copy of kind {number}") for number in known.tolist()]
         return codes, [Kind(1, name, copy_color(name), hangs=True) for name in names]
-    return 0, [_SET if kind == SET else _GRAPH]
+    return 0, [_SET if kind == MEMSET else _GRAPH]
 
 
 def _labels(keys: list[NDArray[Any]]) -> list[str]:

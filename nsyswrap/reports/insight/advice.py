@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, AdviceContext, advise
+from nsyswrap.analysis.advice import advise
+from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
@@ -37,9 +38,9 @@ def compute(capture: Capture) -> Mapping[str, Values]:
     found = advise(capture)
     if not found:
         _note_less(capture, seen)
-    stakes = [MISSING if finding.at_stake_ns is None else finding.at_stake_ns for finding in found]
+    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in found]
     shares = [
-        np.nan if finding.at_stake_ns is None else seen.percent(finding.at_stake_ns) for finding in found
+        np.nan if finding.potential_ns is None else seen.percent(finding.potential_ns) for finding in found
     ]
     return {
         "finding": [finding.name for finding in found],
@@ -56,9 +57,9 @@ def compute(capture: Capture) -> Mapping[str, Values]:
 def _note_less(capture: Capture, seen: AdviceContext) -> None:
     """Say what would be found if less time were worth it."""
     less = [
-        f"{finding.what} ({duration(finding.at_stake_ns)}, {percent(seen.percent(finding.at_stake_ns))})"
+        f"{finding.what} ({duration(finding.potential_ns)}, {percent(seen.percent(finding.potential_ns))})"
         for finding in advise(capture, _LESS_PERCENT)
-        if finding.at_stake_ns is not None
+        if finding.potential_ns is not None
     ]
     if less:
         capture.note(f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}")

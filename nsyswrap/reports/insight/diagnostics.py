@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics import capture_checks as contents
-from nsyswrap.analysis.diagnostics import launch_checks as launches
-from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
-from nsyswrap.analysis.diagnostics.capture_checks import range_ends
+from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import NotInCapture
@@ -21,20 +18,28 @@ from nsyswrap.base.units import Unit
 from nsyswrap.reports.table import Column, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import ModuleType
+    from collections.abc import Callable, Iterator, Mapping
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
 _KINDS = (*KINDS, "api", "overhead")
-_LOOKS = (messages, times, launches, origins, results, contents, overhead)
+# Each check with its subject, which stands for the check where it cannot be made.
+_CHECKS = (
+    (capture_checks.MESSAGES, capture_checks.check_messages),
+    (launch_checks.TIMES, launch_checks.check_times),
+    (launch_checks.LAUNCHES, launch_checks.check_launches),
+    (launch_checks.ORIGINS, launch_checks.check_origins),
+    (capture_checks.API_RESULTS, capture_checks.check_api_results),
+    (capture_checks.GRAPHS, capture_checks.check_contents),
+    (overhead.OVERHEAD, overhead.check_overhead),
+)
 
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per finding; of equal level, in the order in which things are looked at."""
-    looks = () if _nothing_selected(capture) else _LOOKS
-    checks = [check for module in looks for check in _made(module, capture)]
+    made = () if _nothing_selected(capture) else _CHECKS
+    checks = [check for subject, diagnose in made for check in _made(subject, diagnose, capture)]
     checks.sort(key=_rank)
     return {
         "level": [check.level for check in checks],
@@ -48,20 +53,22 @@ def compute(capture: Capture) -> dict[str, Values]:
 def _nothing_selected(capture: Capture) -> bool:
     if not capture.view.selection.narrows:
         return False
-    return not len(range_ends(capture)) and not any(map(capture.has, _KINDS))
+    return not len(capture_checks.range_ends(capture)) and not any(map(capture.has, _KINDS))
 
 
 def _rank(check: Diagnosis) -> tuple[int, bool]:
     """Put what is worst first; what nsys did is of least interest among what is no trouble."""
-    return LEVELS.index(check.level), check.level == "info" and check.subject == messages.SUBJECT
+    return LEVELS.index(check.level), check.level == "info" and check.subject == capture_checks.MESSAGES
 
 
-def _made(module: ModuleType, capture: Capture) -> list[Diagnosis]:
+def _made(
+    subject: str, diagnose: Callable[[Capture], Iterator[Diagnosis]], capture: Capture
+) -> list[Diagnosis]:
     checks: list[Diagnosis] = []
     try:
-        checks.extend(module.diagnose(capture))
+        checks.extend(diagnose(capture))
     except NotInCapture as missing:  # a third party left out a column
-        checks.append(unknown(module.SUBJECT, f"could not be checked: {missing}"))
+        checks.append(unknown(subject, f"could not be checked: {missing}"))
     return checks
 
 

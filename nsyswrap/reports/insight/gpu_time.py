@@ -16,12 +16,12 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import (
-    COPY,
     GRAPH,
     KERNEL,
     KINDS,
+    MEMCPY,
+    MEMSET,
     READS,
-    SET,
     communicating,
     gpu_operations_of,
     machine_ids,
@@ -70,7 +70,9 @@ def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]
 
 def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[str, float]:
     """Return the columns of one row, but for whose it is."""
-    kernels, copies, sets, graphs = (mine.kind == KINDS.index(kind) for kind in (KERNEL, COPY, SET, GRAPH))
+    kernels, copies, sets, graphs = (
+        mine.kind == KINDS.index(kind) for kind in (KERNEL, MEMCPY, MEMSET, GRAPH)
+    )
     copies &= ~mine.migration
 
     def cover(which: NDArray[Any]) -> Cover:

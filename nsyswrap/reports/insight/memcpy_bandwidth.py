@@ -21,7 +21,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import READS
-from nsyswrap.analysis.names import MEMSET, copy_name
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.transfers import (
     MEMSET_KIND,
     NO_TIME,
@@ -75,7 +75,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
     _note(capture, found)
     return {
-        "operation": [MEMSET if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
+        "operation": [MEMSET_NAME if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
         "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
         "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
         "up_to": [

@@ -18,7 +18,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
-from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
 from nsyswrap.base.units import Unit
@@ -72,7 +72,7 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
     """Return, for each API call, whether it launched something, and its part of each time, in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
     launches, operations = launches_of(whole), gpu_operations_of(whole)
-    copying = np.isin(operations.kind, (KINDS.index(COPY), KINDS.index(SET))) & (operations.call >= 0)
+    copying = np.isin(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
     copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
     copies = operations.of(copying)
     spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.names import MEMSET, copy_name, durations, event_names, look_up
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports.columns import KERNEL_NAMES
@@ -86,7 +86,7 @@ def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
     return {
         **_moved(capture, "memset"),
         "src_mem_kind": look_up(kinds, capture.labels("mem_kind").get),
-        "name": np.full(len(kinds), MEMSET, dtype=object),
+        "name": np.full(len(kinds), MEMSET_NAME, dtype=object),
     }
 
 

@@ -10,7 +10,7 @@ import recorded
 from report_tables import capture_of, csv_of, hint_of, not_collected
 from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, call, diagnostic, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.analysis.advice import advise, checks
+from nsyswrap.analysis.advice import CHECKS, advise
 from nsyswrap.api import open_capture
 from nsyswrap.render.formats import text
 from nsyswrap.reports import NAMES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Cli
     from tiny_export import Row
 
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.advice.context import Advice
     from nsyswrap.api import Capture
 
 REPORT = "advice"
@@ -67,7 +67,7 @@ def test_a_capture_of_known_faults(name: str, tmp_path: Path) -> None:
 def test_every_finding_is_labelled_somewhere_or_drawn_here() -> None:
     labelled = set[str]().union(*(expected for expected, _ in LABELLED.values()))
     drawn = {"drained_by_synchronise", "allocating", "tiny_copies", "communication_not_hidden", "lost_events"}
-    assert len(checks()) == len(labelled | drawn)
+    assert len(CHECKS) == len(labelled | drawn)
 
 
 def found_in(capture: Capture) -> dict[str, Advice]:
@@ -102,21 +102,21 @@ def test_one_finding(tmp_path: Path) -> None:
 
 def test_the_host_did_something_else(tmp_path: Path) -> None:
     finding = found_in(opened(tmp_path, *loop()))["host_bound"]
-    assert finding.at_stake_ns == 9 * 50  # each gap from 50 to the next launch at 100
+    assert finding.potential_ns == 9 * 50  # each gap from 50 to the next launch at 100
     assert "450 ns" in finding.evidence
 
 
 def test_the_host_waited_until_the_gpu_was_idle(tmp_path: Path) -> None:
     found = found_in(opened(tmp_path, *loop("cudaDeviceSynchronize")))
     # Per gap [50, 110): 45 until the wait returns, 5 outside of calls, 10 in the launch.
-    assert found["drained_by_synchronise"].at_stake_ns == 9 * (45 + 10)
+    assert found["drained_by_synchronise"].potential_ns == 9 * (45 + 10)
     assert "follow a synchronise: 9;" in found["drained_by_synchronise"].evidence
     assert "allocating" not in found
 
 
 def test_memory_was_freed_while_the_gpu_waited(tmp_path: Path) -> None:
     found = found_in(opened(tmp_path, *loop("cudaFree")))
-    assert found["allocating"].at_stake_ns == 9 * 45
+    assert found["allocating"].potential_ns == 9 * 45
     assert "drained_by_synchronise" not in found
 
 
@@ -128,7 +128,7 @@ def test_many_copies_that_are_shorter_than_their_calls(tmp_path: Path) -> None:
             call("cudaMemcpyAsync", at, at + 60, i + 1),
             memcpy(1, at + 50, at + 60, 8, correlationId=i + 1, srcKind=1, dstKind=2),
         ]
-    assert found_in(opened(tmp_path, *rows))["tiny_copies"].at_stake_ns == 100 * 60
+    assert found_in(opened(tmp_path, *rows))["tiny_copies"].potential_ns == 100 * 60
     (tmp_path / "one less").mkdir()
     assert "tiny_copies" not in found_in(opened(tmp_path / "one less", *rows[2:]))
 
@@ -138,14 +138,14 @@ def test_communication_that_nothing_hides(tmp_path: Path) -> None:
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm *, unsigned long, ncclWork *)"
     capture = opened(tmp_path, kernel(name, 0, 100, 1), kernel("k", 60, 160, 2, streamId=8))
     finding = found_in(capture)["communication_not_hidden"]
-    assert finding.at_stake_ns == 60
+    assert finding.potential_ns == 60
     assert "hid 40 ns" in finding.evidence
 
 
 def test_events_that_were_lost_come_first(tmp_path: Path) -> None:
     said = "Not all CUDA events might have been collected."
     first, *rest = advise(opened(tmp_path, *loop(), diagnostic(said)))
-    assert (first.name, first.at_stake_ns, first.evidence) == ("lost_events", None, said)
+    assert (first.name, first.potential_ns, first.evidence) == ("lost_events", None, said)
     assert rest
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
 
 def test_findings_are_ranked_by_what_is_at_stake(tmp_path: Path) -> None:
     found = advise(open_capture(recorded.run_folder("graphs/eager", tmp_path)))
-    stakes = [finding.at_stake_ns for finding in found if finding.at_stake_ns is not None]
+    stakes = [finding.potential_ns for finding in found if finding.potential_ns is not None]
     assert stakes == sorted(stakes, reverse=True)
     assert len(stakes) > 1
     for finding in found:
@@ -210,12 +210,12 @@ def test_kernels_of_few_blocks_that_run_together_add_up(tmp_path: Path) -> None:
     size = {"gridX": 1, "gridY": 1, "gridZ": 1}
     rows = [kernel("k", 100 * (i // 5), 100 * (i // 5) + 100, i, streamId=i, **size) for i in range(10)]
     finding = found_in(opened(tmp_path, *rows, row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10)))
-    assert finding["few_blocks"].at_stake_ns == 100
+    assert finding["few_blocks"].potential_ns == 100
 
 
 def test_copies_and_kernels_of_different_gpus_hide_nothing(tmp_path: Path) -> None:
     here = [kernel("k", 0, 100, 1), memcpy(1, 100, 200, 8, correlationId=2)]
-    assert found_in(opened(tmp_path, *here))["copies_not_hidden"].at_stake_ns == 100
+    assert found_in(opened(tmp_path, *here))["copies_not_hidden"].potential_ns == 100
     (tmp_path / "apart").mkdir()
     apart = [kernel("k", 0, 100, 1), memcpy(1, 100, 200, 8, correlationId=2, deviceId=1)]
     assert "copies_not_hidden" not in found_in(opened(tmp_path / "apart", *apart))
@@ -226,7 +226,7 @@ def test_what_launching_less_could_save_is_what_launch_overhead_says(tmp_path: P
     for i in range(10):  # each kernel of 5 ns runs 40 ns after its launch began, which follows at once
         rows += [call("cudaLaunchKernel", 60 * i, 60 * i + 35, i), kernel("k", 60 * i + 40, 60 * i + 45, i)]
     capture = opened(tmp_path, *rows)
-    saved = found_in(capture)["launch_bound"].at_stake_ns
+    saved = found_in(capture)["launch_bound"].potential_ns
     verdict = capture.report("launch_overhead").verdict or ""
     assert f"could save at most {40 * 9} ns, and {15 * 9} ns of host time in between" in verdict
     assert saved == 55 * 9

@@ -1,0 +1,36 @@
+"""Keep what was computed from a capture for as long as the capture exists."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from nsyswrap.capture.capture import Capture
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def per_capture(
+    compute: Callable[Concatenate[Capture, P], R],
+) -> Callable[Concatenate[Capture, P], R]:
+    """Compute a function of a capture once for each capture and each set of further arguments.
+
+    The further arguments have to be hashable. Every view of a capture counts as a capture of its own. The
+    captures are referred to weakly, so a result must not refer to its capture. An exception is not kept.
+    """
+    results: WeakKeyDictionary[Capture, dict[Hashable, R]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def computed_once(capture: Capture, /, *arguments: P.args, **options: P.kwargs) -> R:
+        of_capture = results.setdefault(capture, {})
+        key = (arguments, frozenset(options.items()))
+        if key not in of_capture:
+            of_capture[key] = compute(capture, *arguments, **options)
+        return of_capture[key]
+
+    return computed_once

@@ -1,0 +1,68 @@
+"""A function of a capture that is computed once for each capture."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import kernel, opened
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.per_capture import per_capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.capture.capture import Capture
+
+computed: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_computed() -> None:
+    computed.clear()
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    return opened(tmp_path, kernel("k", 0, 1, 1), kernel("k", 2, 3, 2))
+
+
+@per_capture
+def count(capture: Capture, kind: str = "kernel", *, plus: int = 0) -> int:
+    """Count events."""
+    computed.append(kind)
+    return capture.count(kind) + plus
+
+
+def test_it_is_computed_once_for_each_set_of_arguments(capture: Capture) -> None:
+    assert [count(capture), count(capture)] == [2, 2]
+    assert [count(capture, "api"), count(capture, "api")] == [0, 0]
+    assert [count(capture, plus=1), count(capture, plus=1), count(capture, plus=2)] == [3, 3, 4]
+    assert computed == ["kernel", "api", "kernel", "kernel"]
+
+
+def test_each_view_has_its_own_result(capture: Capture) -> None:
+    assert [count(capture.select(time="2ns/3ns")), count(capture)] == [1, 2]
+
+
+def test_an_exception_is_not_kept(capture: Capture) -> None:
+    for _ in range(2):
+        with pytest.raises(UsageError):
+            count(capture, "nothing")
+    assert computed == ["nothing"] * 2
+
+
+def test_results_go_with_their_capture(tmp_path: Path) -> None:
+    opened_here = opened(tmp_path, kernel("k", 0, 1, 1))
+    assert count(opened_here) == 1
+    left = weakref.ref(opened_here)
+    del opened_here
+    gc.collect()
+    assert left() is None
+
+
+def test_the_function_keeps_its_name() -> None:
+    assert (count.__name__, count.__doc__) == ("count", "Count events.")
