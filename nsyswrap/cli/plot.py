@@ -73,12 +73,12 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Any) ->
     for label, capture in captures.items():
         try:
             with step(f"reading {capture.source} for {plot.name} …"):
-                found[label] = plot.read(capture)
+                found[label] = plot.compute(capture)
         except NotInCapture as error:
             note(f"nsyswrap: no {plot.name}: {error}; {error.hint}")
     if found:
         with step(f"drawing {plot.name} …"):
-            picture = content(plot.draw_read(found), form)
+            picture = content(plot.draw_data(found), form)
         write(path, picture)
         note(f"wrote {path}")
     return bool(found)

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
-ANCHORS = [
-    part.anchor for part in all_sections() if part.anchor != "ranks"
-]  # which the ranks of a job alone have
+ANCHORS = [part.anchor for part in all_sections() if part.anchor != "ranks"]  # only jobs have ranks
 # Reports on the page, and how many of their rows are there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,
