@@ -85,12 +85,12 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
     for label, capture in captures.items():
         try:
             with step(f"reading {capture.source} for {plot.name} …"):
-                quantities[label] = plot.read(capture)
+                quantities[label] = plot.compute(capture)
         except NotInCapture as error:
             note(f"nsyswrap: no {plot.name}: {error}; {error.hint}")
     if quantities:
         with step(f"drawing {plot.name} …"):
-            picture = figure.content(plot.draw_read(quantities), form)
+            picture = figure.content(plot.draw_data(quantities), form)
         write(path, picture)
         note(f"wrote {path}")
     return bool(quantities)

@@ -13,7 +13,7 @@ import pytest
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration
-from nsyswrap.render.page import SECTIONS
+from nsyswrap.render.page.sections import all_sections
 
 if TYPE_CHECKING:
     from browser import Visit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
-ANCHORS = [part.anchor for part in SECTIONS if part.anchor != "ranks"]  # which the ranks of a job alone have
+ANCHORS = [part.anchor for part in all_sections() if part.anchor != "ranks"]  # only jobs have ranks
 # Reports on the page, and how many of their rows are there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,

@@ -15,7 +15,7 @@ from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
-from nsyswrap.render.page.density import chosen, density, level
+from nsyswrap.render.page.density import density, kept_events, level
 from nsyswrap.render.page.lanes import ranges_left_out, streams, threads
 from nsyswrap.render.page.sections.gpu_gaps import by_cause
 from nsyswrap.render.page.sections.latency import latencies
@@ -117,7 +117,7 @@ def test_ranges_that_have_no_lane_are_counted(tmp_path: Path) -> None:
 def test_all_events_of_a_small_capture_are_kept(tmp_path: Path) -> None:
     capture = open_capture(run_folder("add2/both", tmp_path))
     lanes = [*streams(capture), *threads(capture)]
-    kept = chosen(capture, lanes, 9000)
+    kept = kept_events(capture, lanes, 9000)
     assert [len(rows) for rows in kept] == [len(lane) for lane in lanes]
     launched = sum(int((lane.call >= 0).sum()) for lane in lanes)
     assert launched == capture.count("kernel") + capture.count("memcpy")
@@ -133,7 +133,7 @@ def test_the_longest_events_are_kept_those_around_gaps_and_their_launches(tmp_pa
         rows += [call("cudaLaunchKernel", begin, begin + 10, i), kernel("k", begin + 20, begin + 900 + i, i)]
     capture = opened(tmp_path, *rows)
     lanes = [*streams(capture), *threads(capture)]
-    kernels, calls = chosen(capture, lanes, 80)
+    kernels, calls = kept_events(capture, lanes, 80)
     assert {399, 398, 390} <= set(kernels.tolist())  # the longest
     assert set(range(195, 205)) <= set(kernels.tolist())  # the gap
     assert len(kernels) < 300

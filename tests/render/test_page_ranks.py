@@ -17,8 +17,8 @@ from nsyswrap.analysis.ranks.steps import Steps
 from nsyswrap.analysis.ranks.steps import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
-from nsyswrap.render.page import render_ranks
-from nsyswrap.render.page.sections.ranks import SHADES, binned, most_telling, numbers, shade, side_by_side
+from nsyswrap.render.page import render_ranks, side_by_side
+from nsyswrap.render.page.sections.ranks import SHADES, binned, most_telling, shade, step_table
 from nsyswrap.reports.ranks import make, make_job
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def test_the_numbers_of_both_pictures_are_saved(many: list[Member], many_page: P
     assert [float(row["rank 37 own_ns"]) for row in by_step[9:12]] == [1037, 1337, 1637]
     found = most_telling(steps_of(make_job(many))[0])
     assert found
-    assert len(by_step) == len(numbers(binned(make_job(many), found)))
+    assert len(by_step) == len(step_table(binned(make_job(many), found)))
 
 
 def saved(page: Page, name: str) -> list[dict[str, Any]]:

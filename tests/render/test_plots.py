@@ -230,7 +230,7 @@ def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
 
 def test_lanes_hold_the_time_that_reports_say(tmp_path: Path) -> None:
     capture = recorded_capture("overlap/four_streams", tmp_path)
-    made = find_plot("timeline").read(capture)
+    made = find_plot("timeline").compute(capture)
     [total] = capture.report("gpu_time").data["kernel_total_ns"]
     kernels = [share for lane in made.lanes for kind, share in lane.shares.items() if "kernels" in kind.label]
     assert sum(float((share * np.diff(made.edges)).sum()) for share in kernels) == pytest.approx(total)

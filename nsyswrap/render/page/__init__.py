@@ -1,60 +1,79 @@
-"""Write one HTML page of captures, in a file that loads nothing and runs no script but its own.
+"""Render captures as one self-contained HTML page that needs no network.
 
-The style and the scripts of the page are in ``static``.
+The style sheet and the scripts of the page are in ``static``.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nsyswrap.base.version import __version__
 from nsyswrap.render.page.colors import textures
-from nsyswrap.render.page.html import Markup, Section, element
-from nsyswrap.render.page.sections import NAMES
-from nsyswrap.render.page.sections.ranks import side_by_side
+from nsyswrap.render.page.html import Markup, element
+from nsyswrap.render.page.sections import all_sections
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
-
-# In the order of the page. Each is a module in ``sections``.
-SECTIONS: tuple[Section, ...] = tuple(
-    importlib.import_module(f"nsyswrap.render.page.sections.{name}").SECTION for name in NAMES
-)
-_READS = tuple(dict.fromkeys(name for part in SECTIONS for name in part.reads))
-
 _STYLE = ("page.css",)
 _SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
+_RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 
 def render(captures: Mapping[str, Capture]) -> str:
-    """Return the page of one capture, or of several side by side, by label."""
-    return _page(" · ".join(captures), Subject(captures, reads=_READS))
+    """Return the page of one capture, or of several captures side by side. Keys are labels."""
+    return _page(" · ".join(captures), Subject(captures, reads=_reports_read()))
 
 
 def render_ranks(name: str, members: Sequence[Member]) -> str:
-    """Return the page of a job of this name; raises UsageError where there are fewer than two ranks."""
+    """Return the page of a job with several ranks.
+
+    Raises UsageError for fewer than two ranks.
+    """
     job = make_job(members)
-    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job, _READS))
+    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job, _reports_read()))
+
+
+def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
+    """Return at most 8 captures of a job by label: the ranks that wait least and those that wait most.
+
+    If no rank waits, return the ranks that work longest and shortest.
+    """
+    positions: Sequence[int] = range(len(members))
+    if len(members) > _RANKS_SIDE_BY_SIDE:
+        waiting, own = (
+            np.array([int(part.sum()) for part in parts])
+            for parts in zip(*((times.waiting_ns, times.own_ns) for times in job.times), strict=True)
+        )
+        order = np.lexsort((-own, waiting)).tolist()
+        half = _RANKS_SIDE_BY_SIDE // 2
+        positions = sorted(order[:half] + order[-half:])
+    return {members[position].label: members[position].capture for position in positions}
+
+
+def _reports_read() -> list[str]:
+    return list(dict.fromkeys(report for section in all_sections() for report in section.reads))
 
 
 def _page(title: str, subject: Subject) -> str:
-    made = [(part.anchor, part.name, part.make(subject)) for part in SECTIONS]
-    shown = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
-    return document(f"{title} ({subject.selected})" if subject.selected else title, shown)
+    made = [(section.anchor, section.name, section.make(subject)) for section in all_sections()]
+    sections = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
+    return _document(f"{title} ({subject.selected})" if subject.selected else title, sections)
 
 
-def document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
-    """Return the whole file; of each section its anchor and what the list at the page's top calls it."""
+def _document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
+    """Return the file. Each section is its anchor, its name in the navigation, and its markup."""
     style, script = _static(_STYLE), _static(_SCRIPTS)
     head = element(
         "head",
@@ -70,16 +89,16 @@ def document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
     body = element(
         "body",
         textures(),
-        element("header", element("h1", title), _contents(sections)),
+        element("header", element("h1", title), _navigation(sections)),
         element("noscript", element("p", "Without scripts: no timeline, and tables that do not sort.")),
-        element("main", *(part for _, _, part in sections)),
+        element("main", *(markup for _, _, markup in sections)),
         element("footer", element("p", f"nsyswrap {__version__}")),
         element("script", script),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _contents(sections: Sequence[tuple[str, str, Markup]]) -> Markup:
+def _navigation(sections: Sequence[tuple[str, str, Markup]]) -> Markup:
     links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
     return element("nav", *links, aria_label="Sections")
 

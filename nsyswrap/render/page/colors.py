@@ -1,7 +1,7 @@
-"""What each kind of thing looks like: one of eight hues that all can tell apart, and one of three textures.
+"""Styles of the things in the page's pictures: one of eight hues and one of three textures.
 
-Hues are those of Okabe and Ito, made darker or lighter for their background in page.css. No two things that
-stand in one picture share both hue and texture, so that none is told by its colour alone.
+The hues are the color-blind safe palette of Okabe and Ito. page.css adapts them to a light or dark
+background. Two things in one picture differ in hue or texture.
 """
 
 from __future__ import annotations
@@ -10,86 +10,89 @@ from typing import NamedTuple
 
 from nsyswrap.render.page.html import Markup, element
 
-BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GOLD, GREY = range(8)
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GOLD, GRAY = range(8)
 SOLID, STRIPES, DOTS = range(3)
 
 
-class Look(NamedTuple):
-    """Hue and texture, as numbers."""
+class Style(NamedTuple):
+    """A hue and a texture, as the numbers that page.css uses."""
 
     hue: int
     texture: int
 
 
-_UNKNOWN = Look(GREY, STRIPES)
+_UNKNOWN = Style(GRAY, STRIPES)
 KERNELS = {
-    "gemm": Look(BLUE, SOLID),
-    "attention": Look(PURPLE, SOLID),
-    "convolution": Look(BLUE, STRIPES),
-    "elementwise": Look(SKY, SOLID),
-    "copy": Look(SKY, STRIPES),
-    "reduce": Look(GREEN, SOLID),
-    "norm": Look(GREEN, STRIPES),
-    "softmax": Look(PURPLE, STRIPES),
-    "communication": Look(VERMILION, SOLID),
-    "rng": Look(GOLD, SOLID),
-    "sort": Look(GOLD, STRIPES),
-    "other": Look(GREY, SOLID),
-    "graph": Look(GREY, DOTS),
+    "gemm": Style(BLUE, SOLID),
+    "attention": Style(PURPLE, SOLID),
+    "convolution": Style(BLUE, STRIPES),
+    "elementwise": Style(SKY, SOLID),
+    "copy": Style(SKY, STRIPES),
+    "reduce": Style(GREEN, SOLID),
+    "norm": Style(GREEN, STRIPES),
+    "softmax": Style(PURPLE, STRIPES),
+    "communication": Style(VERMILION, SOLID),
+    "rng": Style(GOLD, SOLID),
+    "sort": Style(GOLD, STRIPES),
+    "other": Style(GRAY, SOLID),
+    "graph": Style(GRAY, DOTS),
 }
 COPIES = {
-    "Host-to-Device": Look(ORANGE, SOLID),
-    "Device-to-Host": Look(ORANGE, STRIPES),
-    "Device-to-Device": Look(GOLD, DOTS),
-    "Peer-to-Peer": Look(VERMILION, STRIPES),
-    "Unified Host-to-Device": Look(ORANGE, DOTS),
-    "Unified Device-to-Host": Look(VERMILION, DOTS),
-    "memset": Look(GREEN, DOTS),
+    "Host-to-Device": Style(ORANGE, SOLID),
+    "Device-to-Host": Style(ORANGE, STRIPES),
+    "Device-to-Device": Style(GOLD, DOTS),
+    "Peer-to-Peer": Style(VERMILION, STRIPES),
+    "Unified Host-to-Device": Style(ORANGE, DOTS),
+    "Unified Device-to-Host": Style(VERMILION, DOTS),
+    "memset": Style(GREEN, DOTS),
 }
 CALLS = {
-    "launch": Look(BLUE, SOLID),
-    "synchronise": Look(GREY, STRIPES),
-    "allocate": Look(GREEN, SOLID),
-    "load": Look(PURPLE, SOLID),
-    "copy": Look(ORANGE, SOLID),
-    "other": Look(GREY, SOLID),
+    "launch": Style(BLUE, SOLID),
+    "synchronise": Style(GRAY, STRIPES),
+    "allocate": Style(GREEN, SOLID),
+    "load": Style(PURPLE, SOLID),
+    "copy": Style(ORANGE, SOLID),
+    "other": Style(GRAY, SOLID),
 }
-RANGES = {"range": Look(SKY, SOLID)}
+RANGES = {"range": Style(SKY, SOLID)}
 CAUSES = {
-    "profiler": Look(GREY, DOTS),
-    "load": Look(PURPLE, SOLID),
-    "allocate": Look(GREEN, SOLID),
-    "synchronise": Look(VERMILION, SOLID),
-    "launch": Look(BLUE, SOLID),
-    "copy": Look(ORANGE, SOLID),
-    "call": Look(SKY, SOLID),
-    "host": Look(GOLD, SOLID),
-    "queued": Look(BLUE, STRIPES),
-    "migration": Look(ORANGE, DOTS),
-    "unknown": Look(GREY, STRIPES),
+    "profiler": Style(GRAY, DOTS),
+    "load": Style(PURPLE, SOLID),
+    "allocate": Style(GREEN, SOLID),
+    "synchronise": Style(VERMILION, SOLID),
+    "launch": Style(BLUE, SOLID),
+    "copy": Style(ORANGE, SOLID),
+    "call": Style(SKY, SOLID),
+    "host": Style(GOLD, SOLID),
+    "queued": Style(BLUE, STRIPES),
+    "migration": Style(ORANGE, DOTS),
+    "unknown": Style(GRAY, STRIPES),
 }
 
 
-def look(looks: dict[str, Look], name: str) -> Look:
-    """Return what a thing looks like; all that have no look of their own share one."""
-    return looks.get(name, _UNKNOWN)
+def style_of(styles: dict[str, Style], name: str) -> Style:
+    """Return the style of a name. Names without a style of their own share one."""
+    return styles.get(name, _UNKNOWN)
 
 
-def swatch(of: Look) -> Markup:
-    """Return a small patch of hue and texture, for a legend."""
-    return element("svg", *filled(of, x="0", width="14", height="14"), class_="swatch", aria_hidden="true")
+def swatch(style: Style) -> Markup:
+    """Return a small patch in this style, for a legend."""
+    return element("svg", *filled(style, x="0", width="14", height="14"), class_="swatch", aria_hidden="true")
 
 
-def filled(of: Look, **place: str) -> list[Markup]:
-    """Return the rectangles of SVG that fill a place: hue, and over it the texture."""
-    parts = [element("rect", class_=f"hue-{of.hue}", **place)]
-    if of.texture:
-        parts.append(element("rect", fill=f"url(#texture-{of.texture})", **place))
+def filled(style: Style, **place: str) -> list[Markup]:
+    """Return SVG rectangles in this style: the hue, and the texture over it.
+
+    ``place`` has the attributes of the rectangle: x, y, width and height.
+    """
+    parts = [element("rect", class_=f"hue-{style.hue}", **place)]
+    if style.texture:
+        parts.append(element("rect", fill=f"url(#texture-{style.texture})", **place))
     return parts
 
 
 def textures() -> Markup:
-    """Return what the fills refer to, once a page."""
+    """Return the SVG patterns that filled rectangles refer to. A page needs them once."""
     stripes = element("path", d="M-1,5 L5,-1 M-1,1 L1,-1 M3,5 L5,3", class_="ink")
     dots = element("circle", cx="2", cy="2", r="1.1", class_="inked")
     sizes = {"width": "4", "height": "4", "patternUnits": "userSpaceOnUse"}

@@ -1,7 +1,6 @@
-"""Choose the events that the page keeps one by one, and count the others bin by bin.
+"""Choose the events that the timeline of the page keeps, and count all events in bins.
 
-A small capture keeps all of them, a large one the longest and those around gaps. Bins stand for the events
-that are narrower than a pixel.
+A small capture keeps all events. A large one keeps the longest events and those around the longest GPU gaps.
 """
 
 from __future__ import annotations
@@ -21,22 +20,25 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.lanes import Lane
 
 
-_GAPS = 8  # the longest ones
-_BESIDE = 12  # events on each side of one, of each lane
+_GAPS = 8  # the longest GPU gaps
+_EVENTS_PER_SIDE = 12  # of a gap, in each lane
 
 PER_MILLE = 1000
 
 
-def chosen(capture: Capture, lanes: Sequence[Lane], most: int) -> list[NDArray[Any]]:
-    """Return the positions of the kept events of each lane, ascending; about ``most`` together."""
+def kept_events(capture: Capture, lanes: Sequence[Lane], limit: int) -> list[NDArray[Any]]:
+    """Return the positions of the kept events of each lane, ascending.
+
+    All lanes together keep about ``limit`` events. The calls that launched kept events are kept too.
+    """
     total = sum(map(len, lanes))
-    if total <= most:
+    if total <= limit:
         return [np.arange(len(lane)) for lane in lanes]
-    longest = max(most // (2 * len(lanes)), 10)
+    longest = max(limit // (2 * len(lanes)), 10)
     gaps = _longest_gaps(capture)
-    kept = [np.union1d(_longest(lane, longest), _beside(lane, gaps)) for lane in lanes]
+    kept = [np.union1d(_longest(lane, longest), _around_gaps(lane, gaps)) for lane in lanes]
     calls = np.unique(np.concatenate([lane.call[rows] for lane, rows in zip(lanes, kept, strict=True)]))
-    return [np.union1d(rows, _rows(lane, calls)) for lane, rows in zip(lanes, kept, strict=True)]
+    return [np.union1d(rows, _rows_of_calls(lane, calls)) for lane, rows in zip(lanes, kept, strict=True)]
 
 
 def _longest(lane: Lane, count: int) -> NDArray[Any]:
@@ -51,24 +53,23 @@ def _longest_gaps(capture: Capture) -> list[tuple[int, int]]:
     return list(zip(gaps.start_ns[order].tolist(), gaps.end_ns[order].tolist(), strict=True))
 
 
-def _beside(lane: Lane, gaps: Sequence[tuple[int, int]]) -> NDArray[Any]:
-    """Return the events of a lane before, in and after the gaps."""
-    found = [np.empty(0, np.int64)]
+def _around_gaps(lane: Lane, gaps: Sequence[tuple[int, int]]) -> NDArray[Any]:
+    """Return the positions of events before, in and after the gaps. Gaps are (start, end) in ns."""
+    side = _EVENTS_PER_SIDE
+    positions = [np.empty(0, np.int64)]
     for start, end in gaps:
         first, last = np.searchsorted(lane.start_ns, (start, end))
-        before, after = max(first - _BESIDE, 0), min(last + _BESIDE, len(lane))
-        inside = np.arange(before, after)
-        found.append(inside if len(inside) <= 4 * _BESIDE else np.append(inside[:_BESIDE], inside[-_BESIDE:]))
-    return np.unique(np.concatenate(found))
+        near = np.arange(max(first - side, 0), min(last + side, len(lane)))
+        positions.append(near if len(near) <= 4 * side else np.append(near[:side], near[-side:]))
+    return np.unique(np.concatenate(positions))
 
 
-def _rows(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
-    """Return which events of a lane are these API calls."""
+def _rows_of_calls(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
     return np.flatnonzero((lane.row >= 0) & np.isin(lane.row, calls[calls >= 0]))
 
 
 class Level(NamedTuple):
-    """A stretch of time and its bins: from ``start_ns``, each ``width_ns`` long."""
+    """Bins of equal width: ``bins`` of them, each ``width_ns`` long, from ``start_ns``."""
 
     start_ns: int
     width_ns: int
@@ -81,10 +82,9 @@ class Level(NamedTuple):
 
 
 class Density(NamedTuple):
-    """Of each series and bin of which there is something: how much of the bin is taken, and by how many.
+    """The bins that hold something, one entry for each series and bin.
 
-    ``bin`` and ``series`` say where, ``taken_ns`` is the sum of what lies in the bin, ``begun`` counts the
-    events that begin in it.
+    ``taken_ns`` is the event time inside the bin, summed. ``begun`` counts the events that start in the bin.
     """
 
     series: NDArray[Any]
@@ -94,17 +94,17 @@ class Density(NamedTuple):
 
 
 def level(first_ns: int, last_ns: int, bins: int) -> Level:
-    """Return bins of whole ns that hold all from the first time to the last."""
+    """Return at most ``bins`` bins of whole ns that cover the time from ``first_ns`` to ``last_ns``."""
     length = max(last_ns - first_ns, 1)
     width = -(-length // bins)
     return Level(first_ns, width, -(-length // width))
 
 
 def density(start: NDArray[Any], end: NDArray[Any], series: NDArray[Any], count: int, of: Level) -> Density:
-    """Return the density of events of ``count`` series; what lies outside of the level is cut off."""
+    """Return the density of events of ``count`` series. Times outside the level are cut off."""
     begins, begun = start, (start >= of.start_ns) & (start < of.end_ns)
     start, end = (np.clip(times, of.start_ns, of.end_ns) - of.start_ns for times in (start, end))
-    size = of.bins + 1  # a last one for what ends with the level
+    size = of.bins + 1  # the last bin is for events that end with the level
     opened, open_parts = _sums(start, series, count, size, of.width_ns)
     closed, closed_parts = _sums(end, series, count, size, of.width_ns)
     running = np.cumsum(opened - closed, axis=1)
@@ -119,10 +119,10 @@ def density(start: NDArray[Any], end: NDArray[Any], series: NDArray[Any], count:
 def _sums(
     times: NDArray[Any], series: NDArray[Any], count: int, size: int, width: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return, by series and bin, how many times lie in it, and how far they are from its end, summed."""
+    """Return for each series and bin the number of times in it and the sum of their ns to its end."""
     place = times // width
     left = (place + 1) * width - times
     key = series * size + place
     number = np.bincount(key, minlength=count * size).reshape(count, size)
     rest = np.bincount(key, left, count * size).reshape(count, size)
-    return number, rest.astype(np.int64)  # exact up to 104 days
+    return number, rest.astype(np.int64)  # a float sum is exact up to 104 days

@@ -1,6 +1,6 @@
-"""Make HTML from plain values, and the sections of the page.
+"""Build HTML from plain values.
 
-Every text is escaped on its way in, so no name in a capture becomes a tag.
+All text is escaped when it is added, so no name in a capture can become a tag.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 
-_VOID = {"br", "input", "link", "meta"}  # elements that have no end
+_VOID = {"br", "input", "link", "meta"}  # elements without an end tag
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its anchor, its name in the list at the top, and the function that makes it.
+    """A part of the page: its anchor, its name in the navigation, and the function that makes it.
 
-    ``make`` returns None where there is nothing to show. ``reads`` names the reports that it asks for.
+    ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
     """
 
     anchor: str
@@ -42,27 +42,29 @@ class Section:
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Return one element; children that are no Markup are texts, and None is left out.
+    """Return one element. Children that are not Markup are escaped; None is left out.
 
-    ``data_value`` stands for the attribute ``data-value``, ``class_`` for ``class``. What is None or False is
-    left out, and True has no value.
+    The attribute ``data-value`` is passed as ``data_value``, and ``class`` as ``class_``. An attribute that
+    is None or False is left out. An attribute that is True is written without a value.
     """
-    given = "".join(_attribute(key.strip("_").replace("_", "-"), value) for key, value in attributes.items())
-    return Markup(f"<{name}{given}>" + ("" if name in _VOID else f"{joined(children)}</{name}>"))
+    attribute_text = "".join(
+        _attribute(key.strip("_").replace("_", "-"), value) for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{attribute_text}>" + ("" if name in _VOID else f"{joined(children)}</{name}>"))
 
 
 def joined(children: Iterable[object]) -> Markup:
-    """Return children one after another."""
+    """Concatenate children. Children that are not Markup are escaped; None is left out."""
     return Markup("".join(_child(child) for child in children if child is not None))
 
 
 def plain(text: str) -> str:
-    """Write what is no character, or moves or turns the text around it, as an escape."""
+    """Escape control characters, lone surrogates and characters that change the direction of text."""
     return printable(text).encode("utf-8", "backslashreplace").decode()
 
 
 def data(value: object, name: str) -> Markup:
-    """Return a value for the page's script, as JSON that cannot end its element."""
+    """Return a JSON value for the page's script. The JSON cannot close its script element."""
     content = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return Markup(f'<script type="application/json" id="{name}">{content}</script>')
 
@@ -78,18 +80,18 @@ def _attribute(key: str, value: object) -> str:
 
 
 def section(name: str, title: str, *children: object) -> Markup:
-    """Return a section with its heading."""
+    """Return a ``section`` element with a heading. ``name`` is its id."""
     heading = element("h2", title, id=f"{name}-title")
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 
 
 def missing(reasons: Iterable[str]) -> Markup:
-    """Say why captures cannot answer, each reason once."""
+    """Return a note for each distinct reason why a report is missing."""
     return joined(element("p", f"Not here: {reason}.", class_="note") for reason in dict.fromkeys(reasons))
 
 
 def empty(subject: Subject, report: str) -> Markup:
-    """Say why a report has no rows, of the captures that it could be made of."""
+    """Return why a report has no rows, for each capture whose table is empty."""
     tables = subject.tables(report)
     reasons = {label: subject.why_empty(report, label) for label, table in tables.items() if not len(table)}
     return joined(
@@ -98,11 +100,11 @@ def empty(subject: Subject, report: str) -> Markup:
     )
 
 
-def verdicts(tables: Mapping[str, Table]) -> Markup:
-    """Return what the tables of captures come to, by label where there are several."""
-    labelled = len(tables) > 1
+def verdict_paragraphs(tables: Mapping[str, Table]) -> Markup:
+    """Return the verdict of each table, with the capture's label if there are several."""
+    labeled = len(tables) > 1
     return joined(
-        element("p", element("b", f"{label}: ") if labelled else None, table.verdict, class_="lead")
+        element("p", element("b", f"{label}: ") if labeled else None, table.verdict, class_="lead")
         for label, table in tables.items()
         if table.verdict
     )

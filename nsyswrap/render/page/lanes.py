@@ -1,7 +1,7 @@
-"""The lanes of the page's timeline: events that share a line.
+"""Lanes of the page's timeline.
 
-A device has a lane per stream, with kernels by class and copies by direction, and one for unified memory. A
-thread has a lane for its CUDA calls and one for each nesting level of its NVTX ranges.
+A GPU has a lane for each stream, with kernels by class and copies by direction. It has another lane for
+unified memory. A thread has a lane for its CUDA API calls and one for each nesting level of its NVTX ranges.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
-    Coded = tuple[NDArray[Any], Sequence[Any]]  # a number per operation, and what the numbers stand for
+    Coded = tuple[NDArray[Any], Sequence[Any]]  # a code per operation, and the value of each code
     Spans = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # thread, start, end
 
 
 KERNELS, COPIES, CALLS, RANGES = ("kernels", "copies", "calls", "ranges")  # families of events
 
-_LAST = np.iinfo(np.int64).max  # in place of context and stream: migrations are in none, and come last
+_LAST = np.iinfo(np.int64).max  # stands for the context and stream of migrations, which have none
 _ALONE = {MEMSET: ((COPIES, "memset"), MEMSET_NAME), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
 
-_LEVELS = 6  # of NVTX ranges in each other
+_LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
 
 
 @dataclass(frozen=True)
 class Lane:
-    """Events in order of start; times in ns.
+    """The events of one lane in order of start; times in ns.
 
-    ``series`` numbers ``kinds``, pairs of a family and what its events are within it; ``name`` numbers
-    ``names``. ``row`` is an event's number among all API calls, -1 where it is none; ``call`` is that of the
-    call which launched it, -1 where none did.
+    ``series`` is each event's position in ``kinds``, which are pairs of a family and a kind within it.
+    ``name`` is its position in ``names``. ``row`` is the event's position among all API calls, or -1 if it is
+    not an API call. ``call`` is the position of the API call that launched the event, or -1.
     """
 
     group: str
@@ -73,28 +73,26 @@ class Lane:
         return len(self.start_ns)
 
 
-def nothing(count: int) -> NDArray[Any]:
-    """Return so many -1: no call."""
+def _no_calls(count: int) -> NDArray[Any]:
     return np.full(count, -1)
 
 
-def split(order: NDArray[Any], codes: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return the rows of each code, as they stand in ``order``, which is by code."""
+def _rows_by_code(order: NDArray[Any], codes: NDArray[Any]) -> list[NDArray[Any]]:
+    """Split ``order``, the positions sorted by code, into one array for each code."""
     return np.split(order, np.cumsum(np.bincount(codes))[:-1])
 
 
-def said(number: int) -> str:
-    """Write an id, which an export may lack."""
+def id_text(number: int) -> str:
+    """Return an id as text, or ``?`` if the export lacks it."""
     return "?" if number == MISSING else str(number)
 
 
-def texts(names: Sequence[str | None]) -> list[str]:
-    """Return names, those of whom the export has none too."""
+def _name_texts(names: Sequence[str | None]) -> list[str]:
     return ["(no name)" if name is None else name for name in names]
 
 
 def streams(capture: Capture) -> Iterator[Lane]:
-    """Yield the lanes of all devices and processes, by stream."""
+    """Yield a lane for each GPU, process, context and stream."""
     operations = gpu_operations_of(capture)
     if not len(operations):
         return
@@ -105,18 +103,18 @@ def streams(capture: Capture) -> Iterator[Lane]:
     )
     codes, keys = group_keys(operations.device_id, operations.global_pid, context, stream)
     several = len(np.unique(context[context != _LAST])) > 1
-    rows = split(np.argsort(codes, kind="stable"), codes)
+    rows = _rows_by_code(np.argsort(codes, kind="stable"), codes)
     for mine, device, owner, *place in zip(rows, *(part.tolist() for part in keys), strict=True):
         yield Lane(
-            group=f"GPU {said(device)} · process {said(int(process_ids(np.array(owner))))}",
+            group=f"GPU {id_text(device)} · process {id_text(int(process_ids(np.array(owner))))}",
             title=_title(*place, several=several),
             start_ns=operations.start_ns[mine],
             end_ns=operations.end_ns[mine],
             series=series[mine],
             kinds=kinds,
             name=name[mine],
-            names=texts(names),
-            row=nothing(len(mine)),
+            names=_name_texts(names),
+            row=_no_calls(len(mine)),
             call=operations.call[mine],
         )
 
@@ -124,24 +122,27 @@ def streams(capture: Capture) -> Iterator[Lane]:
 def _title(context: int, stream: int, *, several: bool) -> str:
     if stream == _LAST:
         return "unified memory"
-    return f"stream {said(stream)} · context {said(context)}" if several else f"stream {said(stream)}"
+    title = f"stream {id_text(stream)}"
+    return f"{title} · context {id_text(context)}" if several else title
 
 
-def _coded(capture: Capture, operations: GpuOperations, of_kind: Any) -> Coded:  # noqa: ANN401 - one of the two below
-    """Put what is told of each kind of operation together."""
-    every: list[Any] = []
-    numbers = np.zeros(len(operations), np.int64)
+def _coded(
+    capture: Capture, operations: GpuOperations, coded_kind: Callable[[Capture, str, NDArray[Any]], Coded]
+) -> Coded:
+    """Call ``coded_kind`` for each kind of operation, and join the codes and values."""
+    every_value: list[Any] = []
+    every_code = np.zeros(len(operations), np.int64)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if len(mine):
-            codes, found = of_kind(capture, kind, operations.row[mine])
-            numbers[mine] = codes + len(every)
-            every += found
-    return numbers, every
+            codes, values = coded_kind(capture, kind, operations.row[mine])
+            every_code[mine] = codes + len(every_value)
+            every_value += values
+    return every_code, every_value
 
 
 def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
-    """Return the family of operations, and what they are in it."""
+    """Return the family and kind of operations: kernels by class, copies by direction."""
     if kind in _ALONE:
         return np.zeros(len(rows), np.int64), [_ALONE[kind][0]]
     if kind == KERNEL:
@@ -153,7 +154,7 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
 
 
 def _names(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
-    """Return what operations are called: kernels as the view calls them, the rest as nsys does."""
+    """Return the names of operations: kernels as the view names them, others as nsys does."""
     if kind in _ALONE:
         return np.zeros(len(rows), np.int64), [_ALONE[kind][1]]
     if kind == KERNEL:
@@ -170,7 +171,7 @@ def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], lis
 
 
 def threads(capture: Capture) -> Iterator[Lane]:
-    """Yield the lanes of each thread: ranges, then calls."""
+    """Yield the lanes of each thread: its NVTX ranges, then its API calls."""
     found: list[tuple[int, Lane]] = []
     with capture.noting():  # what the reports say of ranges is theirs to say
         found += _ranges(capture) if capture.has("nvtx") else ()
@@ -179,7 +180,7 @@ def threads(capture: Capture) -> Iterator[Lane]:
 
 
 def ranges_left_out(capture: Capture) -> int:
-    """Return how many NVTX ranges are in no lane: too deep, or ended on another thread than they began on."""
+    """Return the number of NVTX ranges without a lane: nested too deep, or ended on another thread."""
     if not capture.has("nvtx"):
         return 0
     every = int(np.isin(capture.columns("nvtx", "event_type")["event_type"], ALL).sum())
@@ -188,7 +189,7 @@ def ranges_left_out(capture: Capture) -> int:
 
 
 def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
-    """Yield the outermost calls of each thread, and all that launched something."""
+    """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "start_ns", "end_ns", "global_tid", "row")
     start, end, row = fields["start_ns"], fields["end_ns"], fields["row"] - 1
     codes, names = name_codes(capture, "api")
@@ -203,15 +204,15 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
             series=series[mine],
             kinds=[(CALLS, kind) for kind in CLASSES],
             name=codes[mine],
-            names=texts(names),
+            names=_name_texts(names),
             row=row[mine],
-            call=nothing(len(mine)),
+            call=_no_calls(len(mine)),
         )
         yield thread, lane
 
 
 def _launching(capture: Capture) -> NDArray[Any]:
-    """Mark, of all API calls, those that launched what is selected."""
+    """Return a mask over all API calls that is True if a call launched a selected operation."""
     marks = np.zeros(capture.whole.count("api"), dtype=bool)
     calls = gpu_operations_of(capture).call
     marks[calls[calls >= 0]] = True
@@ -219,7 +220,7 @@ def _launching(capture: Capture) -> NDArray[Any]:
 
 
 def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
-    """Yield a lane for each level of each thread's ranges; those in no other are at level 0."""
+    """Yield a lane for each nesting level of each thread's ranges. Outermost ranges are at level 0."""
     ranges = nested_ranges(capture)
     known = np.flatnonzero(ranges.spans.end != MISSING)
     if not len(known):
@@ -238,23 +239,26 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
                 series=np.zeros(len(mine), np.int64),
                 kinds=[(RANGES, "range")],
                 name=name[mine],
-                names=texts(names),
-                row=nothing(len(mine)),
-                call=nothing(len(mine)),
+                names=_name_texts(names),
+                row=_no_calls(len(mine)),
+                call=_no_calls(len(mine)),
             )
             yield owner, lane
 
 
 def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the rows of each thread by start, of equal ones the longest first."""
+    """Yield each thread and the positions of its spans by start. Of equal starts the longest is first."""
     owner, start, end = spans
     known, number = distinct(owner)
-    yield from zip(known.tolist(), split(np.lexsort((-end, start, number)), number), strict=True)
+    yield from zip(known.tolist(), _rows_by_code(np.lexsort((-end, start, number)), number), strict=True)
 
 
 def _depth(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Return in how many others each span begins; they come by start, of equal ones the longest first."""
-    ends = np.sort(np.maximum(end, start + 1))  # one that takes no time has not ended when it begins
+    """Return for each span the number of spans that are open when it starts.
+
+    Spans are sorted by start. Of equal starts the longest is first.
+    """
+    ends = np.sort(np.maximum(end, start + 1))  # an empty span is still open at its start
     depth: NDArray[Any] = np.arange(len(start)) - np.searchsorted(ends, start, "right")
     return depth
 
@@ -262,5 +266,5 @@ def _depth(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
 def _thread(capture: Capture, thread: int) -> str:
     name = capture.threads.get(thread, (None, None))[1]
     number, owner = (int(ids(np.array(thread))) for ids in (thread_ids, process_ids))
-    numbers = f"thread {said(number)} · process {said(owner)}"
+    numbers = f"thread {id_text(number)} · process {id_text(owner)}"
     return f"{name} · {numbers}" if name else numbers

@@ -1,4 +1,7 @@
-"""Tables on the page: to sort, to filter, to save as CSV; raw values beside what a person reads."""
+"""Render tables that the page's script sorts, filters and saves as CSV.
+
+A cell holds the value as text for people and, if it is a number, the unrounded value for the script.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,23 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.table import Column, Table
 
-ROWS = 400  # of one table; the page is no place for traces
-_FILTERED = 9  # rows from which on a filter helps
-_NAME_WIDTH = 70  # characters of a kernel's name before it is opened
-_CLIPPED = 4_000  # characters of one text
+ROWS = 400  # the most rows of a table, unless a section asks for others
+_FILTERED = 9  # the fewest rows that get a filter
+_NAME_WIDTH = 70  # characters of a kernel's short name
+_LONGEST_TEXT = 4_000  # characters of a cell
+_DETAIL = 4  # columns of a higher drop order are hidden first
 
 
-def folded(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
-    """Return a table that opens with a click: the numbers of what is above it."""
+def folded_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
+    """Return a table of at most ``top`` rows that is hidden until a click opens it."""
     name = title or table.report.title
     return element(
-        "details", element("summary", "Numbers: ", name), block(table, name, top=top), class_="numbers"
+        "details", element("summary", "Numbers: ", name), open_table(table, name, top=top), class_="numbers"
     )
 
 
-def block(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
-    """Return a table with its filter, its button for CSV, and what has to be known of it."""
+def open_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
+    """Return a table of at most ``top`` rows with its filter, its CSV button and its notes."""
     name = title or table.report.title
     order = _reading_order(table.columns)
     columns = [table.columns[i] for i in order]
@@ -38,19 +42,20 @@ def block(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
     head, body = _head(columns), _body(columns, rows)
     caption = element("caption", name, class_="unseen")
     grid = element("table", caption, head, body, data_report=table.label)
-    named = {"tabindex": "0", "role": "region", "aria_label": f"Table: {name}"}
-    scroller = element("div", grid, class_="scroller", **named)
+    scroller = element(
+        "div", grid, class_="scroller", tabindex="0", role="region", aria_label=f"Table: {name}"
+    )
     return element("div", _tools(table, name, len(rows)), scroller, _notes(table, top), class_="table")
 
 
 def _reading_order(columns: Sequence[Column]) -> list[int]:
-    """Return the columns with names first, where nsys puts them last: on a phone the rest is out of sight."""
+    """Return the positions of the columns, text columns first: a phone shows only the first columns."""
     texts = [i for i, column in enumerate(columns) if column.unit is Unit.TEXT]
     return [*texts, *(i for i in range(len(columns)) if i not in texts)]
 
 
 def _tools(table: Table, name: str, rows: int) -> Markup:
-    """Return what stands above a table; the script shows it."""
+    """Return the filter, the row count and the CSV button, which stay hidden without scripts."""
     field = element(
         "label", "Filter ", element("input", type="search", aria_label=f"Filter {name}", autocomplete="off")
     )
@@ -84,18 +89,18 @@ def _head(columns: Sequence[Column]) -> Markup:
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:
     names = [i for i, column in enumerate(columns) if column.kernels]
-    shown = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
-    cells = ([_cell(*pair, shown) for pair in zip(columns, row, strict=True)] for row in rows)
+    short_names = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    cells = ([_cell(*pair, short_names) for pair in zip(columns, row, strict=True)] for row in rows)
     return element("tbody", *(element("tr", *row) for row in cells))
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return what stands for each kernel's name, no two alike; the name itself opens below it."""
+    """Return a short name for each kernel name. Different kernels get different short names."""
     readable = distinct_names(names)
     return dict(zip(readable, shorten_all(list(readable.values()), _NAME_WIDTH), strict=True))
 
 
-def _cell(column: Column, value: object, shown: Mapping[str, str]) -> Markup:
+def _cell(column: Column, value: object, short_names: Mapping[str, str]) -> Markup:
     kind = _classes(column)
     if column.unit is not Unit.TEXT:
         text = moment(value) if column.is_timestamp else human(value, column.unit)
@@ -103,32 +108,35 @@ def _cell(column: Column, value: object, shown: Mapping[str, str]) -> Markup:
     if value is None:
         return element("td", "-", class_=kind, data_value="")
     if column.kernels:
-        return element("td", kernel_name(str(value), shown[str(value)]), class_=kind)
-    return element("td", _clipped(str(value)), class_=kind)
+        return element("td", _kernel_name(str(value), short_names[str(value)]), class_=kind)
+    return element("td", clipped(str(value), _LONGEST_TEXT), class_=kind)
 
 
-def kernel_name(name: str, shown: str) -> Markup:
-    """Return what stands for a kernel's name, which opens to all of it."""
+def _kernel_name(name: str, short_name: str) -> Markup:
+    """Return the short name of a kernel, which a click opens to the full name."""
     copy = element("button", "Copy", type="button", class_="copy", aria_label="Copy the full name")
-    whole = element("code", _clipped(name))
-    return element("details", element("summary", element("bdi", shown)), whole, " ", copy, class_="name")
+    whole = element("code", clipped(name, _LONGEST_TEXT))
+    return element("details", element("summary", element("bdi", short_name)), whole, " ", copy, class_="name")
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= _CLIPPED else f"{text[:_CLIPPED]}…"
+def clipped(text: str, length: int) -> str:
+    """Return the first ``length`` characters of a text, with an ellipsis if it is longer."""
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def _classes(column: Column) -> str:
-    """Say how soon a column gives way where there is no room, and whether it holds figures."""
+    """Return the CSS classes of a column: text or figure, and how soon a narrow screen hides it."""
     kind = "text" if column.unit is Unit.TEXT else "figure"
-    return f"{kind} detail" if column.drop_order > 4 else f"{kind} aside" if column.drop_order else kind  # noqa: PLR2004
+    if column.drop_order > _DETAIL:
+        return f"{kind} detail"
+    return f"{kind} aside" if column.drop_order else kind
 
 
 def _notes(table: Table, top: int) -> Markup:
-    return joined(element("p", text, class_="note") for text in _said(table, top))
+    return joined(element("p", text, class_="note") for text in _note_texts(table, top))
 
 
-def _said(table: Table, top: int) -> Iterator[str]:
+def _note_texts(table: Table, top: int) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: it was looked for, and there is none."
     if (more := len(table) - top) > 0:

@@ -1,7 +1,4 @@
-"""The plots, one module each: a new plot is a module and its name in NAMES.
-
-A plot reads what it needs of each capture and draws it as one figure.
-"""
+"""List the plots. To add one, write a module with a ``PLOT`` and add its name to ``NAMES``."""
 
 from __future__ import annotations
 
@@ -10,8 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.render.plots.figure import look
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.reports import find_report
+
+with lazy_imports():
+    from nsyswrap.render.plots import figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 NAMES = ("top-kernels", "timeline", "launch", "copies")
-MOST_CAPTURES = 12  # side by side in one figure
+MOST_CAPTURES = 12  # in one figure
 
 
 def find_plot(name: str) -> Plot:
-    """Return the plot with this name; raises UsageError with the names there are."""
+    """Return the plot with this name. Raises UsageError, which lists the valid names."""
     if name not in NAMES:
         raise UsageError(f"there is no plot {name!r}", f"plots: {' '.join(NAMES)}")
     plot: Plot = importlib.import_module(f"nsyswrap.render.plots.{name.replace('-', '_')}").PLOT
@@ -35,27 +35,28 @@ def find_plot(name: str) -> Plot:
 
 @dataclass(frozen=True)
 class Plot:
-    """One figure. ``read`` takes what it needs of one capture, or raises NotInCapture.
+    """A kind of figure.
 
-    ``figure`` draws what was read of one or several captures, by label.
+    ``compute`` returns the data of one capture. It raises NotInCapture if the capture lacks the events.
+    ``figure`` draws the data of one or several captures by label.
     """
 
     name: str
-    read: Callable[[Capture], Any]
+    compute: Callable[[Capture], Any]
     figure: Callable[[Mapping[str, Any]], Sheet]
 
     def draw(self, captures: Mapping[str, Capture]) -> Sheet:
-        """Return the figure of captures, by label; raises NotInCapture with what would collect the rest."""
-        return self.draw_read({label: self.read(capture) for label, capture in captures.items()})
+        """Return the figure of captures by label; raises NotInCapture."""
+        return self.draw_data({label: self.compute(capture) for label, capture in captures.items()})
 
-    def draw_read(self, found: Mapping[str, Any]) -> Sheet:
-        """Return the figure of what was read before."""
-        with look():
-            return self.figure(found)
+    def draw_data(self, data: Mapping[str, Any]) -> Sheet:
+        """Return the figure of data from ``compute`` by label."""
+        with figure.plot_settings():
+            return self.figure(data)
 
 
 def table_for(capture: Capture, report: str) -> Table:
-    """Return the report that a plot draws; raises NotInCapture also where nothing of it is selected."""
+    """Return the report that a plot draws. Raises NotInCapture if the report is missing or has no rows."""
     table = find_report(report).make(capture)
     if not len(table):
         raise nothing_selected(capture, f"nothing of {report}")
@@ -63,7 +64,7 @@ def table_for(capture: Capture, report: str) -> Table:
 
 
 def nothing_selected(capture: Capture, what: str) -> NotInCapture:
-    """Return the error that says so."""
+    """Return the error for a selection without the events to draw."""
     return NotInCapture(
         f"{capture.source} holds {what} in what is selected",
         "select more with --time, --nvtx, --device or --process",
@@ -71,5 +72,5 @@ def nothing_selected(capture: Capture, what: str) -> NotInCapture:
 
 
 def notes_of(table: Table) -> list[str]:
-    """Return what to know of a table, and what part of the capture it is about."""
+    """Return the notes of a table and its selection."""
     return [*table.notes, *([f"selected: {table.selection}"] if table.selection else [])]

@@ -1,8 +1,8 @@
-"""What copies reach: bandwidth by size and direction.
+"""Plot the bandwidth of copies by size and direction.
 
-A line joins the rows of ``memcpy_bandwidth``, one for each class of size, at the mean size of its copies:
-their bandwidth is that of sums, so it is the mean size over the mean time. Behind it are the copies and
-memsets themselves whose time is their own. A dashed line is what the GPU's memory gives to copies inside it.
+A line joins the rows of ``memcpy_bandwidth`` of one direction, one row for each size class. A row is drawn at
+the mean size of its copies; its bandwidth is total size over total time. Small points are single copies and
+memsets whose time is their own. A dashed line is the GPU memory bandwidth for copies inside the GPU.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from nsyswrap.render.plots.figure import Sheet
 
 _BODY_IN = 3.9
-_SET = "memset"
-# Marker and line by the kind of the host's memory, or else of both ends.
+_MEMSET = "memset"
+# Marker and line style by the kind of host memory.
 _STYLES = {"Pageable": ("o", ":"), "Pinned": ("s", "-"), "Managed": ("D", "-.")}
 _PLAIN = ("^", "-")
 _DASHED = "dashed: what the GPU's memory gives, to copies inside it half its bandwidth, to memsets all"
@@ -57,9 +57,10 @@ _COLUMNS = (
 
 @dataclass
 class Line:
-    """The rows of one direction and kind of memory: mean sizes in bytes, bandwidths, times in ns.
+    """The rows of one direction and kind of host memory.
 
-    ``link_bytes_per_s`` is what the memory gives; NaN where exports do not say it.
+    ``size_bytes`` are mean sizes of copies. ``link_bytes_per_s`` is the GPU memory bandwidth, or NaN if the
+    export lacks it.
     """
 
     direction: str
@@ -71,7 +72,7 @@ class Line:
 
     @property
     def label(self) -> str:
-        """The direction, and the host's memory where that is said."""
+        """The direction, and the kind of host memory if it is known."""
         return f"{self.direction}, {self.memory.lower()}" if self.memory else self.direction
 
 
@@ -80,49 +81,49 @@ class Copies:
     """The lines, and by direction the size and bandwidth of each copy whose time is its own."""
 
     lines: list[Line]
-    single: dict[str, tuple[NDArray[Any], NDArray[Any]]]
+    single_copies: dict[str, tuple[NDArray[Any], NDArray[Any]]]
     notes: Sequence[str]
 
 
-def read(capture: Capture) -> Copies:
-    """Return what the copies and memsets of a capture reached; raises NotInCapture."""
+def compute(capture: Capture) -> Copies:
+    """Return the bandwidths of copies and memsets in a capture; raises NotInCapture."""
     table = table_for(capture, "memcpy_bandwidth")
     lines: dict[tuple[str, str | None], Line] = {}
-    for operation, *ends, count, size, reached, total, link in zip(
+    for operation, *memory_kinds, count, size, bandwidth, total, link in zip(
         *(list(table.data[name]) for name in _COLUMNS), strict=True
     ):
         direction = str(operation).removeprefix("[CUDA ").removeprefix("memcpy ").removesuffix("]")
-        memory = next((kind for kind in ends if kind in _STYLES), None)
+        memory = next((kind for kind in memory_kinds if kind in _STYLES), None)
         line = lines.setdefault((direction, memory), Line(direction, memory))
         line.size_bytes.append(float(size) / float(count))
-        line.bytes_per_s.append(float(reached))
+        line.bytes_per_s.append(float(bandwidth))
         line.total_ns.append(int(total))
         line.link_bytes_per_s = float(link)
-    return Copies(list(lines.values()), _single(capture), notes_of(table))
+    return Copies(list(lines.values()), _single_copies(capture), notes_of(table))
 
 
-def _single(capture: Capture) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    found = transfers(capture)
-    found = found.of(timed(found, gpu_memory(capture)) == TIMED)
-    labels = {**capture.labels("copy_kind"), MEMSET_KIND: _SET}
-    reached = per_s(found.size_bytes, found.duration_ns)
+def _single_copies(capture: Capture) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    every = transfers(capture)
+    copies = every.of(timed(every, gpu_memory(capture)) == TIMED)
+    labels = {**capture.labels("copy_kind"), MEMSET_KIND: _MEMSET}
+    bandwidth = per_s(copies.size_bytes, copies.duration_ns)
     return {
-        labels[kind]: (found.size_bytes[found.kind == kind], reached[found.kind == kind])
-        for kind in np.unique(found.kind).tolist()
+        labels[kind]: (copies.size_bytes[copies.kind == kind], bandwidth[copies.kind == kind])
+        for kind in np.unique(copies.kind).tolist()
         if kind in labels
     }
 
 
-def figure(found: Mapping[str, Copies]) -> Sheet:
-    """Draw the lines of each capture below one another, on the same axes."""
-    links = [line.link_bytes_per_s for part in found.values() for line in part.lines]
+def figure(data: Mapping[str, Copies]) -> Sheet:
+    """Draw the lines of the captures below one another, on the same axes."""
+    links = [line.link_bytes_per_s for part in data.values() for line in part.lines]
     notes = [_MARKERS, *([_DASHED] if np.isfinite(links).any() else [])]
-    notes += dict.fromkeys(note for part in found.values() for note in part.notes)
-    drawn = sheet(_BODY_IN * len(found), _title(found), notes)
-    grid = drawn.subplots(len(found), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    for axes, (label, part) in zip(grid, found.items(), strict=True):
+    notes += dict.fromkeys(note for part in data.values() for note in part.notes)
+    drawn = sheet(_BODY_IN * len(data), _title(data), notes)
+    grid = drawn.subplots(len(data), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
+    for axes, (label, part) in zip(grid, data.items(), strict=True):
         _draw(axes, part)
-        if len(found) > 1:
+        if len(data) > 1:
             axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
     for axes in grid:
         log_axis(axes, "x", Unit.BYTES, "size of one copy")
@@ -130,40 +131,42 @@ def figure(found: Mapping[str, Copies]) -> Sheet:
     return drawn
 
 
-def _title(found: Mapping[str, Copies]) -> str:
-    """Say what takes the most time, and what it reaches."""
+def _title(data: Mapping[str, Copies]) -> str:
+    """Return the title: the copies that take the most time, and their bandwidth."""
     rows = [
-        (spent, label, line.label, speed)
-        for label, part in found.items()
+        (total_ns, label, line.label, bandwidth)
+        for label, part in data.items()
         for line in part.lines
-        for spent, speed in zip(line.total_ns, line.bytes_per_s, strict=True)
+        for total_ns, bandwidth in zip(line.total_ns, line.bytes_per_s, strict=True)
     ]
-    spent, label, what, speed = max(rows, key=lambda row: row[0])
+    total_ns, label, line_label, bandwidth = max(rows, key=lambda row: row[0])
     where = (
-        f"Of {len(found)} captures copying takes longest in {for_title(label)}"
-        if len(found) > 1
+        f"Of {len(data)} captures copying takes longest in {for_title(label)}"
+        if len(data) > 1
         else "Most time"
     )
-    at = f" at {human(speed, Unit.BYTES_PER_S)}" if np.isfinite(speed) else ""
-    return f"{where}: {duration(spent)} {what}{at}"
+    at = f" at {human(bandwidth, Unit.BYTES_PER_S)}" if np.isfinite(bandwidth) else ""
+    return f"{where}: {duration(total_ns)} {line_label}{at}"
 
 
 def _draw(axes: Axes, part: Copies) -> None:
-    for direction, (size, reached) in part.single.items():
-        points(axes, size, reached, _color(direction), "_single")
+    for direction, (size, bandwidth) in part.single_copies.items():
+        points(axes, size, bandwidth, _color(direction), "_single")
     for line in part.lines:
         marker, style = _STYLES.get(line.memory or "", _PLAIN)
         order = np.argsort(line.size_bytes, kind="stable")
-        size, reached = (np.asarray(values)[order] for values in (line.size_bytes, line.bytes_per_s))
+        size, bandwidth = (np.asarray(values)[order] for values in (line.size_bytes, line.bytes_per_s))
         color = _color(line.direction)
-        axes.plot(size, reached, style, marker=marker, color=color, label=line.label, markeredgecolor="black")
+        axes.plot(
+            size, bandwidth, style, marker=marker, color=color, label=line.label, markeredgecolor="black"
+        )
         if np.isfinite(line.link_bytes_per_s):
             axes.axhline(line.link_bytes_per_s, color=color, linestyle="--", linewidth=0.8)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _color(direction: str) -> str:
-    return MEMSET if direction == _SET else copy_color(direction)
+    return MEMSET if direction == _MEMSET else copy_color(direction)
 
 
-PLOT = Plot("copies", read, figure)
+PLOT = Plot("copies", compute, figure)

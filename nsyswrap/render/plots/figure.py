@@ -1,8 +1,7 @@
-"""The figure that plots draw on: the same look and the same bytes every time, whatever the user's settings.
+"""The figure, axes and text that all plots share.
 
-It does not use pyplot: nothing is kept, no window opens, and the user's own figures stay as they are. Text is
-literal, in characters that the font has, and cut to the room there is. Points on logarithmic axes that fall
-on one spot become one point, darker the more there are.
+A figure has the same bytes every time, whatever the user's matplotlib settings are. pyplot is not used, so no
+window opens and the user's own figures stay as they are.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ if TYPE_CHECKING:
 
 SANS, MONO = "DejaVu Sans", "DejaVu Sans Mono"  # both come with matplotlib
 SMALL = 8.0  # points
-_ADVANCE = 0.603  # width of a character of MONO in its size
+_ADVANCE = 0.603  # width of a character of MONO, as a part of the font size
 _POINTS_PER_IN = 72
-_SUBPIXELS = 64  # in which FreeType measures
+_SUBPIXELS = 64  # FreeType measures in 1/64 of a pixel
 _NOTE_COLUMNS = 150
-_FROM_THE_RIGHT = ("R", "AL", "AN")
-_TITLE_NAME = 44
+_RIGHT_TO_LEFT = ("R", "AL", "AN")  # bidirectional classes of Unicode
+_TITLE_NAME_COLUMNS = 44
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH_IN = 8.0
-GREY = "#555555"
-NAMES: dict[str, Any] = {"family": MONO, "fontsize": SMALL}  # how names out of a capture are written
+GRAY = "#555555"
+NAMES: dict[str, Any] = {"family": MONO, "fontsize": SMALL}  # the font of names from a capture
 _SCREEN_DPI, _FILE_DPI = 100, 200
-_EDGE_IN, _TITLE_IN, _NOTE_IN, _LEGEND_IN = 0.1, 0.22, 0.13, 0.22  # of a line
+_EDGE_IN, _TITLE_IN, _NOTE_IN, _LEGEND_IN = 0.1, 0.22, 0.13, 0.22  # per line
 _TITLE_SIZE = 11.5
 _LEFT, _LEGEND_COLUMNS, _LABEL = 0.012, 4, 24
-_DECADE, _FEW_DECADES = 10.0, 100.0  # from the least to the most
+_DECADE, _FEW_DECADES = 10.0, 100.0  # the ratio of the ends of an axis
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-_LOOK: dict[str, Any] = {
+_SETTINGS: dict[str, Any] = {
     "font.family": [SANS],
     "font.size": 9,
-    "text.parse_math": False,  # a name may hold dollars
+    "text.parse_math": False,  # a name can contain dollar signs
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 9,
@@ -70,37 +69,37 @@ _LOOK: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": SMALL,
-    "svg.hashsalt": "nsyswrap",  # else ids in it are random
+    "svg.hashsalt": "nsyswrap",  # without a salt the ids are random
 }
-# What would tell one run's bytes from the next one's.
+# Metadata that would differ from run to run.
 _UNDATED: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
 
-_SPOTS_PER_DECADE = 80  # about a pixel each on a screen
-_MANY = 2000  # spots that a vector file holds as a picture
-_AREA, _FAINTEST, _SINGLE = 9.0, 0.2, 0.6  # of a spot: square points, and how opaque it is
+_SPOTS_PER_DECADE = 80  # each about a pixel on a screen
+_RASTERIZED_SPOTS = 2000  # more spots than this are a bitmap in a vector file
+_SPOT_AREA, _LEAST_ALPHA, _SINGLE_ALPHA = 9.0, 0.2, 0.6  # the area is in square points
 
 
 def columns_in(width_in: float, size: float = SMALL) -> int:
-    """Return how many characters of MONO fit into so many inches."""
+    """Return the number of characters of MONO that fit into a width."""
     return int(width_in * _POINTS_PER_IN / (size * _ADVANCE))
 
 
 def fitted(names: Sequence[str | None], columns: int) -> list[str]:
-    """Shorten names to so many characters; different ones stay different."""
+    """Shorten names to at most ``columns`` characters. Different names stay different."""
     return shorten_all([drawable(name or "(no name)") for name in names], columns)
 
 
 def for_title(name: str | None) -> str:
-    """Return a name short enough for a sentence."""
-    return fitted([name], _TITLE_NAME)[0]
+    """Shorten a name so that it fits into a title."""
+    return fitted([name], _TITLE_NAME_COLUMNS)[0]
 
 
 def drawable(text: str) -> str:
-    """Write what the fonts have no glyph for, and what moves the pen or turns its direction, as escapes."""
+    """Escape characters without a glyph, control characters and right-to-left characters."""
     return "".join(
         letter if ord(letter) in _glyphs() else letter.encode("unicode_escape").decode()
         for letter in printable(text)
@@ -108,7 +107,7 @@ def drawable(text: str) -> str:
 
 
 def title_lines(text: str, width_in: float, size: float) -> str:
-    """Break a title where the sheet ends; a single word is never that long."""
+    """Break a title into lines of at most this width. No single word is that long."""
     font = FT2Font(findfont(FontProperties(family=SANS, weight="bold")))
     font.set_size(size, _POINTS_PER_IN)
     lines = [""]
@@ -123,41 +122,41 @@ def title_lines(text: str, width_in: float, size: float) -> str:
 
 
 def note_lines(notes: Iterable[str]) -> str:
-    """Return notes as small print, each on lines of its own."""
+    """Wrap notes, each on lines of its own."""
     return "\n".join(textwrap.fill(drawable(note), _NOTE_COLUMNS) for note in notes)
 
 
 def tick(text: str) -> str:
-    """Take the zeros off a round figure: ``1.00 µs`` is 1 µs."""
+    """Remove zero decimals from a tick label: ``1.00 µs`` becomes ``1 µs``."""
     return re.sub(r"\.0+(?= )", "", text)
 
 
 @cache
 def _glyphs() -> frozenset[int]:
     sans, mono = (frozenset(FT2Font(findfont(family)).get_charmap()) for family in (SANS, MONO))
-    return frozenset(code for code in sans & mono if bidirectional(chr(code)) not in _FROM_THE_RIGHT)
+    return frozenset(code for code in sans & mono if bidirectional(chr(code)) not in _RIGHT_TO_LEFT)
 
 
 class Sheet(Figure):
-    """A figure that a notebook shows, be matplotlib set up for it or not."""
+    """A figure that a notebook shows even if matplotlib's inline backend is not set up."""
 
     def _repr_png_(self) -> bytes:
         return content(self, "png", _SCREEN_DPI)
 
 
 @contextmanager
-def look() -> Iterator[None]:
-    """Draw with these settings, and leave the user's as they were."""
-    with style.context(_LOOK, after_reset=True):
+def plot_settings() -> Iterator[None]:
+    """Use the matplotlib settings of the plots, and restore the user's settings afterwards."""
+    with style.context(_SETTINGS, after_reset=True):
         yield
 
 
 def sheet(
     body_in: float, title: str, notes: Iterable[str] = (), colors: Mapping[str, str] | None = None
 ) -> Sheet:
-    """Return a sheet with room for axes of so many inches of height.
+    """Return a sheet with room for axes ``body_in`` inches high.
 
-    Above them stands what is seen, below what the colours mean, by label, and what to know of it all.
+    The title is above the axes. The legend, colors by label, and the notes are below them.
     """
     heading, small_print, colors = (
         title_lines(title, WIDTH_IN * (1 - 2 * _LEFT), _TITLE_SIZE),
@@ -165,14 +164,14 @@ def sheet(
         colors or {},
     )
     top = _EDGE_IN + _TITLE_IN * (heading.count("\n") + 1)
-    said = _EDGE_IN + (_NOTE_IN * (small_print.count("\n") + 1) if small_print else 0)
-    bottom = said + _LEGEND_IN * -(-len(colors) // _LEGEND_COLUMNS)
+    notes_in = _EDGE_IN + (_NOTE_IN * (small_print.count("\n") + 1) if small_print else 0)
+    bottom = notes_in + _LEGEND_IN * -(-len(colors) // _LEGEND_COLUMNS)
     height = top + body_in + bottom
     body = (0, bottom / height, 1, body_in / height)
     figure = Sheet(figsize=(WIDTH_IN, height), dpi=_SCREEN_DPI, layout=ConstrainedLayoutEngine(rect=body))
     figure.text(_LEFT, 1 - _EDGE_IN / height, heading, va="top", fontsize=_TITLE_SIZE, fontweight="bold")
     if small_print:
-        figure.text(_LEFT, said / height, small_print, va="top", fontsize=7, color=GREY)
+        figure.text(_LEFT, notes_in / height, small_print, va="top", fontsize=7, color=GRAY)
     if colors:
         _legend(figure, colors, bottom / height)
     return figure
@@ -182,22 +181,22 @@ def _legend(figure: Sheet, colors: Mapping[str, str], top: float) -> None:
     handles = [
         Patch(color=color, label=f" {clip(drawable(label), _LABEL)}") for label, color in colors.items()
     ]
-    made = figure.legend(
+    legend = figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0, top), ncols=_LEGEND_COLUMNS, borderaxespad=0
     )
-    made.set_in_layout(False)
+    legend.set_in_layout(False)
 
 
 def content(figure: Figure, form: Format, dpi: int = _FILE_DPI) -> bytes:
-    """Return the figure as the content of a file."""
+    """Return the figure as the bytes of a file."""
     out = io.BytesIO()
-    with look():
+    with plot_settings():
         figure.savefig(out, format=form, dpi=dpi, metadata=_UNDATED[form])
     return out.getvalue()
 
 
 def time_axis(axis: Axis, longest_ns: float, what: str) -> None:
-    """Label a linear axis of ns in the unit that suits the longest time on it."""
+    """Label a linear axis of ns in the unit that suits its longest time."""
     scale, label = next((pair for pair in _SCALES if longest_ns >= pair[0]), _SCALES[-1])
     axis.set_major_locator(MaxNLocator(6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale:g}"))
@@ -205,11 +204,11 @@ def time_axis(axis: Axis, longest_ns: float, what: str) -> None:
 
 
 def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str) -> None:
-    """Make an axis logarithmic, its ticks with their units; what it is to show has to be there already."""
+    """Make an axis logarithmic and label its ticks with units. Call it after the data is drawn."""
     axes.set(**{f"{name}scale": "log"})
     axis: Axis = getattr(axes, f"{name}axis")
     low, high = axis.get_view_interval()
-    if high < low * _DECADE:  # so that there are ticks, and none too close
+    if high < low * _DECADE:  # a shorter axis would have no ticks, or ticks that overlap
         middle = (low * high) ** 0.5
         low, high = middle / _DECADE**0.5, middle * _DECADE**0.5
         axes.set(**{f"{name}lim": (low, high)})
@@ -220,7 +219,10 @@ def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str) -> None
 
 
 def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the x and y of each spot, and how many of the points it stands for; below 1 is drawn at 1."""
+    """Merge points that share a spot on logarithmic axes. Return x, y and point count of each spot.
+
+    Values below 1 count as 1.
+    """
     cells = [np.round(np.log10(np.maximum(part, 1)) * _SPOTS_PER_DECADE).astype(np.int64) for part in (x, y)]
     codes, places = group_keys(*cells)
     at_x, at_y = (10.0 ** (place / _SPOTS_PER_DECADE) for place in places)
@@ -228,12 +230,12 @@ def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any],
 
 
 def points(axes: Axes, x: NDArray[Any], y: NDArray[Any], color: str, label: str) -> None:
-    """Draw a spot for all points that look alike."""
+    """Draw points on logarithmic axes. A spot is more opaque the more points share it."""
     at_x, at_y, count = spots(x, y)
     most = count.max(initial=1)
-    part = np.log(count) / np.log(most) if most > 1 else _SINGLE
-    opaque = np.minimum(_FAINTEST + (1 - _FAINTEST) * part, 1)
-    rasterized = len(count) > _MANY
+    part = np.log(count) / np.log(most) if most > 1 else _SINGLE_ALPHA
+    alpha = np.minimum(_LEAST_ALPHA + (1 - _LEAST_ALPHA) * part, 1)
+    rasterized = len(count) > _RASTERIZED_SPOTS
     axes.scatter(
-        at_x, at_y, _AREA, color=color, label=label, alpha=opaque, linewidths=0, rasterized=rasterized
+        at_x, at_y, _SPOT_AREA, color=color, label=label, alpha=alpha, linewidths=0, rasterized=rasterized
     )

@@ -1,8 +1,8 @@
-"""Lanes of a timeline: the part of each short stretch of time that every kind of event takes.
+"""Lanes of the timeline plot: the part of each bin of time that every kind of event takes.
 
-However many events there are, a lane has BINS values for each kind. Each device and stream has a lane, with
-kernels by class and copies by direction. Each host thread has a lane for its NVTX ranges, by how many are
-open, and for its time in CUDA API calls.
+A lane has at most BINS values for each kind, however many events there are. Each device and stream has a
+lane, with kernels by class and copies by direction. Each host thread has a lane for its CUDA API calls, and
+one for each nesting level of its NVTX ranges.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 
-BINS = 600  # a pixel each on a screen
+BINS = 600  # each about a pixel on a screen
 
 MOST_STREAMS = 16
 MOST_THREADS, MOST_LEVELS = 6, 3
-_SINGLE = 4  # bins that a range takes to be drawn by itself
+_SINGLE = 4  # bins; a longer NVTX range is drawn by itself
 
-Named = tuple[Spans, list[str | None]]  # spans, and the name of each
+NamedSpans = tuple[Spans, list[str | None]]  # spans, and the name of each
 
 
 class Kind(NamedTuple):
-    """What a lane tells apart, in the order of the legend; what ``hangs`` is drawn from above."""
+    """A kind of event, sorted as in the legend. A kind that ``hangs`` is drawn from the lane's upper edge."""
 
     order: int
     label: str
@@ -50,12 +50,12 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-_SET, _GRAPH = Kind(1, "memset", colors.MEMSET, hangs=True), Kind(0, "CUDA graph", GRAPH)
+_MEMSET, _GRAPH = Kind(1, "memset", colors.MEMSET, hangs=True), Kind(0, "CUDA graph", GRAPH)
 NVTX_RANGE, API_CALL = Kind(2, "NVTX range", NVTX), Kind(2, "CUDA API call", API)
 
 
 class Range(NamedTuple):
-    """A range that is drawn by itself; times in ns."""
+    """An NVTX range that is drawn by itself; times in ns."""
 
     start_ns: int
     end_ns: int
@@ -64,7 +64,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Lane:
-    """One row of a timeline: by kind of event the part of each bin that it takes, and single ranges."""
+    """One row of the timeline: for each kind the part of each bin that it takes, and single ranges."""
 
     label: str
     shares: dict[Kind, NDArray[Any]]
@@ -72,35 +72,35 @@ class Lane:
 
 
 def bins(start_ns: int, end_ns: int) -> NDArray[Any]:
-    """Return the BINS + 1 edges of a window, in ns; of one shorter than that many ns, fewer."""
+    """Return the BINS + 1 bin edges of a window in ns. A window shorter than BINS ns has fewer."""
     return np.unique(np.linspace(start_ns, max(end_ns, start_ns + 1), BINS + 1).round().astype(np.int64))
 
 
 def shares(
     start: NDArray[Any], end: NDArray[Any], kind: NDArray[Any], kinds: Sequence[Kind], edges: NDArray[Any]
 ) -> dict[Kind, NDArray[Any]]:
-    """Return by kind the part of every bin in which at least one of its events was open.
+    """Return for each kind the part of every bin in which at least one of its events was open.
 
-    ``kind`` numbers those in ``kinds``; what lies outside all bins is left out.
+    ``kind`` is each event's position in ``kinds``. Events outside all bins are left out.
     """
-    found = {}
-    for number, which in enumerate(kinds):
+    share_of = {}
+    for number, this_kind in enumerate(kinds):
         mine = np.flatnonzero(kind == number)
         cover = union(start[mine], end[mine])
         taken = overlap(cover.start, cover.end, edges[:-1], edges[1:])
         if taken.any():
-            found[which] = taken / np.diff(edges)
-    return found
+            share_of[this_kind] = taken / np.diff(edges)
+    return share_of
 
 
-def busiest(codes: NDArray[Any], lasting_ns: NDArray[Any], most: int) -> NDArray[Any]:
-    """Return the codes of the most time, in their order."""
-    total = np.bincount(codes, lasting_ns)
+def busiest(codes: NDArray[Any], duration_ns: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return the ``most`` codes with the most time, ascending."""
+    total = np.bincount(codes, duration_ns)
     return np.sort(np.argsort(-total, kind="stable")[:most])
 
 
 def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
-    """Return a lane per device and stream, and how many streams of less work have none."""
+    """Return a lane for each of the busiest streams, and the number of streams without a lane."""
     operations = gpu_operations_of(capture)
     unified = operations.migration
     contexts, streams = (
@@ -118,33 +118,36 @@ def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
 
 
 def _kinds(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Kind]]:
-    """Return the number of each operation's kind, and the kinds: classes of kernels, directions of copies."""
+    """Return for each operation the position of its kind, and the kinds.
+
+    Kernels have a kind for each class, copies one for each direction.
+    """
     number = np.empty(len(operations), np.int64)
     kinds: list[Kind] = []
     for position, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == position)
         if len(mine):
-            codes, names = _named(capture, kind, operations.row[mine])
+            codes, new_kinds = _kinds_of(capture, kind, operations.row[mine])
             number[mine] = codes + len(kinds)
-            kinds += names
+            kinds += new_kinds
     return number, kinds
 
 
-def _named(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any] | int, list[Kind]]:
+def _kinds_of(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any] | int, list[Kind]]:
     if kind == KERNEL:
         codes, classes = kernel_classes(capture.whole)
         return codes[rows], [Kind(0, f"{name} kernels", kernel_color(name)) for name in classes]
     if kind == MEMCPY:
         labels = capture.labels("copy_kind")
-        found = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
-        known, codes = np.unique(found, return_inverse=True)
+        copy_kind = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
+        known, codes = np.unique(copy_kind, return_inverse=True)
         names = [labels.get(number, f"copy of kind {number}") for number in known.tolist()]
         return codes, [Kind(1, name, copy_color(name), hangs=True) for name in names]
-    return 0, [_SET if kind == MEMSET else _GRAPH]
+    return 0, [_MEMSET if kind == MEMSET else _GRAPH]
 
 
 def _labels(keys: list[NDArray[Any]]) -> list[str]:
-    """Name streams by device; by process and context too where several of these have lanes."""
+    """Name streams by device, and by process and context if there are several of these."""
     devices, global_pids, contexts, streams = keys
     pids = process_ids(global_pids)
     several_pids = len(set(pids.tolist())) > 1
@@ -152,13 +155,13 @@ def _labels(keys: list[NDArray[Any]]) -> list[str]:
     return [
         " ".join(
             part
-            for part, there in (
+            for part, named in (
                 (f"GPU {device}", device != MISSING),
                 (f"pid {pid}", several_pids and pid != MISSING),
                 (f"context {context}", several_contexts and context != MISSING),
                 ("unified memory" if stream == MISSING else f"stream {stream}", True),
             )
-            if there
+            if named
         )
         for device, pid, context, stream in zip(
             *(key.tolist() for key in (devices, pids, contexts, streams)), strict=True
@@ -167,15 +170,18 @@ def _labels(keys: list[NDArray[Any]]) -> list[str]:
 
 
 def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
-    """Return the lanes of each thread, NVTX above API calls, and how many threads of less have none."""
+    """Return the lanes of the busiest threads, and the number of threads without a lane.
+
+    The NVTX lanes of a thread are above its API lane.
+    """
     ranges, names = nvtx_spans(capture)
     calls = api_spans(capture)
     threads = np.concatenate((calls.thread, ranges.thread))
     if not len(threads):
         return [], 0
     known, codes = np.unique(threads, return_inverse=True)
-    lasting = np.concatenate((calls.end - calls.start, ranges.end - ranges.start))
-    kept = known[busiest(codes, lasting, MOST_THREADS)].tolist()
+    duration_ns = np.concatenate((calls.end - calls.start, ranges.end - ranges.start))
+    kept = known[busiest(codes, duration_ns, MOST_THREADS)].tolist()
     lanes: list[Lane] = []
     for tid in kept:
         label = _label(capture, tid, several=len(set(process_ids(known).tolist())) > 1)
@@ -188,14 +194,14 @@ def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
 
 
 def api_spans(capture: Capture) -> Spans:
-    """Return all CUDA API calls; none where there are none."""
+    """Return all CUDA API calls; empty if the capture has none."""
     if not capture.has("api"):
         return Spans(*(np.empty(0, np.int64) for _ in range(3)))
     return Spans(*capture.columns("api", "global_tid", "start_ns", "end_ns").values())
 
 
-def nvtx_spans(capture: Capture) -> Named:
-    """Return the NVTX ranges that ended on their thread, and the name of each without a leading colon."""
+def nvtx_spans(capture: Capture) -> NamedSpans:
+    """Return the NVTX ranges that ended on their thread, and their names without a leading colon."""
     if not capture.has("nvtx"):
         return Spans(*(np.empty(0, np.int64) for _ in range(3))), []
     ranges = nested_ranges(capture)
@@ -209,14 +215,13 @@ def _of(spans: Spans, rows: NDArray[Any]) -> Spans:
 
 
 def _label(capture: Capture, tid: int, *, several: bool) -> str:
-    """Name a thread as the capture does, by its numbers where it does not."""
     number = int(thread_ids(np.array(tid)))
     name = capture.threads.get(tid, (None, None))[1] or "thread"
     return f"pid {int(process_ids(np.array(tid)))} {name} {number}" if several else f"{name} {number}"
 
 
 def _range_lanes(label: str, spans: Spans, names: list[str | None], edges: NDArray[Any]) -> list[Lane]:
-    """Return a lane for each level: ranges longer than a bin by themselves, the rest as shares."""
+    """Return a lane for each nesting level. Long ranges stay single, the others become shares."""
     level = _levels(spans)
     long = (
         (spans.end - spans.start >= _SINGLE * np.diff(edges).max())
@@ -235,7 +240,7 @@ def _range_lanes(label: str, spans: Spans, names: list[str | None], edges: NDArr
 
 
 def _levels(spans: Spans) -> NDArray[Any]:
-    """Return how many other ranges are open where each begins; of equal starts the longer comes first."""
+    """Return for each range the number of ranges open at its start. Of equal starts the longest is first."""
     order = np.lexsort((-spans.end, spans.start))
     closed = np.searchsorted(np.sort(spans.end), spans.start[order], "right")
     level = np.empty(len(order), np.int64)

@@ -1,8 +1,8 @@
-"""Whether launching is what takes the time: how soon launches arrive, and their calls against the work.
+"""Plot launch latency, and the CPU time of each launch against the GPU time of its kernel.
 
-Latencies are those of ``launch_overhead``: from the start of the call to the GPU's, of launches into a stream
-that was idle, the first launch of each kernel apart. A point is a call's time on the CPU and what it started;
-launches that look alike in the picture are one point, the larger the more of them.
+Latencies are those of ``launch_overhead``: from the start of the API call to the start on the GPU, for
+launches into an idle stream. The first launch of each kernel is drawn apart. A point is a launch; launches
+that share a spot are one point, which is more opaque.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import FIRST, REPEAT
 from nsyswrap.render.plots import Plot, notes_of, table_for
-from nsyswrap.render.plots.figure import GREY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
+from nsyswrap.render.plots.figure import GRAY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 _BODY_IN = 3.3
 _BINS_PER_DECADE = 20
-_ROOM, _NOTHING = 1.5, (1e3, 1e5)  # ns
+_MARGIN = 1.5  # a factor on both sides of an axis
+_LIMITS_WITHOUT_DATA = (1e3, 1e5)  # ns
 _SERIES = {"repeat launches": REPEAT, "first launches": FIRST}
-_HEIGHTS = (3, 1)  # of the two distributions
+_HEIGHTS = (3, 1)  # of the two histograms
 
 
 @dataclass(frozen=True)
 class Launches:
-    """Of repeats, then of first launches: latencies, times of the call and of what it started, in ns."""
+    """Latencies, CPU times of the API calls and GPU times in ns: of repeated, then of first launches."""
 
     latency_ns: Sequence[NDArray[Any]]
     api_ns: Sequence[NDArray[Any]]
@@ -47,30 +48,30 @@ class Launches:
     notes: Sequence[str]
 
 
-def read(capture: Capture) -> Launches:
+def compute(capture: Capture) -> Launches:
     """Return the launches of a capture; raises NotInCapture."""
     table = table_for(capture, "launch_overhead")
-    found = launches_of(capture)
-    told = found.uncontended & (found.latency_ns >= 0)
-    series = (~found.first, found.first)
+    launches = launches_of(capture)
+    measurable = launches.uncontended & (launches.latency_ns >= 0)
+    series = (~launches.first, launches.first)
     return Launches(
-        [found.latency_ns[mine & told] for mine in series],
-        [found.api_ns[mine] for mine in series],
-        [found.gpu_ns[mine] for mine in series],
+        [launches.latency_ns[mine & measurable] for mine in series],
+        [launches.api_ns[mine] for mine in series],
+        [launches.gpu_ns[mine] for mine in series],
         launch_cost_of(capture),
         notes_of(table),
     )
 
 
-def figure(found: Mapping[str, Launches]) -> Sheet:
-    """Draw the distributions and the points of each capture below one another, on the same axes."""
-    notes = dict.fromkeys(note for part in found.values() for note in part.notes)
-    edges = _edges([times for part in found.values() for times in part.latency_ns])
-    limits = _limits([times for part in found.values() for times in (*part.api_ns, *part.gpu_ns)])
-    drawn = sheet(_BODY_IN * len(found), _title(found), notes, _SERIES)
-    parts = drawn.subfigures(len(found), 1, squeeze=False)[:, 0]
-    for place, (label, part) in zip(parts, found.items(), strict=True):
-        if len(found) > 1:
+def figure(data: Mapping[str, Launches]) -> Sheet:
+    """Draw the histograms and points of the captures below one another, on the same axes."""
+    notes = dict.fromkeys(note for part in data.values() for note in part.notes)
+    edges = _edges([times for part in data.values() for times in part.latency_ns])
+    limits = _limits([times for part in data.values() for times in (*part.api_ns, *part.gpu_ns)])
+    drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES)
+    parts = drawn.subfigures(len(data), 1, squeeze=False)[:, 0]
+    for place, (label, part) in zip(parts, data.items(), strict=True):
+        if len(data) > 1:
             place.suptitle(fitted([label], columns_in(WIDTH_IN) // 2)[0], x=0.01, ha="left", **NAMES)
         axes = place.subplot_mosaic([["repeat", "api"], ["first", "api"]], height_ratios=_HEIGHTS)
         _latencies([axes["repeat"], axes["first"]], part, edges)
@@ -78,28 +79,32 @@ def figure(found: Mapping[str, Launches]) -> Sheet:
     return drawn
 
 
-def _title(found: Mapping[str, Launches]) -> str:
-    """Say whether the GPU waits for launches, where one that is repeated can tell."""
-    judged = [part.cost for part in found.values() if len(part.api_ns[0])]
-    if len(found) == 1:
-        [part] = found.values()
-        return headline(part.cost) if judged else f"No launch is repeated: {_firsts(part.api_ns[1])}"
+def _title(data: Mapping[str, Launches]) -> str:
+    """Return the title: which captures are launch-bound. Only repeated launches are judged."""
+    judged = [part.cost for part in data.values() if len(part.api_ns[0])]
+    if len(data) == 1:
+        [part] = data.values()
+        return (
+            headline(part.cost)
+            if judged
+            else f"No launch is repeated: {_first_launches_text(part.api_ns[1])}"
+        )
     if not judged:
-        return f"No launch is repeated in any of {len(found)} captures"
+        return f"No launch is repeated in any of {len(data)} captures"
     bound = sum(cost.launch_bound for cost in judged)
-    rest = len(found) - len(judged)
+    rest = len(data) - len(judged)
     more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
     return f"{bound} of {len(judged)} captures {'is' if bound == 1 else 'are'} launch-bound{more}"
 
 
-def _firsts(api_ns: NDArray[Any]) -> str:
-    """Say how many first launches there are, and how long their calls take."""
+def _first_launches_text(api_ns: NDArray[Any]) -> str:
+    """Return the number of first launches and the median time of their API calls."""
     typical = duration(float(np.median(api_ns)))
     return f"{len(api_ns):,} first ones, median {typical}" if len(api_ns) > 1 else f"1 first one, {typical}"
 
 
 def _edges(latencies: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return edges of bins that are equally wide on a logarithmic scale, with room on both sides."""
+    """Return bin edges in ns, equally spaced on a logarithmic axis, with a margin on both sides."""
     low, high = _limits(latencies)
     first, last = (np.floor(np.log10(end) * _BINS_PER_DECADE) for end in (low, high))
     edges: NDArray[Any] = 10 ** (np.arange(first, last + 2) / _BINS_PER_DECADE)
@@ -107,20 +112,20 @@ def _edges(latencies: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
-    """Return what all times lie between, with room on both sides; a logarithmic scale has no 0."""
+    """Return the limits of a logarithmic axis of all times, with a margin on both sides. 0 ns counts as 1."""
     every = np.maximum(np.concatenate(times), 1)
-    return (every.min() / _ROOM, every.max() * _ROOM) if len(every) else _NOTHING
+    return (every.min() / _MARGIN, every.max() * _MARGIN) if len(every) else _LIMITS_WITHOUT_DATA
 
 
 def _latencies(places: Sequence[Axes], part: Launches, edges: NDArray[Any]) -> None:
-    """Draw the two distributions on one scale of time, each with its own of launches."""
+    """Draw the two histograms on one time axis, each with its own count axis."""
     for axes, times, (label, color) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
         counts, _ = np.histogram(np.maximum(times, 1), edges)
         axes.stairs(counts, edges, fill=True, color=color, label=label)
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "from call to GPU")
         if not len(times):
-            axes.text(0.5, 0.4, "none into an idle stream", transform=axes.transAxes, ha="center", color=GREY)
+            axes.text(0.5, 0.4, "none into an idle stream", transform=axes.transAxes, ha="center", color=GRAY)
     for axes, label, ticks in zip(places, ("launches", "first"), (4, 2), strict=True):
         axes.set_ylabel(label)
         axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
@@ -138,14 +143,14 @@ def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
 
 
 def _calls(axes: Axes, part: Launches, limits: tuple[float, float]) -> None:
-    """Draw the points, and the line where the call takes as long as what it starts."""
+    """Draw the launches, and the line where the API call takes as long as the kernel."""
     for api, gpu, (label, color) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
         points(axes, gpu, api, color, label)
-    axes.plot(limits, limits, color=GREY, linewidth=0.8, linestyle="--")
+    axes.plot(limits, limits, color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=limits, ylim=limits)
     axes.set_title("above the line the call takes longer")
     log_axis(axes, "x", Unit.NS, "GPU time of what it started")
     log_axis(axes, "y", Unit.NS, "CPU time in the call")
 
 
-PLOT = Plot("launch", read, figure)
+PLOT = Plot("launch", compute, figure)

@@ -1,8 +1,8 @@
-"""Plot when the GPUs worked and at what, above what the host did meanwhile.
+"""Plot a timeline: a lane for each GPU stream above lanes for each host thread.
 
-There is a lane for each device and stream, and for each thread. Every kind of event is as high as its part of
-each bin; long NVTX ranges are drawn one by one. The window is that of ``gpu_time``, begun with the call that
-led to the first operation; without GPU work it is all of the host's.
+The height of a kind of event is its part of each bin. Long NVTX ranges are drawn one by one. The window is
+that of ``gpu_time``, extended back to the API call of the first operation. Without GPU work the window covers
+all host events.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ HEIGHTS = (
     f"heights: the part of each 1/{BINS} of the time that was busy, a twentieth of a lane at least; copies "
     "and memsets hang from above, half as high; long NVTX ranges stand for themselves"
 )
-_HIGH = 0.84  # of a lane; the rest is between them
-_LEAST = 0.05  # of that height: so that a short event is seen
-_HANGING = 0.5  # copies: a shape of their own, as their colours come close to those of kernels
+_HEIGHT = 0.84  # of a lane; the rest is the space between lanes
+_LEAST = 0.05  # of that height, so that a short event is visible
+_HANGING = 0.5  # of that height, for copies: their colors are close to those of kernels
 _LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 6
 
 _LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
@@ -48,24 +48,24 @@ _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
 def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
-    """Draw lanes, the first on top; ``edges`` are those of their bins, in ns."""
+    """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns."""
     origin, length = int(edges[0]), int(edges[-1] - edges[0])
     for row, lane in enumerate(reversed(lanes)):
         _draw_shares(axes, row, lane, edges - origin)
         _draw_ranges(axes, row, lane, origin, length)
     labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
-    axes.set_yticks([row + _HIGH / 2 for row in range(len(lanes))], labels, **NAMES)
-    axes.set(xlim=(0, length), ylim=(_HIGH - 1, len(lanes)))
+    axes.set_yticks([row + _HEIGHT / 2 for row in range(len(lanes))], labels, **NAMES)
+    axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     time_axis(axes.xaxis, length, f"time since {moment(origin)} of the capture")
 
 
 def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
-    """Stack the kinds of a lane; where more goes on than the whole bin, as migrations do, they share it."""
+    """Stack the kinds of a lane. If they take more than a bin together, as migrations do, scale them down."""
     total = sum(lane.shares.values(), np.zeros(len(edges) - 1))
-    scale = np.where(total > 0, np.clip(total, _LEAST, 1) / np.where(total > 0, total, 1), 0) * _HIGH
-    rising, hanging = np.full(len(total), float(row)), np.full(len(total), row + _HIGH)
+    scale = np.where(total > 0, np.clip(total, _LEAST, 1) / np.where(total > 0, total, 1), 0) * _HEIGHT
+    rising, hanging = np.full(len(total), float(row)), np.full(len(total), row + _HEIGHT)
     for kind, share in lane.shares.items():
         if kind.hangs:
             base, hanging = hanging, hanging - share * scale * _HANGING
@@ -76,17 +76,17 @@ def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
 
 
 def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any], kind: Kind) -> None:
-    below: Any = base  # the type says one number
+    below: Any = base  # an array is valid, but matplotlib's type hint allows only a number
     patch = StepPatch(top, edges, baseline=below, fill=True, color=kind.color, linewidth=0, label=kind.label)
-    patch.set_rasterized(True)  # the size of a file does not grow with the events
-    axes.add_artist(patch)  # add_patch and stairs look at every corner for the axes' limits
+    patch.set_rasterized(True)  # so that the file size does not grow with the number of events
+    axes.add_artist(patch)  # add_patch and stairs are slow: they update the limits with every corner
 
 
 def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> None:
     spans = [(part.start_ns - origin, part.end_ns - part.start_ns) for part in lane.ranges]
     axes.broken_barh(
         spans,
-        (row, _HIGH),
+        (row, _HEIGHT),
         facecolor=NVTX_RANGE.color,
         edgecolor="white",
         linewidth=0.5,
@@ -100,7 +100,7 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
             text = fitted([part.name], room)[0]
             axes.text(
                 (start + end) / 2,
-                row + _HIGH / 2,
+                row + _HEIGHT / 2,
                 text,
                 ha="center",
                 va="center",
@@ -111,40 +111,40 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Edges of the bins in ns, lanes from top to bottom, and the percentage of its window each GPU worked.
+    """The bin edges in ns, the lanes from top to bottom, and the busy percentage of each GPU by name.
 
-    ``windowed``: that window is what is selected, be the GPU idle at its ends or not.
+    ``windowed`` is True if the percentages are of a selected time. It may start or end with an idle GPU.
     """
 
     edges: NDArray[Any]
     lanes: list[Lane]
-    working: list[tuple[str, float]]
+    busy_percent: list[tuple[str, float]]
     notes: list[str]
     windowed: bool
 
 
-def read(capture: Capture) -> Timeline:
-    """Return the lanes of a capture; raises NotInCapture where there is nothing to put on any."""
-    working = _working(capture)
+def compute(capture: Capture) -> Timeline:
+    """Return the timeline of a capture. Raises NotInCapture if the capture has no events to draw."""
+    busy_percent = _busy_percent(capture)
     edges = bins(*_window(capture))
-    gpu, streams = gpu_lanes(capture, edges) if working else ([], 0)
+    gpu, streams = gpu_lanes(capture, edges) if busy_percent else ([], 0)
     host, threads = host_lanes(capture, edges)
     left_out = [(streams, "streams of less work"), (threads, "threads of less in API calls and NVTX ranges")]
     return Timeline(
         edges,
         [*gpu, *host],
-        working,
-        [f"not drawn: {count:,} more {what}" for count, what in left_out if count] + _selected(capture),
+        busy_percent,
+        [f"not drawn: {count:,} more {what}" for count, what in left_out if count] + _selection_note(capture),
         capture.view.selection.windowed,
     )
 
 
-def _selected(capture: Capture) -> list[str]:
+def _selection_note(capture: Capture) -> list[str]:
     return [f"selected: {selection}"] if (selection := str(capture.view.selection)) else []
 
 
-def _working(capture: Capture) -> list[tuple[str, float]]:
-    """Return each GPU and the percentage of its window in which it worked."""
+def _busy_percent(capture: Capture) -> list[tuple[str, float]]:
+    """Return the name of each GPU and the percentage of its window in which it was busy."""
     if not len(gpu_operations_of(capture)):
         return []
     data = find_report("gpu_time").make(capture).data
@@ -179,42 +179,41 @@ def _window(capture: Capture) -> tuple[int, int]:
     return int(starts.min()), int(ends.max())
 
 
-def figure(found: Mapping[str, Timeline]) -> Sheet:
-    """Draw the lanes of each capture below one another, each in its own time."""
-    lanes = [lane for part in found.values() for lane in part.lanes]
+def figure(data: Mapping[str, Timeline]) -> Sheet:
+    """Draw the timelines of the captures below one another, each on its own time axis."""
+    lanes = [lane for part in data.values() for lane in part.lanes]
     kinds = {kind for lane in lanes for kind in lane.shares} | {NVTX_RANGE for lane in lanes if lane.ranges}
-    heights = [
-        len(part.lanes) * _LANE_IN + _AXIS_IN + _LABEL_IN * (len(found) > 1) for part in found.values()
-    ]
-    notes = [HEIGHTS, *dict.fromkeys(note for part in found.values() for note in part.notes)]
+    heights = [len(part.lanes) * _LANE_IN + _AXIS_IN + _LABEL_IN * (len(data) > 1) for part in data.values()]
+    notes = [HEIGHTS, *dict.fromkeys(note for part in data.values() for note in part.notes)]
     colors = {kind.label: kind.color for kind in sorted(kinds)}
-    drawn = sheet(sum(heights), _title(found), notes, colors)
-    grid = drawn.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (label, part) in zip(grid, found.items(), strict=True):
+    drawn = sheet(sum(heights), _title(data), notes, colors)
+    grid = drawn.subplots(len(data), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (label, part) in zip(grid, data.items(), strict=True):
         draw_lanes(axes, part.lanes, part.edges)
-        if len(found) > 1:
+        if len(data) > 1:
             axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
     return drawn
 
 
-def _title(found: Mapping[str, Timeline]) -> str:
-    """Say how much of their time the GPUs work."""
-    working = [busy for part in found.values() for busy in part.working]
-    window = duration(max(float(part.edges[-1] - part.edges[0]) for part in found.values()))
-    if not working:
-        return f"Nothing runs on a GPU in {window}"
-    if len(working) == 1:
-        [(name, share)] = working
-        return f"{name} works {percent(share)} of the time {_said(found, _OF_ONE)}"
-    least, most = (percent(pick(share for _, share in working)) for pick in (min, max))
-    who = "The GPUs" if len(found) == 1 else f"In {len(found)} captures, GPUs"
-    return f"{who} work {least}" + f" to {most}" * (least != most) + f" of the time {_said(found, _OF_ALL)}"
+def _title(data: Mapping[str, Timeline]) -> str:
+    """Return the title: the part of the time in which the GPUs work."""
+    busy_percent = [gpu for part in data.values() for gpu in part.busy_percent]
+    length = duration(max(float(part.edges[-1] - part.edges[0]) for part in data.values()))
+    if not busy_percent:
+        return f"Nothing runs on a GPU in {length}"
+    if len(busy_percent) == 1:
+        [(name, share)] = busy_percent
+        return f"{name} works {percent(share)} of the time {_window_text(data, _OF_ONE)}"
+    least, most = (percent(pick(share for _, share in busy_percent)) for pick in (min, max))
+    gpus = "The GPUs" if len(data) == 1 else f"In {len(data)} captures, GPUs"
+    share_text = f"{least} to {most}" if least != most else least
+    return f"{gpus} work {share_text} of the time {_window_text(data, _OF_ALL)}"
 
 
-def _said(found: Mapping[str, Timeline], between: str) -> str:
-    """Say what time the shares are of: what is selected, or what ``between`` says."""
-    windowed = {part.windowed for part in found.values() if part.working}
-    return " or ".join("selected" if one else between for one in sorted(windowed))
+def _window_text(data: Mapping[str, Timeline], whole: str) -> str:
+    """Return the time that the percentages are of: ``selected``, ``whole``, or both for several captures."""
+    windowed = {part.windowed for part in data.values() if part.busy_percent}
+    return " or ".join("selected" if one else whole for one in sorted(windowed))
 
 
-PLOT = Plot("timeline", read, figure)
+PLOT = Plot("timeline", compute, figure)

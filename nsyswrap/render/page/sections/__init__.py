@@ -1,8 +1,14 @@
-"""The sections of the page, one module each. A new one is a module with a SECTION and its line in NAMES."""
+"""List the sections of the page. To add one, write a module with a ``SECTION`` and add its name here."""
 
 from __future__ import annotations
 
-# From the top of the page to its end.
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nsyswrap.render.page.html import Section
+
+# From the top of the page to the bottom.
 NAMES = (
     "head",
     "ranks",
@@ -14,3 +20,8 @@ NAMES = (
     "copies",
     "gpu_gaps",
 )
+
+
+def all_sections() -> list[Section]:
+    """Return the sections of ``NAMES`` in the order of the page."""
+    return [importlib.import_module(f"{__name__}.{name}").SECTION for name in NAMES]

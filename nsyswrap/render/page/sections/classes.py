@@ -1,4 +1,4 @@
-"""The time of the kernels' classes, as one bar a run."""
+"""The kernel class section: the kernel time of each capture, as a bar split by class."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page import colors as colours
-from nsyswrap.render.page.bars import Part, stacked
+from nsyswrap.render.page import colors
+from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section
-from nsyswrap.render.page.tables import folded
+from nsyswrap.render.page.tables import folded_table
 
 if TYPE_CHECKING:
     from nsyswrap.render.page.html import Markup
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def classes(subject: Subject) -> Markup:
-    """Return a bar per capture, as long as its kernel time; the longest is as wide as the page."""
+    """Return a bar for each capture. The most kernel time is as wide as the page."""
     tables = subject.tables("kernel_class_sum")
     longest = max((_total(table) for table in tables.values()), default=0)
     bars = (
-        stacked(f"{label}: {human(_total(table), Unit.NS)} in kernels", _parts(table), longest)
+        stacked_bar(f"{label}: {human(_total(table), Unit.NS)} in kernels", _parts(table), longest)
         for label, table in tables.items()
         if len(table)
     )
@@ -33,7 +33,7 @@ def classes(subject: Subject) -> Markup:
         "Kernel classes",
         empty(subject, "kernel_class_sum"),
         *bars,
-        folded(table) if table is not None else None,
+        folded_table(table) if table is not None else None,
         missing(subject.missing("kernel_class_sum")),
     )
 
@@ -46,7 +46,7 @@ def _parts(table: Table) -> list[Part]:
     shares = np.asarray(table.data["time_percent"]).tolist()
     totals = np.asarray(table.data["total_ns"]).tolist()
     return [
-        Part(str(name), total, f"{human(share, Unit.PERCENT)} %", colours.look(colours.KERNELS, str(name)))
+        Part(str(name), total, f"{human(share, Unit.PERCENT)} %", colors.style_of(colors.KERNELS, str(name)))
         for name, total, share in zip(table.data["class"], totals, shares, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""Why the GPU had nothing to do: idle time by cause as a bar, and the longest gaps."""
+"""The idle section: GPU idle time by cause, and the longest gaps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page import colors as colours
-from nsyswrap.render.page.bars import Part, stacked
-from nsyswrap.render.page.html import Section, empty, missing, section, verdicts
-from nsyswrap.render.page.tables import folded
+from nsyswrap.render.page import colors
+from nsyswrap.render.page.bars import Part, stacked_bar
+from nsyswrap.render.page.html import Section, empty, missing, section, verdict_paragraphs
+from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 
-_GAPS = 50  # shown, the longest ones
+_MOST_GAPS = 50  # in the table of the longest gaps
 
 CAUSE_TABLE = Report(
     name="idle_causes",
@@ -37,42 +37,44 @@ CAUSE_TABLE = Report(
 
 
 def idle(subject: Subject) -> Markup:
-    """Return a bar per capture, as long as it was idle, and the tables of causes and gaps."""
+    """Return a bar of idle time for each capture, and the tables of causes and gaps."""
     gaps = subject.tables("gpu_idle")
     causes = {label: by_cause(table) for label, table in gaps.items()}
     totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
     longest = max(totals.values(), default=0)
     bars = (
-        stacked(f"{label}: idle for {human(totals[label], Unit.NS)}", _parts(table), longest)
+        stacked_bar(f"{label}: idle for {human(totals[label], Unit.NS)}", _parts(table), longest)
         for label, table in causes.items()
         if totals[label]
     )
-    made = subject.as_one({label: table for label, table in causes.items() if len(table)})
-    every = subject.table("gpu_idle")
+    all_causes = subject.as_one({label: table for label, table in causes.items() if len(table)})
+    all_gaps = subject.table("gpu_idle")
     return section(
         "idle",
         "Idle time, and why",
-        verdicts(gaps),
+        verdict_paragraphs(gaps),
         empty(subject, "gpu_idle"),
         *bars,
-        folded(made) if made is not None else None,
-        folded(every, f"the {_GAPS} longest gaps", top=_GAPS) if every is not None and len(every) else None,
+        folded_table(all_causes) if all_causes is not None else None,
+        folded_table(all_gaps, f"the {_MOST_GAPS} longest gaps", top=_MOST_GAPS)
+        if all_gaps is not None and len(all_gaps)
+        else None,
         missing(subject.missing("gpu_idle")),
     )
 
 
 def by_cause(gaps: Table) -> Table:
-    """Return the sum of each cause over all gaps, the longest first."""
-    spent = {cause: int(np.asarray(gaps.data[f"{cause}_ns"]).sum()) for cause in CAUSES}
-    total = sum(spent.values())
-    ordered = sorted(((ns, cause) for cause, ns in spent.items() if ns), key=lambda pair: -pair[0])
+    """Return the idle time of each cause over all gaps, the longest first."""
+    idle_ns = {cause: int(np.asarray(gaps.data[f"{cause}_ns"]).sum()) for cause in CAUSES}
+    total = sum(idle_ns.values())
+    ordered = sorted(((ns, cause) for cause, ns in idle_ns.items() if ns), key=lambda pair: -pair[0])
     return table_of(CAUSE_TABLE, [(CAUSES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
 
 
 def _parts(table: Table) -> list[Part]:
     keys = {text: cause for cause, text in CAUSES.items()}
     return [
-        Part(str(text), float(str(ns)), f"{human(share, Unit.PERCENT)} %", colours.CAUSES[keys[str(text)]])
+        Part(str(text), float(str(ns)), f"{human(share, Unit.PERCENT)} %", colors.CAUSES[keys[str(text)]])
         for text, ns, share in table.rows()
     ]
 

@@ -1,4 +1,4 @@
-"""What ran where, and whether to trust it."""
+"""The first section: a card for each capture, and the checks of the recording."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.subject import part_shown
-from nsyswrap.render.page.tables import folded
+from nsyswrap.render.page.tables import folded_table
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def head(subject: Subject) -> Markup:
-    """Return a card per capture, and all that was checked of them."""
+    """Return a card for each capture and the table of all checks."""
     cards = (_card(label, subject.summaries[label], capture) for label, capture in subject.captures.items())
     checks = subject.table("diagnostics")
     return section(
         "ran",
         "What ran where",
         element("div", *cards, class_="cards"),
-        folded(checks, "what was checked of the recording") if checks is not None else None,
+        folded_table(checks, "what was checked of the recording") if checks is not None else None,
     )
 
 
 def _card(label: str, summary: Summary, capture: Capture) -> Markup:
-    seen, *warnings = summary.trust
+    contents, *warnings = summary.trust
     selected = part_shown(capture.view.selection)
     return element(
         "article",
@@ -35,7 +35,7 @@ def _card(label: str, summary: Summary, capture: Capture) -> Markup:
         element("p", element("code", summary.command), class_="command") if summary.command else None,
         element("p", summary.origin),
         element("p", f"selected: {selected}", class_="warning") if selected else None,
-        element("p", seen, class_="trust"),
+        element("p", contents, class_="trust"),
         *(element("p", text.strip(), class_="warning") for text in (*warnings, *capture.remarks)),
         class_="card",
     )

@@ -1,11 +1,11 @@
-"""The kernels: a table to sort and filter."""
+"""The kernel section: the table of kernels, to sort and filter."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from nsyswrap.render.page.html import Section, missing, section
-from nsyswrap.render.page.tables import block
+from nsyswrap.render.page.tables import open_table
 
 if TYPE_CHECKING:
     from nsyswrap.render.page.html import Markup
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def kernels(subject: Subject) -> Markup:
-    """Return the table of kernels."""
+    """Return the table of kernels, or why it is missing."""
     table = subject.table("cuda_gpu_kern_sum")
     return section(
         "kernels",
         "Kernels",
-        block(table) if table is not None else None,
+        open_table(table) if table is not None else None,
         missing(subject.missing("cuda_gpu_kern_sum")),
     )
 

@@ -1,4 +1,4 @@
-"""How long launches take to reach the GPU: a histogram, with the first launch of each kernel apart."""
+"""The latency section: histograms of launch latency, for repeated and for first launches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
+from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Style, filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, missing, section
-from nsyswrap.render.page.tables import folded
+from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 
-_PER_DECADE = 6
+_BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
-_LOOKS = {"repeat": Look(BLUE, SOLID), "first": Look(VERMILION, STRIPES)}
+_STYLES = {"repeat": Style(BLUE, SOLID), "first": Style(VERMILION, STRIPES)}
 
 HISTOGRAM = Report(
     name="launch_latency",
@@ -42,42 +42,42 @@ HISTOGRAM = Report(
 
 
 def latency(subject: Subject) -> Markup:
-    """Return a histogram per capture, all on one axis, and its numbers."""
-    found = {label: latencies(subject.captures[label]) for label in subject.tables("launch_overhead")}
-    every = np.concatenate([np.empty(0, np.int64), *(part for pair in found.values() for part in pair)])
+    """Return a histogram for each capture, all on one axis, and their numbers."""
+    by_label = {label: latencies(subject.captures[label]) for label in subject.tables("launch_overhead")}
+    every = np.concatenate([np.empty(0, np.int64), *(part for pair in by_label.values() for part in pair)])
     if not len(every):
-        said = f"No launch into an idle stream was recorded{subject.within}: "
-        said += "of others a latency cannot be told from waiting."
+        text = f"No launch into an idle stream was recorded{subject.within}: "
+        text += "of others a latency cannot be told from waiting."
         reasons = subject.missing("launch_overhead")
-        return section("latency", "Launch latency", missing(reasons) if reasons else element("p", said))
+        return section("latency", "Launch latency", missing(reasons) if reasons else element("p", text))
     edges = _edges(every)
-    tables = {label: _table(edges, *pair) for label, pair in found.items() if any(map(len, pair))}
-    made = subject.as_one(tables)
+    tables = {label: _table(edges, *pair) for label, pair in by_label.items() if any(map(len, pair))}
+    all_tables = subject.as_one(tables)
     return section(
         "latency",
         "Launch latency",
         element("p", "From the launch call to the start on the GPU, of launches into an idle stream."),
         element("div", *(_histogram(*pair) for pair in tables.items()), class_="histograms"),
-        folded(made) if made is not None else None,
+        folded_table(all_tables) if all_tables is not None else None,
     )
 
 
 def latencies(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the latencies of repeat launches and of first ones, into idle streams, in ns.
+    """Return the latencies in ns of repeated and of first launches into idle streams.
 
-    As in ``launch_overhead``; those that seem to begin before their call are left out. A stream in which
-    nothing had run yet was idle too, where the launch is a first one.
+    The definition is that of ``launch_overhead``. Launches that seem to start before their call are left out.
+    A stream that has not run anything counts as idle if the launch is a first one.
     """
     launches = launches_of(capture)
-    told = launches.uncontended & (launches.latency_ns >= 0)
-    return launches.latency_ns[told & ~launches.first], launches.latency_ns[told & launches.first]
+    measurable = launches.uncontended & (launches.latency_ns >= 0)
+    return launches.latency_ns[measurable & ~launches.first], launches.latency_ns[measurable & launches.first]
 
 
 def _edges(every: NDArray[Any]) -> NDArray[Any]:
-    """Return whole ns, equally far apart on a logarithmic axis, around all values; 0 counts as 1."""
-    steps = np.log10(np.maximum(every, 1)) * _PER_DECADE
+    """Return bin edges in whole ns, equally spaced on a logarithmic axis. 0 ns counts as 1 ns."""
+    steps = np.log10(np.maximum(every, 1)) * _BINS_PER_DECADE
     first, last = int(np.floor(steps.min())), int(np.floor(steps.max())) + 1
-    edges = np.unique(np.round(10.0 ** (np.arange(first, last + 1) / _PER_DECADE)).astype(np.int64))
+    edges = np.unique(np.round(10.0 ** (np.arange(first, last + 1) / _BINS_PER_DECADE)).astype(np.int64))
     outer = min(edges[0], int(every.min())), max(edges[-1], int(every.max()) + 1)
     return np.array([outer[0], *edges[1:-1], outer[1]])
 
@@ -89,15 +89,15 @@ def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Ta
 
 
 def _histogram(label: str, table: Table) -> Markup:
-    parts = {kind: np.asarray(table.data[kind]) for kind in _LOOKS}
-    told = ", ".join(f"{int(part.sum()):,} {kind}" for kind, part in parts.items())
+    parts = {kind: np.asarray(table.data[kind]) for kind in _STYLES}
+    counts = ", ".join(f"{int(part.sum()):,} {kind}" for kind, part in parts.items())
     halves = (_half(kind, part) for kind, part in parts.items() if part.any())
     drawing = element("div", *halves, _axis(table), class_="histogram")
-    return element("div", element("h3", f"{label}: {told}"), drawing)
+    return element("div", element("h3", f"{label}: {counts}"), drawing)
 
 
 def _half(kind: str, counts: NDArray[Any]) -> Markup:
-    """Return one kind of launches; its highest bar is as high as there is room."""
+    """Return the histogram of one kind of launches. Its highest bar has the full height."""
     width, most = 100 / len(counts), int(counts.max())
     drawn: list[Markup] = []
     for i, count in enumerate(counts.tolist()):
@@ -105,10 +105,10 @@ def _half(kind: str, counts: NDArray[Any]) -> Markup:
         place = {"x": f"{i * width:.3f}%", "width": f"{width * 0.94:.3f}%"}
         place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
         if count:
-            drawn.append(element("g", element("title", f"{count:,}"), *filled(_LOOKS[kind], **place)))
-    said = f"{kind} launches, most in one bar: {most:,}"
-    svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=said)
-    caption = element("figcaption", swatch(_LOOKS[kind]), f"{kind} launches, up to {most:,} a bar")
+            drawn.append(element("g", element("title", f"{count:,}"), *filled(_STYLES[kind], **place)))
+    text = f"{kind} launches, most in one bar: {most:,}"
+    svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)
+    caption = element("figcaption", swatch(_STYLES[kind]), f"{kind} launches, up to {most:,} a bar")
     return element("figure", caption, svg)
 
 
@@ -121,7 +121,7 @@ def _axis(table: Table) -> Markup:
 
 
 def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
-    """Yield place, text and anchor of the edges that get a label: at most five, the outer ones among them."""
+    """Yield position in percent, text and anchor of at most five labels, the outer edges among them."""
     last = len(edges) - 1
     for i in dict.fromkeys(round(part * last / 4) for part in range(5)):
         anchor = "start" if i == 0 else "end" if i == last else "middle"

@@ -1,8 +1,7 @@
-"""The ranks of one job: which rank delays the others, what each did on its GPU, and in which steps.
+"""The rank section: which rank delays the others, as heat maps by rank and by step.
 
-The other sections show ranks side by side; of many ranks those that differ most. A step is an NVTX range that
-occurs on several ranks, the k-th of one with the k-th of the others. Heat maps shade each cell by its value.
-Where there are more steps than columns, a column is the mean of several.
+A step is an NVTX range that occurs on several ranks: its k-th instance on each rank is step k. If there are
+more steps than columns, a column holds the mean of several steps.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from nsyswrap.analysis.ranks.steps import steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
-from nsyswrap.render.page.tables import ROWS, folded
+from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
@@ -29,34 +28,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.analysis.ranks.steps import Steps
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 
     Row = dict[str, Any]
 
 
-_CELLS = 6_400  # of all ranks together
-_FEWEST, _MOST = 10, 200  # bins
-_TELLING = 0.5  # of the most GPU time that ranges of one name hold
-SLOWER_PERCENT = (2, 5, 10, 20, 50, 100)  # than the median of the ranks: where the next shade begins
+_CELLS = 6_400  # of the steps heat map, for all ranks together
+_FEWEST_COLUMNS, _MOST_COLUMNS = 10, 200
+_MUCH_GPU_TIME = 0.5  # as a part of the most GPU time that ranges of one name hold
+SLOWER_PERCENT = (2, 5, 10, 20, 50, 100)  # than the median of the ranks: where each shade starts
 
 SHADES = 7
 
 _WITH_FIGURES = 8  # columns up to which figures fit into the cells
 
-_BESIDE = 8  # ranks that the other sections show
 _TITLE = "GPU time and waiting, by rank"
 _HEADERS = ("Own work", "Communi\N{SOFT HYPHEN}cation", "Waiting", "Last to arrive")
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Steps by columns: ``width`` of the ``count`` steps to each, in the last one the rest.
+    """``count`` steps in columns of ``width`` steps. The last column may hold fewer.
 
-    ``own_ns`` is the mean own GPU time of a step, by rank and column.
+    ``own_ns`` is the mean own GPU time of a step, of shape (ranks, columns).
     """
 
     name: str
@@ -67,41 +63,44 @@ class Bins:
 
     @property
     def median_ns(self) -> NDArray[Any]:
-        """The median over the ranks, a value per column."""
+        """The median over the ranks, one value per column."""
         return np.median(self.own_ns, axis=0)  # type: ignore[no-any-return]
 
     @property
     def shades(self) -> NDArray[Any]:
-        """How much slower each cell is than the median of its column, as the number of a shade."""
-        middle = np.maximum(self.median_ns, 1)
-        return np.digitize((self.own_ns / middle - 1) * 100, SLOWER_PERCENT)  # type: ignore[no-any-return]
+        """The shade of each cell: how much slower it is than the median of its column."""
+        median = np.maximum(self.median_ns, 1)
+        return np.digitize((self.own_ns / median - 1) * 100, SLOWER_PERCENT)  # type: ignore[no-any-return]
 
     def steps(self, column: int) -> tuple[int, int]:
-        """Return the first and the last step of a column, from 0."""
+        """Return the first and the last step of a column, counted from 0."""
         return column * self.width, min((column + 1) * self.width, self.count) - 1
 
 
 def most_telling(every: Sequence[Steps]) -> Steps | None:
-    """Return the ranges that hold much of the own GPU time; of several the most frequent, then the outer."""
+    """Return the ranges to compare the ranks by, or None if no range holds GPU work.
+
+    Of the ranges that hold much of the own GPU time, this is the most frequent one, then the outermost.
+    """
     holding = [(int(step.own_ns.sum()), step) for step in every if step.on_gpu]
     most = max((own for own, _ in holding), default=0)
-    telling = (step for own, step in holding if own >= _TELLING * most)
-    return max(telling, key=lambda step: step.own_ns.shape[1], default=None)
+    candidates = (step for own, step in holding if own >= _MUCH_GPU_TIME * most)
+    return max(candidates, key=lambda step: step.own_ns.shape[1], default=None)
 
 
-def binned(job: Job, found: Steps) -> Bins:
+def binned(job: Job, compared: Steps) -> Bins:
     """Put steps into as many columns as the page has room for."""
-    ranks, count = found.own_ns.shape
-    room = min(max(_CELLS // ranks, _FEWEST), _MOST)
-    width = -(-count // room)
+    ranks, count = compared.own_ns.shape
+    columns = min(max(_CELLS // ranks, _FEWEST_COLUMNS), _MOST_COLUMNS)
+    width = -(-count // columns)
     first = np.arange(0, count, width)
-    sums = np.add.reduceat(found.own_ns, first, axis=1)
-    labels = tuple(job.members[number].label for number in found.ranks)
-    return Bins(found.name, labels, count, width, sums / np.diff(np.append(first, count)))
+    sums = np.add.reduceat(compared.own_ns, first, axis=1)
+    labels = tuple(job.members[number].label for number in compared.ranks)
+    return Bins(compared.name, labels, count, width, sums / np.diff(np.append(first, count)))
 
 
-def numbers(bins: Bins) -> Table:
-    """Return a row per column of the picture, with the mean of each rank."""
+def step_table(bins: Bins) -> Table:
+    """Return a table with a row for each column of the heat map and a mean for each rank."""
     columns = (
         Column("first_step", "First", Unit.NUMBER, "first step of the row, from 0"),
         Column("last_step", "Last", Unit.NUMBER, "its last step"),
@@ -119,21 +118,21 @@ def numbers(bins: Bins) -> Table:
 
 
 class Cell(NamedTuple):
-    """What a cell shows, its unrounded value, how dark it is (None: nothing is known), and what it means."""
+    """A cell of a heat map: its text, its unrounded value, its shade (None if unknown) and its tooltip."""
 
     text: str
     value: float | None
     shade: int | None
-    said: str
+    tooltip: str
 
 
 def shade(part: float, whole: float) -> int:
-    """Return the shade of a part: 0, the palest, for nothing; the darkest for the whole."""
+    """Return the shade of a part: 0, the palest, for nothing, and the darkest for the whole."""
     return min(int(part / whole * SHADES), SHADES - 1) if whole else 0
 
 
 def heat(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[Cell]]) -> Markup:
-    """Return a heat map of a row per rank."""
+    """Return a heat map with a row for each rank."""
     names = (element("th", name, scope="col") for name in ("Rank", *columns))
     body = (
         element("tr", element("th", label, scope="row"), *map(_cell, cells)) for label, cells in rows.items()
@@ -145,15 +144,15 @@ def heat(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[Cell]])
 
 
 def scale(name: str, texts: Iterable[str]) -> Markup:
-    """Return what the shades stand for, the palest first."""
+    """Return the legend of the shades, the palest first."""
     patches = (element("li", _patch(number), text) for number, text in enumerate(texts))
     return element("ul", element("li", name), *patches, class_="legend")
 
 
 def _cell(cell: Cell) -> Markup:
     value = "" if cell.value is None else repr(cell.value)
-    shown = "" if cell.shade is None else f"shade-{cell.shade}"
-    return element("td", cell.text, class_=shown, title=cell.said, data_value=value)
+    css_class = "" if cell.shade is None else f"shade-{cell.shade}"
+    return element("td", cell.text, class_=css_class, title=cell.tooltip, data_value=value)
 
 
 def _patch(number: int) -> Markup:
@@ -162,56 +161,56 @@ def _patch(number: int) -> Markup:
 
 
 def by_step(job: Job) -> Markup:
-    """Return the picture and its numbers, or say that there are no steps to compare."""
+    """Return the heat map of the steps and its numbers, or a note that there are no steps to compare."""
     every, notes = steps(job)
-    found = most_telling(every)
-    if found is None:
-        said = "No NVTX range that several ranks have holds work on the GPU: no steps to compare."
-        return element("p", said, class_="note")
-    bins = binned(job, found)
+    compared = most_telling(every)
+    if compared is None:
+        text = "No NVTX range that several ranks have holds work on the GPU: no steps to compare."
+        return element("p", text, class_="note")
+    bins = binned(job, compared)
     title = f"Own GPU time in each “{bins.name}”, by rank"
-    picture = _figures(bins, title) if bins.own_ns.shape[1] <= _WITH_FIGURES else _strips(bins, title)
+    picture = _figure_cells(bins, title) if bins.own_ns.shape[1] <= _WITH_FIGURES else _strips(bins, title)
     texts = ("less", *(f"{percent} %" for percent in SLOWER_PERCENT))
-    table = replace(numbers(bins), notes=tuple(notes), selection=job.selection)
+    table = replace(step_table(bins), notes=tuple(notes), selection=job.selection)
     return element(
         "article",
         element("h3", title),
         element("p", _about(bins, len(job.members)), class_="note"),
         picture,
         scale("Slower than the median of the ranks, by this or more:", texts),
-        folded(table, title, top=len(table)),
+        folded_table(table, title, top=len(table)),
         class_="steps",
         data_range=bins.name,
     )
 
 
 def _about(bins: Bins, ranks: int) -> str:
-    said = [f"NVTX range “{bins.name}”, {bins.count:,} time{'' if bins.count == 1 else 's'}"]
-    said += [f"a cell is the mean of {bins.width:,}"] if bins.width > 1 else []
-    said += [f"{len(bins.labels):,} of {ranks:,} ranks have it"] if len(bins.labels) < ranks else []
-    return "; ".join(said)
+    parts = [f"NVTX range “{bins.name}”, {bins.count:,} time{'' if bins.count == 1 else 's'}"]
+    parts += [f"a cell is the mean of {bins.width:,}"] if bins.width > 1 else []
+    parts += [f"{len(bins.labels):,} of {ranks:,} ranks have it"] if len(bins.labels) < ranks else []
+    return "; ".join(parts)
 
 
-def _said(bins: Bins, column: int) -> str:
+def _step_text(bins: Bins, column: int) -> str:
     first, last = bins.steps(column)
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def _figures(bins: Bins, title: str) -> Markup:
-    """Return a table that has room for the figures."""
+def _figure_cells(bins: Bins, title: str) -> Markup:
+    """Return a heat map whose cells show their time."""
     medians, shades = bins.median_ns.tolist(), bins.shades.tolist()
     rows = {
         label: [
-            Cell(duration(own), own, level, f"{label}, {_said(bins, i)}; median {duration(medians[i])}")
+            Cell(duration(own), own, level, f"{label}, {_step_text(bins, i)}; median {duration(medians[i])}")
             for i, (own, level) in enumerate(zip(bins.own_ns[rank].tolist(), shades[rank], strict=True))
         ]
         for rank, label in enumerate(bins.labels)
     }
-    return heat(title, [_said(bins, i).capitalize() for i in range(len(medians))], rows)
+    return heat(title, [_step_text(bins, i).capitalize() for i in range(len(medians))], rows)
 
 
 def _strips(bins: Bins, title: str) -> Markup:
-    """Return a strip per rank; the script tells of what is pointed at, from the table of numbers."""
+    """Return a strip of cells for each rank. The script reads a cell's time from the table of numbers."""
     columns = bins.own_ns.shape[1]
     strips = (
         element(
@@ -232,7 +231,7 @@ def _strips(bins: Bins, title: str) -> Markup:
 
 
 def _step_cells(shades: NDArray[Any]) -> Iterator[Markup]:
-    """Draw one row: of each shade a path of the runs that have it."""
+    """Yield a path for each shade, made of the runs of cells that have it."""
     edges = np.flatnonzero(np.diff(shades, prepend=-1, append=-1)).tolist()
     runs: dict[int, list[str]] = {}
     for start, end in pairwise(edges):
@@ -242,7 +241,7 @@ def _step_cells(shades: NDArray[Any]) -> Iterator[Markup]:
 
 
 def ranks(subject: Subject) -> Markup | None:
-    """Return the verdict, both heat maps and their numbers; None where there are no ranks."""
+    """Return the verdict and both heat maps, or None if the captures are not the ranks of a job."""
     job = subject.job
     if job is None:
         return None
@@ -251,24 +250,8 @@ def ranks(subject: Subject) -> Markup | None:
         "Ranks",
         *_verdict_and_picture(job),
         _note(missing_ranks(places([member.capture.source for member in job.members]))),
-        _note(_left_out(job, subject)),
+        _note(_ranks_left_out(job, subject)),
     )
-
-
-def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
-    """Return the captures that the other sections show, by label: of many those that wait least and most.
-
-    Where none waits, they are those that work longest and shortest.
-    """
-    chosen: Sequence[int] = range(len(members))
-    if len(members) > _BESIDE:
-        waiting, own = (
-            np.array([int(part.sum()) for part in parts])
-            for parts in zip(*((times.waiting_ns, times.own_ns) for times in job.times), strict=True)
-        )
-        order = np.lexsort((-own, waiting)).tolist()
-        chosen = sorted(order[: _BESIDE // 2] + order[-_BESIDE // 2 :])
-    return {members[number].label: members[number].capture for number in chosen}
 
 
 def _verdict_and_picture(job: Job) -> tuple[object, ...]:
@@ -276,12 +259,12 @@ def _verdict_and_picture(job: Job) -> tuple[object, ...]:
         table = make(job, "rank_waiting")
     except NotInCapture as error:
         return (missing([f"{error}; {error.hint}"]), by_step(job))
-    said = element("p", table.verdict, class_="lead") if table.verdict else joined(map(_note, table.notes))
-    return (said, element("div", _by_rank(job, table), by_step(job), class_="two"))
+    verdict = element("p", table.verdict, class_="lead") if table.verdict else joined(map(_note, table.notes))
+    return (verdict, element("div", _by_rank(job, table), by_step(job), class_="two"))
 
 
 def _by_rank(job: Job, table: Table) -> Markup:
-    """Return a row per rank: its times, shaded against the longest GPU time, and how often it came last."""
+    """Return the heat map of each rank's times, shaded by their share of the longest GPU time."""
     names = [column.name for column in table.columns]
     rows: list[Row] = [dict(zip(names, row, strict=True)) for row in table.rows()]
     longest = max(row["gpu_ns"] for row in rows)
@@ -293,32 +276,32 @@ def _by_rank(job: Job, table: Table) -> Markup:
         element("h3", _TITLE),
         heat(_TITLE, _HEADERS, cells),
         scale(f"Share of the longest GPU time, {duration(longest)}, and of the collectives:", texts),
-        folded(table, top=max(ROWS, len(rows))),
+        folded_table(table, top=max(ROWS, len(rows))),
     )
 
 
 def _cells(label: str, row: Row, longest: int) -> list[Cell]:
     own, communication, waiting = (row[name] for name in ("own_ns", "communication_ns", "waiting_ns"))
     last, of, gpu = row["last"], row["collectives"], row["gpu_ns"]
-    told = [
+    times = [
         (own, f"{label}: {duration(own)} of GPU time that does not communicate"),
         (communication, f"{label}: {duration(communication)} in communication kernels, waiting included"),
     ]
-    cells = [Cell(duration(ns), ns, shade(ns, longest), said) for ns, said in told]
-    if waiting is None or not of:  # nothing tells who waited
+    cells = [Cell(duration(ns), ns, shade(ns, longest), tooltip) for ns, tooltip in times]
+    if waiting is None or not of:  # without a matched collective the waiting time is unknown
         text = "not known" if waiting is None else "-"
         return [*cells, *[Cell(text, None, None, f"{label}: no collective of it could be matched")] * 2]
-    said = f"{label}: waited {duration(waiting)}, {_percent(waiting, gpu)} of its GPU time"
-    cells.append(Cell(duration(waiting), waiting, shade(waiting, longest), said))
-    said = f"{label}: the last to arrive at {last:,} of {of:,} collectives"
-    return [*cells, Cell(f"{last:,} of {of:,}", last, shade(last, of), said)]
+    tooltip = f"{label}: waited {duration(waiting)}, {_percent(waiting, gpu)} of its GPU time"
+    cells.append(Cell(duration(waiting), waiting, shade(waiting, longest), tooltip))
+    tooltip = f"{label}: the last to arrive at {last:,} of {of:,} collectives"
+    return [*cells, Cell(f"{last:,} of {of:,}", last, shade(last, of), tooltip)]
 
 
 def _percent(part: float, whole: float) -> str:
     return percent(100 * part / whole) if whole else "-"
 
 
-def _left_out(job: Job, subject: Subject) -> str:
+def _ranks_left_out(job: Job, subject: Subject) -> str:
     if len(subject.captures) == len(job.members):
         return ""
     return (

@@ -1,8 +1,8 @@
-"""The timeline: a picture that the page's script draws, and its numbers lane by lane.
+"""The timeline section: the data that the page's script draws, and a table of the lanes.
 
-The script gets lanes, single events column by column, and bins of the others. All times are in ns after
-``origin``, the time of the first event. Columns whose values only rise are written as differences, which are
-shorter.
+The script gets lanes, kept events column by column, and bins of all events in lanes that keep only some.
+All times are in ns after ``origin``, the time of the first event. Ascending columns are written as
+differences, which are shorter.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.units import Unit
-from nsyswrap.render.page import colors as colours
-from nsyswrap.render.page.density import PER_MILLE, chosen, density, level
+from nsyswrap.render.page import colors
+from nsyswrap.render.page.density import PER_MILLE, density, kept_events, level
 from nsyswrap.render.page.html import Markup, Section, data, element, plain, section
 from nsyswrap.render.page.lanes import CALLS, COPIES, KERNELS, RANGES, ranges_left_out, streams, threads
-from nsyswrap.render.page.tables import folded
+from nsyswrap.render.page.tables import clipped, folded_table
 from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 _MOST_BINS, _FEWEST_BINS = 4096, 128
-_NAME = 300  # characters of one name; the tables have all of it
-_LOOKS = {KERNELS: colours.KERNELS, COPIES: colours.COPIES, CALLS: colours.CALLS, RANGES: colours.RANGES}
+_NAME_LENGTH = 300  # characters; the tables have longer names
+_STYLES = {KERNELS: colors.KERNELS, COPIES: colors.COPIES, CALLS: colors.CALLS, RANGES: colors.RANGES}
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
 
 _CAPTURES = 8  # that get a timeline
-_LANES = 60  # of one capture; those of the fewest events are left out, and counted
-_EVENTS = 9_000  # kept one by one, of all captures together
-_CELLS = 140_000  # bins of all lanes, series and captures together
+_LANES = 60  # of one capture; the lanes with the fewest events are left out
+_EVENTS = 9_000  # kept one by one, for all captures together
+_CELLS = 140_000  # bins, for all lanes, series and captures together
 
 LANE_TABLE = Report(
     name="timeline",
@@ -66,8 +66,8 @@ LANE_TABLE = Report(
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The lanes that are shown, and of each the positions of the events that are kept one by one.
+class Picture:
+    """The lanes of a picture, and for each lane the positions of its kept events.
 
     ``ends`` are the first and the last time of the picture, in ns.
     """
@@ -78,44 +78,44 @@ class Shown:
 
     @cached_property
     def kinds(self) -> list[tuple[str, str]]:
-        """The kinds of events there are, each once."""
+        """The kinds of events in all lanes, each once."""
         present = (lane.kinds[i] for lane in self.lanes for i in np.unique(lane.series).tolist())
         return list(dict.fromkeys(present))
 
     @cached_property
     def series(self) -> list[NDArray[Any]]:
-        """What each event of each lane is, as a number in ``kinds``."""
+        """For each lane, the position of each event's kind in ``kinds``."""
         number = {kind: i for i, kind in enumerate(self.kinds)}
         codes = ([number.get(kind, -1) for kind in lane.kinds] for lane in self.lanes)
         return [np.array(code)[lane.series] for code, lane in zip(codes, self.lanes, strict=True)]
 
     @cached_property
     def crowded(self) -> list[int]:
-        """The lanes of which some events are not kept."""
+        """The lanes that do not keep all their events."""
         return [i for i, lane in enumerate(self.lanes) if len(self.kept[i]) < len(lane)]
 
 
-def content(capture: Capture, shown: Shown, cells: int) -> dict[str, Any]:
-    """Return what the script draws; ``cells`` is about how many bins all lanes and series may have."""
-    first, last = shown.ends
+def _script_data(capture: Capture, picture: Picture, cells: int) -> dict[str, Any]:
+    """Return what the script draws. All lanes and series together get about ``cells`` bins."""
+    first, last = picture.ends
     operations = gpu_operations_of(capture)
     gpu = (int(operations.start_ns.min()), int(operations.end_ns.max())) if len(operations) else None
-    filled = sum(len(np.unique(shown.series[i])) for i in shown.crowded)
+    filled = sum(len(np.unique(picture.series[i])) for i in picture.crowded)
     levels = _levels((first, last), gpu, cells // filled) if filled else []
     return {
         "origin": first,
         "length": max(last - first, 1),
         "gpu": [time - first for time in gpu] if gpu else None,
-        "series": [_series(*kind) for kind in shown.kinds],
-        "lanes": [_lane(lane, whole=i not in shown.crowded) for i, lane in enumerate(shown.lanes)],
-        "levels": [_binned(shown, of) for of in levels],
-        "events": _events(shown),
+        "series": [_series(*kind) for kind in picture.kinds],
+        "lanes": [_lane(lane, whole=i not in picture.crowded) for i, lane in enumerate(picture.lanes)],
+        "levels": [_binned(picture, of) for of in levels],
+        "events": _events(picture),
     }
 
 
 def _series(family: str, kind: str) -> dict[str, Any]:
-    look = colours.look(_LOOKS[family], kind)
-    return {"family": family, "name": plain(kind), "hue": look.hue, "texture": look.texture}
+    style = colors.style_of(_STYLES[family], kind)
+    return {"family": family, "name": plain(kind), "hue": style.hue, "texture": style.texture}
 
 
 def _lane(lane: Lane, *, whole: bool) -> dict[str, Any]:
@@ -123,23 +123,24 @@ def _lane(lane: Lane, *, whole: bool) -> dict[str, Any]:
 
 
 def _levels(ends: tuple[int, int], gpu: tuple[int, int] | None, bins: int) -> list[Level]:
-    """Return bins of the whole time; and of that of GPU work, where it is much less."""
-    found = [ends]
+    """Return bins of the whole time. Add bins of the GPU work alone if it takes less than half the time."""
+    windows = [ends]
     if gpu and 2 * (gpu[1] - gpu[0]) < ends[1] - ends[0]:
-        found.append(gpu)
-    share = min(max(bins // len(found), _FEWEST_BINS), _MOST_BINS)
-    return [level(*pair, share) for pair in found]
+        windows.append(gpu)
+    share = min(max(bins // len(windows), _FEWEST_BINS), _MOST_BINS)
+    return [level(*window, share) for window in windows]
 
 
-def _binned(shown: Shown, of: Level) -> dict[str, Any]:
-    """Return one level: of each crowded lane, for each series, the bins that hold something.
+def _binned(picture: Picture, of: Level) -> dict[str, Any]:
+    """Return the bins of one level that hold something, for each crowded lane and series.
 
-    ``at`` are the bins, ``share`` is per mille of the bin, ``begun`` counts the events that begin in it.
+    ``at`` are the bins, ``share`` is the taken part in per mille, ``begun`` counts the events that start in a
+    bin.
     """
     lanes: dict[str, Any] = {}
-    for i in shown.crowded:
-        lane = shown.lanes[i]
-        part = density(lane.start_ns, lane.end_ns, shown.series[i], len(shown.kinds), of)
+    for i in picture.crowded:
+        lane = picture.lanes[i]
+        part = density(lane.start_ns, lane.end_ns, picture.series[i], len(picture.kinds), of)
         share = np.minimum(-(-part.taken_ns * PER_MILLE // of.width_ns), PER_MILLE)
         lanes[str(i)] = {
             str(number): {
@@ -150,80 +151,77 @@ def _binned(shown: Shown, of: Level) -> dict[str, Any]:
             for number in np.unique(part.series).tolist()
             for mine in [part.series == number]
         }
-    return {"start": of.start_ns - shown.ends[0], "width": of.width_ns, "bins": of.bins, "lanes": lanes}
+    return {"start": of.start_ns - picture.ends[0], "width": of.width_ns, "bins": of.bins, "lanes": lanes}
 
 
-def _events(shown: Shown) -> dict[str, Any]:
-    """Return the kept events; ``call`` is the number of the event that launched each.
+def _events(picture: Picture) -> dict[str, Any]:
+    """Return the kept events, column by column.
 
-    -1: no call is recorded; -2: it is not among those kept.
+    ``call`` is the position of the API call that launched an event: -1 if no call was recorded, -2 if the
+    call was not kept.
     """
 
     def column(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([part[rows] for part, rows in zip(parts, shown.kept, strict=True)])
+        return np.concatenate([part[rows] for part, rows in zip(parts, picture.kept, strict=True)])
 
     start, end, row, call = (
-        column([getattr(lane, field) for lane in shown.lanes])
+        column([getattr(lane, field) for lane in picture.lanes])
         for field in ("start_ns", "end_ns", "row", "call")
     )
-    names, name = _names(shown)
-    place = {api: number for number, api in enumerate(row.tolist()) if api >= 0}
+    names, name = _names(picture)
+    position = {api: number for number, api in enumerate(row.tolist()) if api >= 0}
     return {
-        "lane": np.repeat(np.arange(len(shown.lanes)), [len(rows) for rows in shown.kept]).tolist(),
-        "start": np.diff(start, prepend=shown.ends[0]).tolist(),
+        "lane": np.repeat(np.arange(len(picture.lanes)), [len(rows) for rows in picture.kept]).tolist(),
+        "start": np.diff(start, prepend=picture.ends[0]).tolist(),
         "duration": (end - start).tolist(),
-        "series": column(shown.series).tolist(),
+        "series": column(picture.series).tolist(),
         "name": name,
-        "call": [_NO_CALL if api < 0 else place.get(api, _CALL_NOT_KEPT) for api in call.tolist()],
+        "call": [_NO_CALL if api < 0 else position.get(api, _CALL_NOT_KEPT) for api in call.tolist()],
         "names": names,
     }
 
 
-def _names(shown: Shown) -> tuple[list[str], list[int]]:
-    """Return names as a person reads them, and the number of each kept event's."""
+def _names(picture: Picture) -> tuple[list[str], list[int]]:
+    """Return the readable names, and for each kept event the position of its name."""
     numbers: dict[str, int] = {}
     name = [
         numbers.setdefault(lane.names[code], len(numbers))
-        for lane, rows in zip(shown.lanes, shown.kept, strict=True)
+        for lane, rows in zip(picture.lanes, picture.kept, strict=True)
         for code in lane.name[rows].tolist()
     ]
     readable = distinct_names(numbers)
-    return [_short(plain(readable[text])) for text in numbers], name
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[:_NAME]}…"
+    return [clipped(plain(readable[text]), _NAME_LENGTH) for text in numbers], name
 
 
 def timeline(subject: Subject) -> Markup:
-    """Return a picture per capture, and the numbers of all lanes."""
+    """Return a picture for each capture, and the table of all lanes."""
     drawn = dict(list(subject.captures.items())[:_CAPTURES])
-    pictures: list[Markup] = []
+    frames: list[Markup] = []
     tables: dict[str, Table] = {}
-    for label, shown, lanes_left_out in _shown(drawn):
-        tables[label] = _table(shown)
-        made = content(drawn[label], shown, _CELLS // len(drawn))
+    for label, picture, lanes_left_out in _pictures(drawn):
+        tables[label] = _table(picture)
+        script_data = _script_data(drawn[label], picture, _CELLS // len(drawn))
         left_out = (lanes_left_out, ranges_left_out(drawn[label]))
-        pictures.append(_picture(label, f"timeline-{len(pictures)}", made, left_out))
-    numbers = subject.as_one(tables)
+        frames.append(_frame(label, f"timeline-{len(frames)}", script_data, left_out))
+    all_lanes = subject.as_one(tables)
     return section(
         "timeline",
         "Timeline",
-        *pictures,
-        None if pictures else _note(f"Nothing was recorded{subject.within} that has a time."),
+        *frames,
+        None if frames else _note(f"Nothing was recorded{subject.within} that has a time."),
         _left_out(len(subject.captures) - len(drawn), "captures have no timeline here: name fewer at once"),
-        folded(numbers) if numbers is not None else None,
+        folded_table(all_lanes) if all_lanes is not None else None,
     )
 
 
-def _shown(captures: Mapping[str, Capture]) -> Iterator[tuple[str, Shown, int]]:
-    """Yield label, what is shown, and how many lanes are left out; nothing of captures without events."""
+def _pictures(captures: Mapping[str, Capture]) -> Iterator[tuple[str, Picture, int]]:
+    """Yield label, picture and the number of lanes left out of it, for each capture with events."""
     for _, labels in groupby(captures, lambda label: captures[label].source):
         lanes = {label: every for label in labels if (every := _lanes(captures[label]))}
         for label, every in lanes.items():
             busiest = _busiest(every)
-            kept = chosen(captures[label], busiest, _EVENTS // len(captures))
-            yield label, Shown(busiest, kept, _ends(lanes.values())), len(every) - len(busiest)
+            kept = kept_events(captures[label], busiest, _EVENTS // len(captures))
+            yield label, Picture(busiest, kept, _ends(lanes.values())), len(every) - len(busiest)
 
 
 def _lanes(capture: Capture) -> list[Lane]:
@@ -231,18 +229,18 @@ def _lanes(capture: Capture) -> list[Lane]:
 
 
 def _ends(every: Iterable[list[Lane]]) -> tuple[int, int]:
-    """Return the first start and the last end of all lanes: parts of one capture have one window."""
+    """Return the first start and the last end, in ns, so that all parts of one capture share a window."""
     lanes = [lane for part in every for lane in part]
     return min(int(lane.start_ns.min()) for lane in lanes), max(int(lane.end_ns.max()) for lane in lanes)
 
 
 def _busiest(every: list[Lane]) -> list[Lane]:
-    """Return the lanes of the most events, in their order."""
+    """Return the lanes with the most events, in the order given."""
     order = np.argsort([-len(lane) for lane in every], kind="stable")[:_LANES]
     return [every[i] for i in sorted(order.tolist())]
 
 
-def _table(shown: Shown) -> Table:
+def _table(picture: Picture) -> Table:
     return table_of(
         LANE_TABLE,
         [
@@ -255,13 +253,13 @@ def _table(shown: Shown) -> Table:
                 int(lane.start_ns.min()),
                 len(rows),
             )
-            for lane, rows in zip(shown.lanes, shown.kept, strict=True)
+            for lane, rows in zip(picture.lanes, picture.kept, strict=True)
         ],
     )
 
 
-def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, int]) -> Markup:
-    """Return the frame that the script draws into."""
+def _frame(label: str, name: str, script_data: dict[str, Any], left_out: tuple[int, int]) -> Markup:
+    """Return the frame that the script draws a picture into. ``left_out`` counts lanes and NVTX ranges."""
     canvas = element(
         "canvas",
         tabindex="0",
@@ -269,7 +267,8 @@ def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, i
         aria_label=f"Timeline of {label}",
         aria_describedby=f"{name}-keys",
     )
-    buttons = (_button(*button, of_use=button[0] != "gpu" or made["gpu"] is not None) for button in _BUTTONS)
+    has_gpu_work = script_data["gpu"] is not None
+    buttons = (_button(*button, enabled=button[0] != "gpu" or has_gpu_work) for button in _BUTTONS)
     return element(
         "article",
         element("h3", label),
@@ -280,15 +279,22 @@ def _picture(label: str, name: str, made: dict[str, Any], left_out: tuple[int, i
         element("p", _KEYS, id=f"{name}-keys", class_="note keys"),
         _left_out(left_out[0], "lanes, those of the fewest events, are left out"),
         _left_out(left_out[1], "NVTX ranges, deep in others or ended on another thread, are left out"),
-        data(made, name),
+        data(script_data, name),
         class_="timeline",
         data_content=name,
     )
 
 
-def _button(action: str, text: str, meaning: str, *, of_use: bool) -> Markup:
-    told = {"aria_label": meaning, "title": meaning if of_use else f"{meaning}: there is none"}
-    return element("button", text, type="button", data_action=action, disabled=not of_use, **told)
+def _button(action: str, text: str, meaning: str, *, enabled: bool) -> Markup:
+    return element(
+        "button",
+        text,
+        type="button",
+        data_action=action,
+        disabled=not enabled,
+        aria_label=meaning,
+        title=meaning if enabled else f"{meaning}: there is none",
+    )
 
 
 def _note(text: str) -> Markup:
