@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
-    from nsyswrap.reports.table import Table
+    from nsyswrap.reports.table import Missing, Table
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ class Made:
     """The tables of what was asked for, and what no capture could answer, with the reason."""
 
     tables: list[Table]
-    missing: list[tuple[Request, str]]
+    missing: list[Missing]
 
 
 def reporting_options(function: Decorated) -> Decorated:
@@ -163,7 +163,7 @@ def asked(names: Sequence[str]) -> list[Request]:
 def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
     """Make the reports, each one table over all captures; what cannot be answered is a line on stderr."""
     from nsyswrap.reports.combine import combine  # noqa: PLC0415
-    from nsyswrap.reports.table import read_ahead  # noqa: PLC0415
+    from nsyswrap.reports.table import Missing, read_ahead  # noqa: PLC0415
 
     made = Made([], [])
     for capture in captures.values():
@@ -177,8 +177,8 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
                 with step(f"making {request.report.name} …"):
                     parts.append((label, request.make(capture)))
             except NotInCapture as error:
-                made.missing.append((request, f"{error}; {error.hint}"))
-                name, why = request.report.name, made.missing[-1][1]
+                name, why = request.report.name, f"{error}; {error.hint}"
+                made.missing.append(Missing(request.report.schema, request.suffix, why))
                 why = why.removeprefix(f"{name}: ").removeprefix(f"{capture.source} ")
                 lacking.setdefault((name, why), []).append(
                     str(capture.source) if len(captures) == 1 else label
@@ -221,7 +221,7 @@ def show_tables(tables: Sequence[Table], form: str, look: Look) -> str:
         options |= {"width": look.width, "color": look.color}
     shown: list[str] = []
     for table in tables:
-        name = "prose" if form == "text" and table.report.name == "advice" else form
+        name = "prose" if form == "text" and table.schema.name == "advice" else form
         form_of = importlib.import_module(f"nsyswrap.render.formats.{name}")  # it may cost more than a report
         shown += form_of.render([table], **options).values()
     return "\n".join(shown)

@@ -14,15 +14,16 @@ from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.output import Made, make, note, step
-from nsyswrap.reports import Request, ranks
+from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
-from nsyswrap.reports.table import Column
+from nsyswrap.reports.table import Column, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports import Request
     from nsyswrap.reports.table import Table
 
 
@@ -104,7 +105,7 @@ def _over_ranks(members: Sequence[Member], names: Sequence[str]) -> Made:
                 made.tables.append(ranks.make(job, name))
         except NotInCapture as error:
             note(f"nsyswrap: no {error}; {error.hint}")
-            made.missing.append((Request(ranks.find_rank_report(name)), f"{error}; {error.hint}"))
+            made.missing.append(Missing(ranks.find_rank_report(name).schema, "", f"{error}; {error.hint}"))
     for text in dict.fromkeys(text for table in made.tables for text in table.notes):
         note(f"nsyswrap: {text}")
     return made
@@ -124,7 +125,7 @@ def _by_rank(table: Table, members: Sequence[Member]) -> Table:
     data = {**table.data, name: np.array(numbers, np.int64) if numbered else labels}
     del data[CAPTURE.name]
     return replace(
-        table, report=replace(table.report, columns=(column, *table.report.columns[1:])), data=data
+        table, schema=replace(table.schema, columns=(column, *table.schema.columns[1:])), data=data
     )
 
 
@@ -132,11 +133,11 @@ def explain(name: str) -> str:
     """Return what a report over ranks is, and what each of its columns means."""
     report = ranks.find_rank_report(name)
     about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
-    lines = [f"{report.title}  {name}"]
+    lines = [f"{report.schema.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):
         lines += ["", *textwrap.wrap(paragraph, _WIDTH)]
     lines += ["", "Columns"]
-    for column in report.columns:
+    for column in report.schema.columns:
         text = f"  {column.name:18}{column.help} [{column.unit.value}]"
         lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 20)
     return "\n".join([*lines, ""])

@@ -66,8 +66,8 @@ def test_every_report_fits(name: str, rounding: Any, tmp_path: Path) -> None:  #
     assert [tuple(row.values()) for row in report["rows"]] == table.rows()  # nothing is rounded
     assert (report["name"], report["title"], report["layer"]) == (
         name,
-        table.report.title,
-        table.report.layer,
+        table.schema.title,
+        table.schema.layer,
     )
     assert report["rounding"] == rounding
     assert [column["header"] for column in report["columns"]] == [column.header for column in table.columns]
@@ -182,7 +182,7 @@ def test_options_are_in_the_label(tmp_path: Path) -> None:
 
 def test_json_knows_no_infinity(tmp_path: Path) -> None:
     table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_kern_sum")
-    endless = Table(table.report, {**table.data, "avg_ns": np.array([np.inf]), "std_ns": np.array([np.nan])})
+    endless = Table(table.schema, {**table.data, "avg_ns": np.array([np.inf]), "std_ns": np.array([np.nan])})
     [report] = checked(json_format.as_one([endless]))["reports"]
     assert (report["rows"][0]["avg_ns"], report["rows"][0]["std_ns"]) == (None, None)
     assert report["rows"][0]["max_ns"] == 5

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports import Request
+    from nsyswrap.reports.table import Missing
 
 FORMAT = "nsyswrap-reports"
 VERSION = 1  # goes up with every key that comes, goes or changes its meaning
@@ -34,20 +34,19 @@ def as_one(
     *,
     captures: Sequence[tuple[str, Capture]] = (),
     selection: Selection = EVERYTHING,
-    missing: Sequence[tuple[Request, str]] = (),
+    missing: Sequence[Missing] = (),
     notes: Sequence[str] = (),
 ) -> str:
     """Return one envelope: the captures by label, what was selected of them, and the reports.
 
-    ``missing`` are requests that a capture could not answer, and why: the report's notes say so, and where
+    ``missing`` are reports that a capture could not answer, and why: the report's notes say so, and where
     no capture could answer it, it stands there without rows.
     """
     reports = {table.label: _document(table) for table in tables}
-    for request, why in missing:
-        label = request.report.name + request.suffix
-        if label not in reports:
-            reports[label] = _document(_no_rows(request, captures))
-        reports[label]["notes"].append(f"not collected: {why}")
+    for lacking in missing:
+        if lacking.label not in reports:
+            reports[lacking.label] = _document(_no_rows(lacking, captures))
+        reports[lacking.label]["notes"].append(f"not collected: {lacking.why}")
     return (
         _written(
             {
@@ -93,10 +92,10 @@ def _window(selection: Selection) -> dict[str, Any]:
 def _document(table: Table) -> dict[str, Any]:
     names = [column.name for column in table.columns]
     return {
-        "name": table.report.name,
+        "name": table.schema.name,
         "label": table.label,
-        "title": table.report.title,
-        "layer": table.report.layer,
+        "title": table.schema.title,
+        "layer": table.schema.layer,
         "rounding": table.rounding,
         "columns": [
             {"name": column.name, "header": column.header, "unit": column.unit.value, "help": column.help}
@@ -108,11 +107,11 @@ def _document(table: Table) -> dict[str, Any]:
     }
 
 
-def _no_rows(request: Request, captures: Sequence[tuple[str, Capture]]) -> Table:
+def _no_rows(missing: Missing, captures: Sequence[tuple[str, Capture]]) -> Table:
     """Return the table of a report that no capture could answer, with the columns it would have."""
-    nothing: dict[str, list[str | None]] = {column.name: [] for column in request.report.columns}
+    nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
     rounding = captures[0][1].view.rounding if captures else "2025"
-    table = Table(request.report, nothing, rounding, suffix=request.suffix)
+    table = Table(missing.schema, nothing, rounding, suffix=missing.suffix)
     return combine([("", table)]) if len(captures) > 1 else table
 
 

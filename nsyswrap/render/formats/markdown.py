@@ -33,7 +33,7 @@ def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     said += left_out(table, top)
     said += [f"selected: {_code(table.selection)}"] if table.selection else []
     said += [f"note: {_escaped(note)}" for note in table.notes]
-    title = f"**{_escaped(table.report.title)}** {_code(table.label)}"
+    title = f"**{_escaped(table.schema.title)}** {_code(table.label)}"
     return "\n\n".join([title, "\n".join(lines), *said]) + "\n"
 
 

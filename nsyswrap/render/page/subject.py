@@ -42,7 +42,7 @@ class Subject:
             read_ahead(capture, reports)
         self.summaries = {label: summary.summarise(capture) for label, capture in captures.items()}
         self._known = {
-            (label, table.report.name): table
+            (label, table.schema.name): table
             for label, made in self.summaries.items()
             for table, _ in made.tables
         }

@@ -22,7 +22,7 @@ _CLIPPED = 4_000  # characters of one text
 
 def folded(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
     """Return a table that opens with a click: the numbers of what is above it."""
-    name = title or table.report.title
+    name = title or table.schema.title
     return element(
         "details", element("summary", "Numbers: ", name), block(table, name, top=top), class_="numbers"
     )
@@ -30,7 +30,7 @@ def folded(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup
 
 def block(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
     """Return a table with its filter, its button for CSV, and what has to be known of it."""
-    name = title or table.report.title
+    name = title or table.schema.title
     order = _reading_order(table.columns)
     columns = [table.columns[i] for i in order]
     rows = [tuple(row[i] for i in order) for row in table.rows(top)]
@@ -131,7 +131,7 @@ def _said(table: Table, top: int) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: it was looked for, and there is none."
     if (more := len(table) - top) > 0:
-        yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.report.name}"
+        yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.schema.name}"
     if table.selection:
         yield f"Selected: {table.selection}"
     yield from table.notes
