@@ -16,7 +16,7 @@ import nsyswrap
 REPORT = '''"""The longest kernel."""
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 
 def compute(capture):
@@ -25,14 +25,12 @@ def compute(capture):
     return {"longest_ns": (times["end_ns"] - times["start_ns"]).max(keepdims=True)}
 
 
-REPORT = Report(
-    name="longest_kernel",
-    title="Longest Kernel",
-    layer="analysis",
-    needs=(("kernel",),),
-    columns=(Column("longest_ns", "Longest", Unit.NS, "duration of the longest kernel"),),
-    compute=compute,
+SCHEMA = Schema(
+    "longest_kernel",
+    "Longest Kernel",
+    (Column("longest_ns", "Longest", Unit.NS, "duration of the longest kernel"),),
 )
+REPORT = Report(SCHEMA, needs=(("kernel",),), compute=compute)
 '''
 FORMAT = '''"""The number of rows of each report."""
 
@@ -71,7 +69,7 @@ def report(package: Path, *arguments: str | Path) -> str:
     done = subprocess.run(
         command, cwd=package.parent, env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -119,10 +119,10 @@ def make_tables(captures: Mapping[str, Capture], requests: Sequence[Request]) ->
 def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -> None:
     """Print one line for each reason: the reports and captures that have it in common."""
     places_by_reason: dict[tuple[str, str], list[str]] = {}
-    for request, label, reason in missing:
-        name, source = request.report.name, str(captures[label].source)
-        rest = reason.removeprefix(f"{name}: ").removeprefix(f"{source} ")
-        place = source if len(captures) == 1 else label
+    for report in missing:
+        name, source = report.schema.name, str(captures[report.capture].source)
+        rest = report.reason.removeprefix(f"{name}: ").removeprefix(f"{source} ")
+        place = source if len(captures) == 1 else report.capture
         places_by_reason.setdefault((name, rest), []).append(place)
     names_by_reason: dict[tuple[str, str], list[str]] = {}
     for (name, reason), places in places_by_reason.items():

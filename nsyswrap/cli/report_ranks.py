@@ -15,7 +15,7 @@ from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.output import make_tables, note, step
-from nsyswrap.reports import Request, ranks
+from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
 from nsyswrap.reports.make import MadeReports
 from nsyswrap.reports.table import Column
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports import Request
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
@@ -110,9 +111,8 @@ def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeRepor
     comparison = MadeReports()
     job = ranks.make_job(members)
     for name in names:
-        request = Request(ranks.find_rank_report(name))
         with step("comparing ranks …"):
-            comparison.attempt(request, "", partial(ranks.make, job, name))
+            comparison.attempt(ranks.find_rank_report(name).schema, partial(ranks.make, job, name))
     for missing in comparison.missing:
         note(f"nsyswrap: no {missing.reason}")
     for text in dict.fromkeys(text for table in comparison.combined() for text in table.notes):
@@ -134,7 +134,7 @@ def _by_rank(table: Table, members: Sequence[Member]) -> Table:
     data = {**table.data, name: np.array(numbers, np.int64) if numbered else labels}
     del data[CAPTURE.name]
     return replace(
-        table, report=replace(table.report, columns=(column, *table.report.columns[1:])), data=data
+        table, schema=replace(table.schema, columns=(column, *table.schema.columns[1:])), data=data
     )
 
 
@@ -142,11 +142,11 @@ def explain(name: str) -> str:
     """Return the description of a report that compares ranks, and of its columns."""
     report = ranks.find_rank_report(name)
     about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
-    lines = [f"{report.title}  {name}"]
+    lines = [f"{report.schema.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):
         lines += ["", *textwrap.wrap(paragraph, _WIDTH)]
     lines += ["", "Columns"]
-    for column in report.columns:
+    for column in report.schema.columns:
         text = f"  {column.name:18}{column.help} [{column.unit.value}]"
         lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 20)
     return "\n".join([*lines, ""])

@@ -35,7 +35,7 @@ def table_html(table: Table, top: int | None = _TOP) -> str:
     said += [_text(f"… {line}") for line in left_out(table, top)]
     said += [_text(f"selected: {table.selection}")] if table.selection else []
     said += [_text(f"note: {note}") for note in table.notes]
-    caption = f"<b>{_text(table.report.title)}</b> <code>{_text(table.label)}</code>"
+    caption = f"<b>{_text(table.schema.title)}</b> <code>{_text(table.label)}</code>"
     return _block([caption, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", *said])
 
 

@@ -14,12 +14,12 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports import find_report
-from nsyswrap.reports.nsys.cuda_gpu_kern_sum import REPORT as KERNELS
+from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations
 from nsyswrap.reports.runs.digest import SUMMARIES, read
 from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS, combination
-from nsyswrap.reports.table import Report, Table, no_capture, table_of
+from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -50,20 +50,17 @@ class Summaries:
         self._parameters = parameters
         self._reports = [name for name in SUMMARIES if name in reports]
         self._front = (RUN, LABEL, *parameters.columns, REPEAT)
-        self._table = Report(
+        self._schema = Schema(
             "summaries",
             "Summaries of all runs",
-            "analysis",
-            (),
             (*self._front, REPORT, *_union(self._reports)),
-            no_capture,
         )
-        self.header = delimited(table_of(self._table, []), ",", "ns", safe=False)
+        self.header = delimited(table_of(self._schema, []), ",", "ns", safe=False)
 
     def of(self, result: Result, digest: Digest) -> str:
         """Return the rows of one run."""
         run = result.run
-        data: dict[str, list[Any]] = {column.name: [] for column in self._table.columns}
+        data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
         for name in self._reports:
             if name in digest.summaries:
                 summary = digest.summaries[name]
@@ -78,7 +75,7 @@ class Summaries:
         labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat)
         for front, label in zip(self._front, labels, strict=True):
             data[front.name] = [label] * len(data[REPORT.name])
-        text = delimited(Table(self._table, data), ",", "ns", safe=False)
+        text = delimited(Table(self._schema, data), ",", "ns", safe=False)
         return text.removeprefix(self.header)
 
 
@@ -98,22 +95,15 @@ def merged_kernels(
 
     The pool's parts are the positions of the combinations.
     """
-    report = Report(
-        "kernels",
-        "Kernels over repeats",
-        "analysis",
-        (),
-        (LABEL, *parameters.columns, RUNS, *KERNELS.columns),
-        no_capture,
-    )
-    header = delimited(table_of(report, []), ",", "ns", safe=False)
+    schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
+    header = delimited(table_of(schema, []), ",", "ns", safe=False)
     yield header
     for part, kernels in pool.parts():
         run = combinations[part][0].run
         merged = sum(result.compared for result in combinations[part])
         front = (run.name or None, *parameters.of(run), merged)
         rows = [(*front, *row) for row in _kernel_rows(kernels)]
-        yield delimited(table_of(report, rows), ",", "ns", safe=False).removeprefix(header)
+        yield delimited(table_of(schema, rows), ",", "ns", safe=False).removeprefix(header)
 
 
 def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:

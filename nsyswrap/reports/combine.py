@@ -27,7 +27,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
     At least one is needed, and all of one era. A note that is not of all of them names its capture.
     """
     made = [table for _, table in tables]
-    report = replace(made[0].report, columns=(CAPTURE, *made[0].report.columns))
+    schema = replace(made[0].schema, columns=(CAPTURE, *made[0].schema.columns))
     data: dict[str, Values] = {CAPTURE.name: [label for label, table in tables for _ in range(len(table))]}
     for column in made[0].columns:
         data[column.name] = _joined([table.data[column.name] for table in made], column)
@@ -35,7 +35,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
     verdicts = [f"{label}: {table.verdict}" for label, table in tables if table.verdict]
     return replace(
         made[0],
-        report=report,
+        schema=schema,
         data=data,
         notes=_notes(tables),
         selection=" | ".join(selections),

@@ -16,17 +16,26 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
-    from nsyswrap.reports.table import Table
+    from nsyswrap.reports.table import Schema, Table
 
     Step = Callable[[str], AbstractContextManager[None]]
 
 
 class Missing(NamedTuple):
-    """A report that one capture cannot answer, with the reason and the nsys option that collects it."""
+    """A report that a capture cannot answer. The reason ends with the nsys option that collects the events.
 
-    request: Request
-    label: str
+    ``suffix`` is that of the request, ``capture`` the label of the capture.
+    """
+
+    schema: Schema
+    suffix: str
+    capture: str
     reason: str
+
+    @property
+    def label(self) -> str:
+        """The name of the report, with its options."""
+        return self.schema.name + self.suffix
 
 
 @dataclass
@@ -36,12 +45,14 @@ class MadeReports:
     tables: dict[str, dict[str, Table]] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
 
-    def attempt(self, request: Request, label: str, make: Callable[[], Table]) -> None:
+    def attempt(
+        self, schema: Schema, make: Callable[[], Table], *, capture: str = "", suffix: str = ""
+    ) -> None:
         """Call ``make``. Add its table, or the reason why it raises NotInCapture."""
         try:
-            self.tables.setdefault(request.label, {})[label] = make()
+            self.tables.setdefault(schema.name + suffix, {})[capture] = make()
         except NotInCapture as error:
-            self.missing.append(Missing(request, label, f"{error}; {error.hint}"))
+            self.missing.append(Missing(schema, suffix, capture, f"{error}; {error.hint}"))
 
     def combined(self) -> list[Table]:
         """Return one table for each report: of several captures, with a column of their labels in front.
@@ -49,7 +60,7 @@ class MadeReports:
         Several captures count as such even if only one of them can answer.
         """
         labels = {label for tables in self.tables.values() for label in tables}
-        labels |= {missing.label for missing in self.missing}
+        labels |= {missing.capture for missing in self.missing}
         made = [tables for tables in self.tables.values() if tables]
         if len(labels) <= 1:
             return [table for tables in made for table in tables.values()]
@@ -74,5 +85,6 @@ def make_reports(
     for request in requests:
         for label, capture in captures.items():
             with step(f"making {request.report.name} …"):
-                made.attempt(request, label, partial(request.make, capture))
+                make = partial(request.make, capture)
+                made.attempt(request.report.schema, make, capture=label, suffix=request.suffix)
     return made

@@ -12,13 +12,13 @@ from nsyswrap.base.units import Unit
 from nsyswrap.reports.insight.nvtx_phases import REPORT as PHASES
 from nsyswrap.reports.insight.timing_audit import REPORT as AUDIT
 from nsyswrap.reports.insight.timing_audit import STEADY
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Table
+    from nsyswrap.reports.table import Report, Table
 
 
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
@@ -40,48 +40,37 @@ _GPU_COLUMNS = (
     ),
 )
 
-GPU_BY_VARIANT = Report(
+GPU_BY_VARIANT = Schema(
     name="gpu_by_variant",
     title="GPU work by variant",
-    layer="analysis",
-    needs=(),
     columns=(_VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
-    compute=no_capture,
 )
 
-TIMING_BY_VARIANT = Report(
+TIMING_BY_VARIANT = Schema(
     name="timing_by_variant",
     title="What the program measured, and what nsys saw, per iteration",
-    layer="analysis",
-    needs=(),
     columns=(
         _VARIANT,
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median the program itself measured"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
     ),
-    compute=no_capture,
 )
 
-AUDIT_BY_VARIANT = Report(
+AUDIT_BY_VARIANT = Schema(
     name="audit_by_variant",
     title="Whether what the program measured is what it launched",
-    layer="analysis",
-    needs=(),
     columns=(
         _VARIANT,
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median the program itself measured, over all verdicts"),
         *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
     ),
-    compute=no_capture,
 )
 
-PROFILER_BY_VARIANT = Report(
+PROFILER_BY_VARIANT = Schema(
     name="profiler_by_variant",
     title="What the program's own profiler saw, in runs without nsys",
-    layer="analysis",
-    needs=(),
     columns=(
         _VARIANT,
         _OPERATOR,
@@ -91,21 +80,17 @@ PROFILER_BY_VARIANT = Report(
         Column("kernels", "Kernels Seen", Unit.COUNT, "of these, the kernels the profiler saw"),
         Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the kernels it saw"),
     ),
-    compute=no_capture,
 )
 
-SCENARIO_RUNS = Report(
+SCENARIO_RUNS = Schema(
     name="scenario_runs",
     title="Every run of every scenario",
-    layer="analysis",
-    needs=(),
     columns=(
         Column("scenario", "Scenario", Unit.TEXT, "the scenario"),
         _VARIANT,
         Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, and why"),
         *_GPU_COLUMNS,
     ),
-    compute=no_capture,
 )
 
 AGREES_PERCENT = 10
@@ -123,11 +108,9 @@ LOOK_FOR = (
     "kernel, the less that matters: under 20 µs it can outweigh the kernel."
 )
 
-CROSS_CHECK = Report(
+CROSS_CHECK = Schema(
     name="cross_check",
     title="The same launches by four clocks, each in a run of its own",
-    layer="analysis",
-    needs=(),
     columns=(
         Column("operator", "Operator", Unit.TEXT, "operation that was timed"),
         Column("clock", "Clock", Unit.TEXT, "what timed it"),
@@ -137,7 +120,6 @@ CROSS_CHECK = Report(
         Column("beyond_percent", "Over", Unit.PERCENT, "the same as percent of nsys' kernel time"),
         Column("note", "Note", Unit.TEXT, f"where it is off by more than {AGREES_PERCENT} %: why"),
     ),
-    compute=no_capture,
 )
 
 

@@ -1,4 +1,4 @@
-"""What a report is: named columns, what it needs, how it is computed and ordered. Nothing here formats."""
+"""Define what a report is: its columns, the events it needs, and how its rows are computed and ordered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, Unit, round_tenth
-from nsyswrap.capture import schema
+from nsyswrap.capture.schema import EVENTS
+from nsyswrap.reports.nsys import NAMES as NSYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,23 +79,37 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A named table. ``needs`` lists groups of event kinds: of each group, one has to be there.
-
-    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
-    ascending order of the rows' key; ``order`` sorts them, and equal rows stay as they are. ``parity``
-    reports equal nsys' own, cell by cell. ``empty_answers``: tables that are there without rows are an
-    answer, as nsys takes them. ``rows_from``: the kinds without whose events a selection leaves no row,
-    where that is not every group it needs. ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name``
-    it takes. ``reads``: the fields of large tables it will ask for, by kind, so that one pass reads them all.
-    ``conclude`` says in a sentence what the values come to; empty where nothing is to be said.
-    """
+class Schema:
+    """What a table is: its machine name, its title, its columns, and how a terminal shows its rows."""
 
     name: str
     title: str
-    layer: Literal["parity", "analysis"]
-    needs: tuple[tuple[str, ...], ...]
     columns: tuple[Column, ...]
+    layout: Literal["table", "paragraphs"] = "table"
+
+    @property
+    def layer(self) -> Literal["parity", "analysis"]:
+        """Return "parity" for the reports of nsys, which equal `nsys stats` cell by cell; else "analysis"."""
+        return "parity" if self.name in NSYS else "analysis"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table that is computed from a capture.
+
+    ``needs`` lists groups of event kinds. The capture must hold events of one kind of each group.
+    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
+    ascending order of the rows' key. ``order`` sorts the rows; rows that are equal keep their places.
+    ``options`` are the numbers that the report takes.
+    ``empty_answers``: a table that is there without rows is an answer, as in nsys.
+    ``rows_from``: the kinds without whose events a selection leaves no row, if not every group it needs.
+    ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` the report takes.
+    ``reads``: fields of large tables that ``compute`` reads, by kind, so that one pass reads them all.
+    ``conclude`` returns the verdict on the values in a sentence, or an empty text.
+    """
+
+    schema: Schema
+    needs: tuple[tuple[str, ...], ...]
     compute: Compute
     order: tuple[Order, ...] = ()
     options: tuple[Option, ...] = ()
@@ -103,7 +118,26 @@ class Report:
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
-    layout: Literal["table", "paragraphs"] = "table"
+
+    @property
+    def name(self) -> str:
+        """Return the name that users ask for."""
+        return self.schema.name
+
+    @property
+    def title(self) -> str:
+        """Return the title of its table."""
+        return self.schema.title
+
+    @property
+    def layer(self) -> Literal["parity", "analysis"]:
+        """Return the layer of its table."""
+        return self.schema.layer
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns of its table, those of both eras."""
+        return self.schema.columns
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
         """Return the groups of which the capture holds no event, whatever is selected of it."""
@@ -114,23 +148,23 @@ class Report:
         """Compute the table; raises NotInCapture with what would collect the events it lacks."""
         checked = self._checked(options)
         for group in self.lacks(capture):
-            kinds = [kind.title for name, kind in schema.EVENTS.items() if name in group]
+            kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
                 f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
-                f"none happened, or none were collected ({schema.EVENTS[group[0]].collect})",
+                f"none happened, or none were collected ({EVENTS[group[0]].collect})",
             )
         seen = self._clipping(capture)
         read_ahead(seen, [self])
         with seen.noting() as notes:
             nothing = self._nothing_selected(seen)
-            data = dict(_no_rows(self) if nothing else self.compute(seen, **checked))
+            data = dict(_no_rows(self.schema) if nothing else self.compute(seen, **checked))
             if seen.view.selection.narrows and not len(data[self.columns[0].name]):
                 seen.note("nothing in what is selected")
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(seen, data) if self.conclude and len(data[self.columns[0].name]) else ""
         return Table(
-            self, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
+            self.schema, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
         )
 
     def _clipping(self, capture: Capture) -> Capture:
@@ -179,7 +213,7 @@ class Table:
     comes to, in a sentence.
     """
 
-    report: Report
+    schema: Schema
     data: Mapping[str, Values]
     rounding: Rounding = "2025"
     notes: tuple[str, ...] = ()
@@ -194,12 +228,12 @@ class Table:
     @property
     def label(self) -> str:
         """The report's name, and how it was asked for: what files are called."""
-        return self.report.name + self.suffix
+        return self.schema.name + self.suffix
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the table's era."""
-        return tuple(column for column in self.report.columns if column.era in (None, self.rounding))
+        return tuple(column for column in self.schema.columns if column.era in (None, self.rounding))
 
     def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
         """Return the rows, or the first ``top``, as plain values: int, float, str, or None for missing."""
@@ -216,27 +250,22 @@ class Table:
         return pd.DataFrame({column.name: pandas_values(self.data[column.name]) for column in self.columns})
 
 
-def _no_rows(report: Report) -> dict[str, Values]:
+def _no_rows(schema: Schema) -> dict[str, Values]:
     return {
-        column.name: [] if column.unit is Unit.TEXT else np.empty(0, np.int64) for column in report.columns
+        column.name: [] if column.unit is Unit.TEXT else np.empty(0, np.int64) for column in schema.columns
     }
 
 
-def no_capture(_: Capture) -> Mapping[str, Values]:
-    """Stand for ``compute`` in a report over several captures, which a function of its own makes."""
-    raise NotImplementedError
-
-
-def table_of(report: Report, rows: Sequence[tuple[object, ...]]) -> Table:
-    """Return a table of rows that were made elsewhere; None is a missing number."""
-    columns = zip(*rows, strict=True) if rows else [() for _ in report.columns]
+def table_of(schema: Schema, rows: Sequence[tuple[object, ...]]) -> Table:
+    """Return a table of these rows; None is a missing value."""
+    columns = zip(*rows, strict=True) if rows else [() for _ in schema.columns]
     data: dict[str, Values] = {
         column.name: [None if value is None else str(value) for value in values]
         if column.unit is Unit.TEXT
         else _numbers(values)
-        for column, values in zip(report.columns, columns, strict=True)
+        for column, values in zip(schema.columns, columns, strict=True)
     }
-    return Table(report, data)
+    return Table(schema, data)
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from tiny_export import everything, kernel, memcpy, opened
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, tsv
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +44,8 @@ HARMLESS = ["a=1", "k<-1>", "", "1+1", "'=1", "漢", "[CUDA memset]"]
 @pytest.mark.parametrize(("form", "delimiter"), [(csv, ","), (tsv, "\t")])
 def test_formulas_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) -> None:  # noqa: ANN401
     columns = (Column("name", "Name", Unit.TEXT, "h"), Column("queue_ns", "Queue", Unit.NS, "h"))
-    report = Report("r", "R", "parity", (), columns, no_capture)
-    table = table_of(report, [(name, -5) for name in (*FORMULAS, *HARMLESS)])
+    schema = Schema("r", "R", columns)
+    table = table_of(schema, [(name, -5) for name in (*FORMULAS, *HARMLESS)])
 
     def names(**options: bool) -> list[str]:
         [content] = form.render([table], **options).values()

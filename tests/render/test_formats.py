@@ -19,7 +19,7 @@ from nsyswrap.render.formats import text
 from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports import NAMES, parse
 from nsyswrap.reports.summary import summarise
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp
         [content] = text.render([table], width=width).values()
         lines = content.splitlines()
         assert max(map(cell_len, lines)) <= width, width
-        if table.report.layout == "paragraphs":
+        if table.schema.layout == "paragraphs":
             assert sum(line.startswith("   seen:") for line in lines) == len(table)
             continue
         body = lines[2:]
@@ -156,10 +156,10 @@ def test_a_missing_text_is_a_gap_where_it_names_nothing(tmp_path: Path) -> None:
 
 def test_a_long_trace_takes_steps_that_grow_with_it() -> None:
     columns = (Column("start_ns", "Start", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
-    report = Report("trace", "Trace", "parity", (), columns, no_capture)
+    schema = Schema("trace", "Trace", columns)
 
     def steps(rows: int) -> int:
-        table = table_of(report, [(i, f"{'same' * 50}{i}") for i in range(rows)])
+        table = table_of(schema, [(i, f"{'same' * 50}{i}") for i in range(rows)])
         lines = 0
 
         def trace(_: FrameType, event: str, __: object) -> Any:  # noqa: ANN401 - itself

@@ -66,8 +66,8 @@ def test_every_report_fits(name: str, rounding: Any, tmp_path: Path) -> None:  #
     assert [tuple(row.values()) for row in report["rows"]] == table.rows()  # nothing is rounded
     assert (report["name"], report["title"], report["layer"]) == (
         name,
-        table.report.title,
-        table.report.layer,
+        table.schema.title,
+        table.schema.layer,
     )
     assert report["rounding"] == rounding
     assert [column["header"] for column in report["columns"]] == [column.header for column in table.columns]
@@ -137,7 +137,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
 
 def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("é\x1b", 100, 103, 1), call("l", 90, 200, 1))
-    missing = [Missing(parse("osrt_sum"), "", WHY)]
+    missing = [Missing(find_report("osrt_sum").schema, "", "", WHY)]
     content = json_format.as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
     made, lacking = checked(content)["reports"]
     [row] = made["rows"]
@@ -157,7 +157,10 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     captures = [("a", capture), ("b", capture)]
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
-    missing = [Missing(parse(name), "b", WHY) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
+    missing = [
+        Missing(find_report(name).schema, "", "b", WHY)
+        for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")
+    ]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))
     some, none = document["reports"]
     assert [about["label"] for about in document["captures"]] == ["a", "b"]
@@ -172,13 +175,15 @@ def test_options_are_in_the_label(tmp_path: Path) -> None:
     asked = [parse("cuda_gpu_kern_sum"), parse("cuda_gpu_kern_sum:base")]
     made = checked(json_format.as_one([request.make(capture) for request in asked]))["reports"]
     assert [report["label"] for report in made] == ["cuda_gpu_kern_sum", "cuda_gpu_kern_sum_base"]
-    [lacking] = checked(json_format.as_one([], missing=[Missing(asked[1], "", WHY)]))["reports"]
+    [lacking] = checked(
+        json_format.as_one([], missing=[Missing(asked[1].report.schema, asked[1].suffix, "", WHY)])
+    )["reports"]
     assert lacking["label"] == "cuda_gpu_kern_sum_base"
 
 
 def test_json_knows_no_infinity(tmp_path: Path) -> None:
     table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_kern_sum")
-    endless = Table(table.report, {**table.data, "avg_ns": np.array([np.inf]), "std_ns": np.array([np.nan])})
+    endless = Table(table.schema, {**table.data, "avg_ns": np.array([np.inf]), "std_ns": np.array([np.nan])})
     [report] = checked(json_format.as_one([endless]))["reports"]
     assert (report["rows"][0]["avg_ns"], report["rows"][0]["std_ns"]) == (None, None)
     assert report["rows"][0]["max_ns"] == 5

@@ -16,14 +16,14 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import markdown
 from nsyswrap.render.formats.text import printable
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 COLUMNS = (Column("name", "Name", Unit.TEXT, "h"), Column("total_ns", "Total", Unit.NS, "h"))
-REPORT = Report("r", "Copies <by> *direction*", "parity", (), COLUMNS, no_capture)
+SCHEMA = Schema("r", "Copies <by> *direction*", COLUMNS)
 UGLY = [
     "void f<int, 4>(T1 *, T2 &&)",
     "a | b || c |",
@@ -51,7 +51,7 @@ def rendered(content: str) -> tuple[list[list[str]], str]:
 
 
 def names_in(names: Sequence[str]) -> list[str]:
-    [content] = markdown.render([table_of(REPORT, [(name, 1500) for name in names])]).values()
+    [content] = markdown.render([table_of(SCHEMA, [(name, 1500) for name in names])]).values()
     (header, *rows), _ = rendered(content)
     assert header == ["Name", "Total"]
     assert {total for _, total in rows} <= {"1.50 µs"}
@@ -92,7 +92,7 @@ def test_the_source_is_aligned_for_people(tmp_path: Path) -> None:
 
 def test_title_window_and_notes_are_literal_too() -> None:
     table = replace(
-        table_of(REPORT, []),
+        table_of(SCHEMA, []),
         notes=("a_b_ is <not> *here*",),
         selection="NVTX range `step`@<x>",
         suffix="_base",

@@ -66,7 +66,7 @@ def test_every_report_shows_the_cells_of_the_screen(name: str, tmp_path: Path) -
     ]
     assert cells == [cell for row in zip(*column_cells(table, 20, "auto"), strict=True) for cell in row]
     assert len(rows) == min(len(table), 20)
-    assert table.report.title in page.said
+    assert table.schema.title in page.said
     assert not table.verdict or table.verdict in page.said
     assert {f"note: {note}" for note in table.notes} <= set(page.said)
 
@@ -117,7 +117,7 @@ def test_a_capture_shows_its_summary(name: str, tmp_path: Path) -> None:
     summary = summarise(capture)
     page = Page(capture._repr_html_())
     assert {summary.origin, *summary.trust} <= set(page.said)
-    assert {table.report.title for table, _ in summary.tables} <= set(page.said)
+    assert {table.schema.title for table, _ in summary.tables} <= set(page.said)
     assert [len(rows) - 1 for rows in page.tables] == [min(len(t), top or 20) for t, top in summary.tables]
 
 

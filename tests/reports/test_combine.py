@@ -15,14 +15,14 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.api import Capture
     from nsyswrap.reports.table import Values
 
 COLUMNS = (Column("avg_ns", "Avg", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
-REPORT = Report("r", "R", "parity", (), COLUMNS, no_capture)
+SCHEMA = Schema("r", "R", COLUMNS)
 ONE_ROW: dict[str, Values] = {"avg_ns": np.array([1]), "name": ["n"]}
 OUTER = os.fsdecode(b"\xff")  # a name that is no UTF-8
 
@@ -67,27 +67,27 @@ def test_every_report_goes_together(name: str, rounding: str, tmp_path: Path) ->
     ],
 )
 def test_numbers_of_two_kinds_go_together(parts: list[list[object]], values: list[object]) -> None:
-    tables = [(str(i), table_of(REPORT, [(value, "n") for value in part])) for i, part in enumerate(parts)]
+    tables = [(str(i), table_of(SCHEMA, [(value, "n") for value in part])) for i, part in enumerate(parts)]
     assert [row[1] for row in combine(tables).rows()] == values
 
 
 def test_integers_stay_integers_beside_a_table_without_rows() -> None:
-    filled = table_of(REPORT, [(2**62 + 1, "n")])
-    empty = Table(REPORT, {"avg_ns": np.empty(0), "name": []})
+    filled = table_of(SCHEMA, [(2**62 + 1, "n")])
+    empty = Table(SCHEMA, {"avg_ns": np.empty(0), "name": []})
     assert combine([("a", empty), ("b", filled)]).rows() == [("b", 2**62 + 1, "n")]
 
 
 def test_a_note_names_its_capture_unless_it_is_of_all() -> None:
     tables = [
-        ("a", Table(REPORT, ONE_ROW, notes=("of all", "of one"))),
-        ("b", Table(REPORT, ONE_ROW, notes=("of two", "of all"))),
-        ("c", Table(REPORT, ONE_ROW, notes=("of all", "of two"))),
+        ("a", Table(SCHEMA, ONE_ROW, notes=("of all", "of one"))),
+        ("b", Table(SCHEMA, ONE_ROW, notes=("of two", "of all"))),
+        ("c", Table(SCHEMA, ONE_ROW, notes=("of all", "of two"))),
     ]
     assert combine(tables).notes == ("of all", "a: of one", "b: of two", "c: of two")
 
 
 def test_what_is_selected_of_all_is_said_once() -> None:
-    table = Table(REPORT, ONE_ROW, selection="device 0", suffix="_base")
+    table = Table(SCHEMA, ONE_ROW, selection="device 0", suffix="_base")
     joined = combine([("a", table), ("b", table)])
     assert (joined.selection, joined.label) == ("device 0", "r_base")
 

@@ -27,10 +27,10 @@ def test_one_rank_alone_is_compared_with_nothing(tmp_path: Path) -> None:
 def test_columns_of_times_carry_their_unit() -> None:
     for name in ranks.NAMES:
         report = ranks.find_rank_report(name)
-        assert report.name == name
-        names = [column.name for column in report.columns]
+        assert report.schema.name == name
+        names = [column.name for column in report.schema.columns]
         assert len(set(names)) == len(names)
-        for column in report.columns:
+        for column in report.schema.columns:
             assert column.help
             assert column.name.endswith("_ns") == (column.unit.value == "ns")
 

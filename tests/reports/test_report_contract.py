@@ -135,7 +135,7 @@ def test_it_is_computed_from_a_capture_and_its_own_options(name: str) -> None:
 @every_report
 def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> None:
     table = capture.report(name)
-    assert {column.name for column in table.report.columns} <= set(table.data)
+    assert {column.name for column in table.schema.columns} <= set(table.data)
     assert len({len(values) for values in table.data.values()}) == 1
     assert len(table.rows()) == len(table) > 0
     for column, values in zip(table.columns, zip(*table.rows(), strict=True), strict=True):
@@ -191,7 +191,7 @@ def test_it_renders(name: str, form: str, rounding: Rounding, capture: Capture) 
 @every_rounding
 def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding, capture: Capture) -> None:
     table = capture.report(name, rounding=rounding)
-    assert list(table.columns) == [c for c in table.report.columns if c.era in (None, rounding)]
+    assert list(table.columns) == [c for c in table.schema.columns if c.era in (None, rounding)]
     header = TABLE_FORMATS["tsv"].render([table])[f"{name}.tsv"].partition("\n")[0]
     assert header.count("\t") == len(table.columns) - 1
 
@@ -200,7 +200,7 @@ def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding,
 @every_format
 def test_no_rows_are_no_error(name: str, form: str, capture: Capture) -> None:
     table = capture.report(name)
-    nothing = Table(table.report, {column: values[:0] for column, values in table.data.items()})
+    nothing = Table(table.schema, {column: values[:0] for column, values in table.data.items()})
     assert len(nothing) == 0
     assert list(nothing.frame.columns) == list(table.frame.columns)
     [content] = TABLE_FORMATS[form].render([nothing]).values()
@@ -268,7 +268,7 @@ def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capt
     report = reports.find_report(name)
     for limit, step in ((option.least, -1), (option.most, 1)):
         if limit is not None:
-            assert report.make(capture, **{option.name: limit}).report is report
+            assert report.make(capture, **{option.name: limit}).schema is report.schema
             with pytest.raises(UsageError, match=f"^{name}: {option.name}={limit + step} is out of range"):
                 report.make(capture, **{option.name: limit + step})
 

@@ -79,8 +79,8 @@ def test_the_tables_that_the_capture_can_answer(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     part = opened(tmp_path / "part", memcpy(1, 0, 5, 8))
     names = ["cuda_gpu_sum", "memcpy_bandwidth", "launch_overhead", "cuda_api_sum"]
-    assert [table.report.name for table, _ in summarise(full).tables] == names
-    assert [table.report.name for table, _ in summarise(part).tables] == names[:2]
+    assert [table.schema.name for table, _ in summarise(full).tables] == names
+    assert [table.schema.name for table, _ in summarise(part).tables] == names[:2]
 
 
 def test_top_replaces_the_number_of_rows(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 REPORT = Report(
-    name="kernels",
-    title="Kernels",
-    layer="analysis",
+    schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", Unit.NS, "start"),)),
     needs=(("kernel",),),
-    columns=(Column("start_ns", "Start", Unit.NS, "start"),),
     compute=lambda capture: {"start_ns": capture.columns("kernel", "start_ns")["start_ns"]},
     conclude=lambda _, data: f"{len(data['start_ns'])} kernels <in all>.",
 )

@@ -44,7 +44,7 @@ def _csv(table: Table, time_unit: TimeUnit) -> list[Sequence[str]]:
     """Return the header's cells, then the cells of each column."""
     columns = table.columns
     values = list(zip(*table.rows(), strict=True)) or [()] * len(columns)
-    if table.report.layer == "analysis":
+    if table.schema.layer == "analysis":
         cells = [["" if value is None else str(value) for value in part] for part in values]
         return [[column.name for column in columns], *cells]
     header = [column.header + csv_label(column.unit, time_unit) for column in columns]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports import Request
     from nsyswrap.reports.make import Missing
 
 ENVELOPE = "nsyswrap-reports"
@@ -44,10 +43,10 @@ def as_one(
     no rows.
     """
     reports = {table.label: _report(table) for table in tables}
-    for request, _, reason in missing:
-        if request.label not in reports:
-            reports[request.label] = _report(_no_rows(request, captures))
-        reports[request.label]["notes"].append(f"not collected: {reason}")
+    for report in missing:
+        if report.label not in reports:
+            reports[report.label] = _report(_no_rows(report, captures))
+        reports[report.label]["notes"].append(f"not collected: {report.reason}")
     notes = [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks]
     return (
         _written(
@@ -94,10 +93,10 @@ def _window(selection: Selection) -> dict[str, Any]:
 def _report(table: Table) -> dict[str, Any]:
     names = [column.name for column in table.columns]
     return {
-        "name": table.report.name,
+        "name": table.schema.name,
         "label": table.label,
-        "title": table.report.title,
-        "layer": table.report.layer,
+        "title": table.schema.title,
+        "layer": table.schema.layer,
         "rounding": table.rounding,
         "columns": [
             {"name": column.name, "header": column.header, "unit": column.unit.value, "help": column.help}
@@ -109,11 +108,11 @@ def _report(table: Table) -> dict[str, Any]:
     }
 
 
-def _no_rows(request: Request, captures: Sequence[tuple[str, Capture]]) -> Table:
+def _no_rows(missing: Missing, captures: Sequence[tuple[str, Capture]]) -> Table:
     """Return a table without rows for a report that no capture could answer."""
-    nothing: dict[str, list[str | None]] = {column.name: [] for column in request.report.columns}
+    nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
     rounding = captures[0][1].view.rounding if captures else "2025"
-    table = Table(request.report, nothing, rounding, suffix=request.suffix)
+    table = Table(missing.schema, nothing, rounding, suffix=missing.suffix)
     return combine([("", table)]) if len(captures) > 1 else table
 
 

@@ -34,7 +34,7 @@ def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     remarks += left_out(table, top)
     remarks += [f"selected: {_code(table.selection)}"] if table.selection else []
     remarks += [f"note: {_escaped(note)}" for note in table.notes]
-    title = f"**{_escaped(table.report.title)}** {_code(table.label)}"
+    title = f"**{_escaped(table.schema.title)}** {_code(table.label)}"
     return "\n\n".join([title, "\n".join(lines), *remarks]) + "\n"
 
 

@@ -68,10 +68,10 @@ def _column_facts(column: Column) -> dict[str, str]:
 
 def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str]:
     facts = {
-        "report": table.report.name,
+        "report": table.schema.name,
         "label": table.label,
-        "title": table.report.title,
-        "layer": table.report.layer,
+        "title": table.schema.title,
+        "layer": table.schema.layer,
         "rounding": table.rounding,
         "selection": table.selection,
         "verdict": table.verdict,

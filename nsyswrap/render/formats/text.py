@@ -43,7 +43,7 @@ def render(
     lines_of = {"table": table_lines, "paragraphs": _paragraph_lines}
     return {
         f"{table.label}.txt": styled(
-            lines_of[table.report.layout](table, width, top=top, time_unit=time_unit), color=color
+            lines_of[table.schema.layout](table, width, top=top, time_unit=time_unit), color=color
         )
         for table in tables
     }
@@ -73,7 +73,7 @@ def table_lines(
 
 def title(table: Table, width: int) -> Text:
     """Return the line above a table."""
-    line = Text(table.report.title, style="bold cyan").append(f"  {table.label}", style="dim")
+    line = Text(table.schema.title, style="bold cyan").append(f"  {table.label}", style="dim")
     line.truncate(width, overflow="ellipsis")
     return line
 
@@ -98,7 +98,7 @@ def left_out(table: Table, top: int | None) -> list[str]:
     if not len(table):
         return ["no rows"]
     more = len(table) - (len(table) if top is None else top)
-    name = table.report.name + table.suffix.replace("_", ":")
+    name = table.schema.name + table.suffix.replace("_", ":")
     return [f"{more:,} more row{'' if more == 1 else 's'} (-r {name})"] if more > 0 else []
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nsyswrap.reports import Request, find_report, summary
+from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import MadeReports
 from nsyswrap.reports.table import read_ahead
@@ -69,15 +69,15 @@ class Subject:
 
     def tables(self, name: str) -> dict[str, Table]:
         """Return the tables of one report by label, for the captures that can answer it."""
-        request = Request(find_report(name))
+        report = find_report(name)
         made = self._made.tables.setdefault(name, {})
         for label, capture in self.captures.items():
             if label not in {*made, *self._reasons(name)}:
-                self._made.attempt(request, label, partial(request.make, capture))
+                self._made.attempt(report.schema, partial(report.make, capture), capture=label)
         return {label: made[label] for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:
-        return {label: reason for request, label, reason in self._made.missing if request.label == name}
+        return {part.capture: part.reason for part in self._made.missing if part.label == name}
 
     def missing(self, name: str) -> list[str]:
         """Return the reasons why captures cannot answer a report."""

@@ -27,7 +27,7 @@ _DETAIL = 4  # columns of a higher drop order are hidden first
 
 def folded_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
     """Return a table of at most ``top`` rows that is hidden until a click opens it."""
-    name = title or table.report.title
+    name = title or table.schema.title
     return element(
         "details", element("summary", "Numbers: ", name), open_table(table, name, top=top), class_="numbers"
     )
@@ -35,7 +35,7 @@ def folded_table(table: Table, title: str | None = None, *, top: int = ROWS) -> 
 
 def open_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
     """Return a table of at most ``top`` rows with its filter, its CSV button and its notes."""
-    name = title or table.report.title
+    name = title or table.schema.title
     order = _reading_order(table.columns)
     columns = [table.columns[i] for i in order]
     rows = [tuple(row[i] for i in order) for row in table.rows(top)]
@@ -140,7 +140,7 @@ def _note_texts(table: Table, top: int) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: it was looked for, and there is none."
     if (more := len(table) - top) > 0:
-        yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.report.name}"
+        yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.schema.name}"
     if table.selection:
         yield f"Selected: {table.selection}"
     yield from table.notes

@@ -21,7 +21,7 @@ from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,12 +65,10 @@ def _note_less(capture: Capture, seen: AdviceContext) -> None:
         capture.note(f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="advice",
     title="Advice",
-    layer="analysis",
     layout="paragraphs",
-    needs=(KINDS,),
     columns=(
         Column("finding", "Finding", Unit.TEXT, "short name of the finding"),
         Column("at_stake_ns", "At Stake", Unit.NS, "time it concerns: no change can save more"),
@@ -81,5 +79,10 @@ REPORT = Report(
         Column("unless", "Unless", Unit.TEXT, "when the advice would be wrong", drop_order=3),
         Column("see", "See", Unit.TEXT, "report that has the rows behind it", drop_order=4),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
 )

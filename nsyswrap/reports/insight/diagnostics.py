@@ -15,7 +15,7 @@ from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -91,11 +91,9 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="diagnostics",
     title="Diagnostics",
-    layer="analysis",
-    needs=(),
     columns=(
         Column("level", "Level", Unit.TEXT, "loss: events are missing; warning: numbers mislead; info; ok"),
         Column("subject", "What", Unit.TEXT, "what was looked at"),
@@ -111,6 +109,11 @@ REPORT = Report(
             "meaning", "Meaning", Unit.TEXT, "what it means for the numbers, and what to do", is_sentence=True
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(),
     compute=compute,
     conclude=conclude,
 )

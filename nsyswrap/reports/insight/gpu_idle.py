@@ -21,7 +21,7 @@ from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,11 +132,9 @@ def _part(cause: str, header: str, meaning: str) -> Column:
     return Column(f"{cause}_ns", header, Unit.NS, f"part of the gap: {meaning}", 6)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="gpu_idle",
     title="GPU idle: gaps and what the host did",
-    layer="analysis",
-    needs=(KINDS,),
     columns=(
         Column(
             "start_ns", "Start", Unit.NS, "end of the operation before it, or start of what is selected", 3
@@ -167,6 +165,11 @@ REPORT = Report(
         ),
         _part("unknown", "Unknown", "no recorded call launched what followed, or nothing did follow"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
     order=(Order("duration_ns", descending=True),),
     qualifiers=KERNEL_NAMES,

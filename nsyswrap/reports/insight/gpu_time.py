@@ -31,7 +31,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import PID_SHIFT
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ def compute(capture: Capture) -> dict[str, Values]:
         for process, device, mine in _users(operations)
     ]
     _note(capture, operations)
-    return {column.name: np.array([row[column.name] for row in rows]) for column in REPORT.columns}
+    return {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
 
 
 def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]:
@@ -195,11 +195,9 @@ _OVERLAPPING = {
 }
 _OUTSIDE = "; what whole graphs hide is not in it"
 
-REPORT = Report(
+SCHEMA = Schema(
     name="gpu_time",
     title="GPU time by device and process",
-    layer="analysis",
-    needs=(KINDS,),
     columns=(
         Column("device_id", "Device", Unit.ID, "device the operations ran on"),
         Column("process_id", "PID", Unit.ID, "process they belong to; missing: all that used the device"),
@@ -256,6 +254,11 @@ REPORT = Report(
             "concurrency", "Concurrency", Unit.RATIO, "sum of all durations / busy time: how many at once", 3
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
     reads={**READS, "kernel": (*READS["kernel"], "name")},
     conclude=conclude,

@@ -17,7 +17,7 @@ from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,11 +70,9 @@ def _note_graphs(capture: Capture) -> None:
         )
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="kernel_class_sum",
     title="Kernels by class",
-    layer="analysis",
-    needs=(("kernel",),),
     columns=(
         Column(
             "class", "Class", Unit.TEXT, f"by the kernel's name: {', '.join(CLASSES)}, or one of --classes"
@@ -89,6 +87,11 @@ REPORT = Report(
         Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", drop_order=5),
         Column("largest_name", "Largest", Unit.TEXT, "kernel of the most time in the class", kernels=True),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     qualifiers=KERNEL_NAMES,

@@ -18,7 +18,7 @@ from nsyswrap.analysis.launch_bound import ended_by
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,11 +65,9 @@ def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDAr
     return np.array([known.get(pair, 0) for pair in pairs], np.int64)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="launch_exposure",
     title="GPU idle time exposed by launching, by stream",
-    layer="analysis",
-    needs=(("kernel", "graph"), ("api",)),
     columns=(
         Column("process_id", "PID", Unit.ID, "process that launched", drop_order=2),
         Column("device_id", "Device", Unit.ID, "device it launched on"),
@@ -93,6 +91,11 @@ REPORT = Report(
         ),
         Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", drop_order=1),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("exposed_ns", descending=True),),
     reads=READS,

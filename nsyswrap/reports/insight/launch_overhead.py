@@ -22,7 +22,7 @@ from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,11 +138,9 @@ def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
     )
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="launch_overhead",
     title="Launch overhead",
-    layer="analysis",
-    needs=(("kernel", "graph"), ("api",)),
     columns=(
         Column("launches", "Launches", Unit.COUNT, "API calls that launched a kernel or a graph"),
         Column(
@@ -210,6 +208,11 @@ REPORT = Report(
             kernels=True,
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),
     qualifiers=KERNEL_NAMES,

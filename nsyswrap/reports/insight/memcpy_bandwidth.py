@@ -39,7 +39,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,11 +148,9 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     )
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="memcpy_bandwidth",
     title="Copies by direction, memory and size",
-    layer="analysis",
-    needs=(("memcpy", "memset"),),
     columns=(
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
         Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from; missing for migrations"),
@@ -218,6 +216,11 @@ REPORT = Report(
         Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation", 10),
         Column("med_ns", "Med Time", Unit.NS, "median duration of one operation", 11),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={

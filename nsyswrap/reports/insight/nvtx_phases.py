@@ -23,7 +23,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,11 +103,9 @@ def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
     return spans, *own_texts(capture, rows)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_phases",
     title="Launching inside NVTX ranges",
-    layer="analysis",
-    needs=(("nvtx",), ("api",)),
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX push/pop range"),
         Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
@@ -135,5 +133,10 @@ REPORT = Report(
         ),
         Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",), ("api",)),
     compute=compute,
 )

@@ -33,7 +33,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,12 +175,9 @@ def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, f
     return measured, "@" not in (row["range"] or ""), instances > 1, float(error)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="timing_audit",
     title="What was timed, and what should have been",
-    layer="analysis",
-    needs=(("nvtx",), ("api",)),
-    rows_from=("nvtx",),
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX range, as --nvtx takes it: NAME@DOMAIN"),
         Column(
@@ -273,6 +270,12 @@ REPORT = Report(
             drop_order=5,
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",), ("api",)),
+    rows_from=("nvtx",),
     compute=compute,
     conclude=conclude,
     reads={

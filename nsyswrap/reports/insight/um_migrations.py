@@ -22,7 +22,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 from nsyswrap.reports.unified_memory import note_window
 
 if TYPE_CHECKING:
@@ -156,11 +156,9 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     )
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="um_migrations",
     title="Unified memory migrations",
-    layer="analysis",
-    needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
     columns=(
         Column("event", "Event", Unit.TEXT, "direction of the migrations, or page faults"),
         Column("cause", "Cause", Unit.TEXT, "why the driver migrated; speculative: it expected a fault"),
@@ -205,6 +203,11 @@ REPORT = Report(
         Column("device_id", "Device ID", Unit.ID, "GPU that the pages went to or came from", 6),
         Column("process_id", "PID", Unit.ID, "process whose pages they are", 7),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     conclude=conclude,

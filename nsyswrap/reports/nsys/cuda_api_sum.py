@@ -10,7 +10,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -24,11 +24,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_api_sum",
     title="CUDA API Summary",
-    layer="parity",
-    needs=(("api",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -36,6 +34,11 @@ REPORT = Report(
         *stat_columns(),
         Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("api",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={"api": NAMED},

@@ -16,7 +16,7 @@ from nsyswrap.analysis.names import look_up
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
-from nsyswrap.reports.table import Column, Option, Report
+from nsyswrap.reports.table import Column, Option, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -44,11 +44,9 @@ def compute(capture: Capture, rows: int, process: int, thread: int) -> Arrays:
     return limited(capture, take(data, order), rows, LONGEST)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_api_sync",
     title="CUDA Synchronization APIs",
-    layer="parity",
-    needs=(("api",),),
     columns=(
         Column("duration_ns", "Duration", Unit.NS, "time the host waited in the call"),
         Column("start_ns", "Start", Unit.NS, "when the call began", drop_order=1),
@@ -56,6 +54,11 @@ REPORT = Report(
         Column("thread_id", "TID", Unit.ID, "thread that waited"),
         Column("api_name", "API Name", Unit.TEXT, "API function, with its version"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("api",),),
     compute=compute,
     options=(
         ROWS,

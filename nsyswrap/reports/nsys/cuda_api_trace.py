@@ -11,7 +11,7 @@ from nsyswrap.analysis.names import durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,11 +48,9 @@ def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Valu
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_api_trace",
     title="CUDA API Trace",
-    layer="parity",
-    needs=(("api",),),
     columns=(
         Column("start_ns", "Start", Unit.NS, "when the call began"),
         Column("duration_ns", "Duration", Unit.NS, "CPU time in the call"),
@@ -64,6 +62,11 @@ REPORT = Report(
         Column("thread_priority", "T-Pri", Unit.NUMBER, "priority of the thread", 4),
         Column("thread_name", "Thread Name", Unit.TEXT, "name of the thread"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("api",),),
     compute=compute,
     order=(Order("start_ns"),),
 )

@@ -9,7 +9,7 @@ from nsyswrap.analysis.names import durations, name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -30,11 +30,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_kern_gb_sum",
     title="CUDA GPU Kernel/Grid/Block Summary",
-    layer="parity",
-    needs=(("kernel",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -44,6 +42,11 @@ REPORT = Report(
         Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension"),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),
     qualifiers=KERNEL_NAMES,

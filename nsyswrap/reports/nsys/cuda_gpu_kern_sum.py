@@ -8,7 +8,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import kernels, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -20,11 +20,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return time_summary(kernels(capture), "instances", "name")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_kern_sum",
     title="CUDA GPU Kernel Summary",
-    layer="parity",
-    needs=(("kernel",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -32,6 +30,11 @@ REPORT = Report(
         *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),
     qualifiers=KERNEL_NAMES,

@@ -8,7 +8,7 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
 from nsyswrap.reports.summaries import memory_operations
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -27,17 +27,20 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_mem_size_sum",
     title="CUDA GPU MemOps Summary (by Size)",
-    layer="parity",
-    needs=(("memcpy", "memset"),),
     columns=(
         Column("total_bytes", "Total", Unit.BYTES, "sum of the bytes"),
         Column("count", "Count", Unit.COUNT, "number of operations"),
         *stat_columns(unit=Unit.BYTES, of="the sizes"),
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_bytes", descending=True),),
     reads={"memcpy": ("bytes", "copy_kind"), "memset": ("bytes",)},

@@ -8,7 +8,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import memory_operations, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -20,11 +20,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return time_summary(memory_operations(capture), "count", "operation")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_mem_time_sum",
     title="CUDA GPU MemOps Summary (by Time)",
-    layer="parity",
-    needs=(("memcpy", "memset"),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -32,6 +30,11 @@ REPORT = Report(
         *stat_columns(),
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={"memcpy": (*SPANS, "copy_kind"), "memset": SPANS},

@@ -8,7 +8,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import gpu_operations, pooled, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -21,11 +21,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return {**time_summary(rows, "instances", "operation"), "category": categories}
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_sum",
     title="CUDA GPU Summary (Kernels/MemOps)",
-    layer="parity",
-    needs=(("kernel", "memcpy", "memset"),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -36,6 +34,11 @@ REPORT = Report(
             "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     qualifiers=KERNEL_NAMES,

@@ -14,7 +14,7 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_nam
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def compute(capture: Capture) -> dict[str, Values]:
         if capture.has(kind)
     ]
     return {
-        column.name: np.concatenate([_filled(part, column) for part in parts]) for column in REPORT.columns
+        column.name: np.concatenate([_filled(part, column) for part in parts]) for column in SCHEMA.columns
     }
 
 
@@ -100,11 +100,9 @@ def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_gpu_trace",
     title="CUDA GPU Trace",
-    layer="parity",
-    needs=(("kernel", "memcpy", "memset"),),
     columns=(
         Column("start_ns", "Start", Unit.NS, "when the operation began on the GPU"),
         Column("duration_ns", "Duration", Unit.NS, "GPU time of the operation"),
@@ -133,6 +131,11 @@ REPORT = Report(
         Column("stream_id", "Strm", Unit.ID, "CUDA stream", 3),
         Column("name", "Name", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("start_ns"),),
     qualifiers=KERNEL_NAMES,

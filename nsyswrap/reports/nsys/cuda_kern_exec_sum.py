@@ -17,7 +17,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,11 +80,9 @@ def _groups(capture: Capture, pairs: LaunchPairs) -> tuple[NDArray[Any], dict[st
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_kern_exec_sum",
     title="CUDA Kernel Launch & Exec Time Summary",
-    layer="parity",
-    needs=(("kernel",), ("api",)),
     columns=(
         Column("process_id", "PID", Unit.ID, "process that launched"),
         Column("thread_id", "TID", Unit.ID, "thread that launched", drop_order=4),
@@ -101,6 +99,11 @@ REPORT = Report(
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),
         Column("kernel_name", "Kernel Name", Unit.TEXT, "kernel name", kernels=True),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),
     qualifiers=KERNEL_NAMES,

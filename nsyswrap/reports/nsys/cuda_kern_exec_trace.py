@@ -15,7 +15,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,11 +65,9 @@ def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     return pairs.operation[order], pairs.api[order]
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_kern_exec_trace",
     title="CUDA Kernel Launch & Exec Time Trace",
-    layer="parity",
-    needs=(("kernel",), ("api",)),
     columns=(
         Column("api_start_ns", "API Start", Unit.NS, "when the launch call began"),
         Column("api_ns", "API Dur", Unit.NS, "CPU time in the launch call"),
@@ -88,6 +86,11 @@ REPORT = Report(
             "kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("api_start_ns"),),
     qualifiers=KERNEL_NAMES,

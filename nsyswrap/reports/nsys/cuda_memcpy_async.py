@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import PAGEABLE
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, memory_kinds, started_by
-from nsyswrap.reports.table import Report
+from nsyswrap.reports.table import Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -27,12 +27,15 @@ def compute(capture: Capture, rows: int) -> Arrays:
     return started_by(capture, "memcpy", (source == PAGEABLE) | (target == PAGEABLE), CALLS, rows)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_memcpy_async",
     title="CUDA Async Memcpy with Pageable Memory",
-    layer="parity",
-    needs=(("memcpy",), ("api",)),
     columns=COPY_COLUMNS,
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy",), ("api",)),
     compute=compute,
     options=(ROWS,),
     rows_from=("memcpy",),

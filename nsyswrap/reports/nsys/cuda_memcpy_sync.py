@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, started_by
-from nsyswrap.reports.table import Report
+from nsyswrap.reports.table import Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -33,12 +33,15 @@ def compute(capture: Capture, rows: int) -> Arrays:
     return started_by(capture, "memcpy", ~small & ~inside, CALLS, rows)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_memcpy_sync",
     title="CUDA Synchronous Memcpy",
-    layer="parity",
-    needs=(("memcpy",), ("api",)),
     columns=COPY_COLUMNS,
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy",), ("api",)),
     compute=compute,
     options=(ROWS,),
     rows_from=("memcpy",),

@@ -13,7 +13,7 @@ import numpy as np
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import MANAGED, PINNED
 from nsyswrap.reports.expert_rules import ROWS, memory_columns, memory_kinds, started_by
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -28,12 +28,15 @@ def compute(capture: Capture, rows: int) -> Arrays:
     return started_by(capture, "memset", np.isin(kinds, (PINNED, MANAGED)), CALLS, rows)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="cuda_memset_sync",
     title="CUDA Synchronous Memset",
-    layer="parity",
-    needs=(("memset",), ("api",)),
     columns=memory_columns("memset", Column("mem_kind", "Memory Kind", Unit.TEXT, "kind of memory set")),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memset",), ("api",)),
     compute=compute,
     options=(ROWS,),
     rows_from=("memset",),

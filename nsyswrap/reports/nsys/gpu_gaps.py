@@ -14,7 +14,7 @@ from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report
+from nsyswrap.reports.table import Column, Option, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,17 +46,20 @@ def _gaps(work: DeviceWork, longer_than_ns: int) -> NDArray[Any]:
     return np.stack((duration, start, process, device, work.context_id[before]))[:, duration > longer_than_ns]
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="gpu_gaps",
     title="GPU Gaps",
-    layer="parity",
-    needs=(KINDS,),
     columns=(
         Column("row", "Row#", Unit.COUNT, "number of the gap, by its duration"),
         Column("duration_ns", "Duration", Unit.NS, "time without any operation"),
         Column("start_ns", "Start", Unit.NS, "end of the operation before it"),
         *device_columns("before it"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
     options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),
 )

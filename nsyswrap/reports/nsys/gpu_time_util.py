@@ -17,7 +17,7 @@ from nsyswrap.analysis.arrays.intervals import overlap
 from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
 from nsyswrap.base.units import Unit, round_tenth
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report
+from nsyswrap.reports.table import Column, Option, Report, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,11 +84,9 @@ def _sum(values: NDArray[Any], rounding: Rounding) -> float:
     return math.fsum(values.tolist()) if rounding == "2025" else float(np.cumsum(values)[-1])
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="gpu_time_util",
     title="GPU Time Utilization",
-    layer="parity",
-    needs=(KINDS,),
     columns=(
         Column("row", "Row#", Unit.COUNT, "number of the stretch, by its use"),
         Column(
@@ -98,6 +96,11 @@ REPORT = Report(
         Column("start_ns", "Start", Unit.NS, "start of its first chunk"),
         *device_columns("that ends last on the device"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
     options=(
         ROWS,

@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,11 +58,9 @@ def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
     return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="mpi_event_sum",
     title="MPI Event Summary",
-    layer="parity",
-    needs=(tuple(CLASSES.values()),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -71,5 +69,10 @@ REPORT = Report(
         Column("source", "Source", Unit.TEXT, "point-to-point, start or wait, collective, or other"),
         Column("name", "Name", Unit.TEXT, "MPI function"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(tuple(CLASSES.values()),),
     compute=compute,
 )

@@ -11,7 +11,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,11 +68,9 @@ def _ranks(capture: Capture, threads: NDArray[Any]) -> tuple[NDArray[Any], NDArr
     return rows, np.append(ranks[order], MISSING)[np.where(found, first, len(order))[rows] + nth]
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="mpi_event_trace",
     title="MPI Event Trace",
-    layer="parity",
-    needs=(KINDS,),
     columns=(
         Column("start_ns", "Start", Unit.NS, "when the call began"),
         Column("end_ns", "End", Unit.NS, "when it returned; missing where the capture ended before", 5),
@@ -88,6 +86,11 @@ REPORT = Report(
         Column("sent_bytes", "CollSendSize", Unit.BYTES, "what the rank sent in a collective"),
         Column("received_bytes", "CollRecvSize", Unit.BYTES, "what the rank received in a collective"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(KINDS,),
     compute=compute,
     order=(Order("start_ns"),),
 )

@@ -12,7 +12,7 @@ from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -44,11 +44,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_gpu_proj_sum",
     title="NVTX GPU Projection Summary",
-    layer="parity",
-    needs=(("nvtx",), ("api",), OPERATIONS),
     columns=(
         Column("range", "Range", Unit.TEXT, "domain and name of the range"),
         Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=2),
@@ -76,6 +74,11 @@ REPORT = Report(
             drop_order=11,
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",), ("api",), OPERATIONS),
     compute=compute,
     order=(Order("proj_total_ns", descending=True),),
 )

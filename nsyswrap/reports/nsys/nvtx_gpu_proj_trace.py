@@ -11,7 +11,7 @@ from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -43,11 +43,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_gpu_proj_trace",
     title="NVTX GPU Projection Trace",
-    layer="parity",
-    needs=(("nvtx",), ("api",), OPERATIONS),
     columns=(
         Column("name", "Name", Unit.TEXT, "domain and name of the range"),
         Column("proj_start_ns", "Projected Start", Unit.NS, "start of the first operation launched inside"),
@@ -82,5 +80,10 @@ REPORT = Report(
             "range_stack", "RangeStack", Unit.TEXT, "RangeIds from the outermost range to this", drop_order=11
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",), ("api",), OPERATIONS),
     compute=compute,
 )

@@ -18,7 +18,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.columns import TOTAL_TIME, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,11 +87,9 @@ def _distinct(codes: NDArray[Any], numbers: NDArray[Any], groups: int) -> NDArra
     return np.bincount(group_keys(codes, numbers)[1][0], minlength=groups)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_kern_sum",
     title="NVTX Range Kernel Summary",
-    layer="parity",
-    needs=(("nvtx",), ("kernel",), ("api",)),
     columns=(
         Column(
             "range", "NVTX Range", Unit.TEXT, "domain and name of the range; empty: outside of all ranges"
@@ -107,6 +105,11 @@ REPORT = Report(
             "kernel_name", "Kernel Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",), ("kernel",), ("api",)),
     compute=compute,
     rows_from=("kernel",),
     qualifiers=("base", "mangled"),

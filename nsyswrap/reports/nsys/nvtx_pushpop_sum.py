@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Order, Report
+from nsyswrap.reports.table import Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -18,12 +18,15 @@ def compute(capture: Capture) -> dict[str, Values]:
     return nvtx_times(capture, NVTX_PUSH_POP)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_pushpop_sum",
     title="NVTX Push/Pop Range Summary",
-    layer="parity",
-    needs=(("nvtx",),),
     columns=(*NVTX_TIMES, NVTX_RANGE),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

@@ -16,7 +16,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,11 +81,9 @@ def _shown(capture: Capture, nesting: Tree) -> NDArray[Any]:
     return np.flatnonzero(rooted)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_pushpop_trace",
     title="NVTX Push/Pop Range Trace",
-    layer="parity",
-    needs=(("nvtx",),),
     columns=(
         Column("start_ns", "Start", Unit.NS, "start of the range"),
         Column("end_ns", "End", Unit.NS, "end of the range", drop_order=5),
@@ -104,5 +102,10 @@ REPORT = Report(
         ),
         Column("name_tree", "NameTree", Unit.TEXT, "its name, with two dashes per level"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",),),
     compute=compute,
 )

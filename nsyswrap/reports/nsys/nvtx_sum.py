@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.nvtx_ranges import ALL
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -21,12 +21,15 @@ def compute(capture: Capture) -> dict[str, Values]:
     return nvtx_times(capture, ALL)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="nvtx_sum",
     title="NVTX Range Summary",
-    layer="parity",
-    needs=(("nvtx",),),
     columns=(*NVTX_TIMES, STYLE, NVTX_RANGE),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("nvtx",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

@@ -10,7 +10,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -33,11 +33,9 @@ def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None
     return None if name is None or file is None or line == MISSING else f"{name}@{file}:{line}"
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="openacc_sum",
     title="OpenACC Summary",
-    layer="parity",
-    needs=(("openacc",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -45,6 +43,11 @@ REPORT = Report(
         *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kind of event, with the directive's file and line where known"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("openacc",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

@@ -9,7 +9,7 @@ from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -26,11 +26,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return time_summary(Grouped(codes, names, durations(capture, "openmp")), "count", "name")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="openmp_sum",
     title="OpenMP Summary",
-    layer="parity",
-    needs=(("openmp",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -38,6 +36,11 @@ REPORT = Report(
         *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kind of event, as the OpenMP runtime reports it"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("openmp",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

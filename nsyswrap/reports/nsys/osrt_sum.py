@@ -10,7 +10,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -25,11 +25,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     return time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name")
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="osrt_sum",
     title="OS Runtime Summary",
-    layer="parity",
-    needs=(("osrt",),),
     columns=(
         TIME_PERCENT,
         TOTAL_TIME,
@@ -37,6 +35,11 @@ REPORT = Report(
         *stat_columns(),
         Column("name", "Name", Unit.TEXT, "function of the C or threads library"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("osrt",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),
 )

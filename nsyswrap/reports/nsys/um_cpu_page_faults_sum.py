@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Order, Report
+from nsyswrap.reports.table import Column, Order, Report, Schema
 from nsyswrap.reports.unified_memory import note_window
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="um_cpu_page_faults_sum",
     title="Unified Memory CPU Page Faults Summary",
-    layer="parity",
-    needs=(("um_cpu_fault",),),
     columns=(
         Column("cpu_faults", "CPU Page Faults", Unit.COUNT, "number of page faults on the CPU"),
         Column("instruction", "CPU Instruction Address", Unit.TEXT, "function, or address, that faulted"),
@@ -45,6 +43,11 @@ REPORT = Report(
         ),
         Column("source_line", "Source Line", Unit.NUMBER, "line in the source file; 0: unknown", era="2025"),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("um_cpu_fault",),),
     compute=compute,
     order=(Order("cpu_faults", descending=True),),
 )

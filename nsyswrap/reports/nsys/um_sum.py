@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Option, Order, Report
+from nsyswrap.reports.table import Column, Option, Order, Report, Schema
 from nsyswrap.reports.unified_memory import migrations, note_faults
 
 if TYPE_CHECKING:
@@ -80,11 +80,9 @@ def _throughput(
     return np.where(spent > 0, moved * times.astype(float), np.nan)
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="um_sum",
     title="Unified Memory Analysis Summary",
-    layer="parity",
-    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     columns=(
         Column("address", "Virtual Address", Unit.ADDRESS, "of the pages migrated, or faulted on"),
         Column("to_device_bytes", "HtoD Migration size", Unit.BYTES, "migrated from host to device"),
@@ -98,6 +96,11 @@ REPORT = Report(
             "bytes times the whole number of times their durations fit into a second: never too high",
         ),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     compute=compute,
     order=(Order("throughput_bytes_per_s", descending=True),),
     options=(Option("rows", 10, "how many addresses to list at most; a negative number: all"),),

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.table import Column, Report, Schema
 from nsyswrap.reports.unified_memory import migrations, note_faults
 
 if TYPE_CHECKING:
@@ -45,11 +45,9 @@ def _sum(values: NDArray[Any]) -> NDArray[Any]:
     return np.array([values.sum() if len(values) else MISSING])
 
 
-REPORT = Report(
+SCHEMA = Schema(
     name="um_total_sum",
     title="Unified Memory Totals Summary",
-    layer="parity",
-    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     columns=(
         Column("to_device_bytes", "Total HtoD Migration Size", Unit.BYTES, "migrated from host to device"),
         Column("to_host_bytes", "Total DtoH Migration Size", Unit.BYTES, "migrated from device to host"),
@@ -64,6 +62,11 @@ REPORT = Report(
         ),
         Column("highest_address", "Maximum Virtual Address", Unit.ADDRESS, "highest such page", 1),
     ),
+)
+
+REPORT = Report(
+    schema=SCHEMA,
+    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     compute=compute,
     empty_answers=True,
 )

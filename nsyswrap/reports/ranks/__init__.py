@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -11,16 +11,28 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.reports.table import Report, Table
+    from nsyswrap.reports.table import Schema, Table
 
 NAMES = ("rank_waiting", "rank_skew", "rank_steps")
 SCREEN = ("rank_waiting", "rank_skew")  # what is shown where nothing is asked for
 _LEAST = 2
 _RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """A table that is computed from the ranks of a job.
+
+    ``needs`` lists groups of event kinds. One rank at least must hold events of one kind of each group.
+    """
+
+    schema: Schema
+    needs: tuple[tuple[str, ...], ...]
+    compute: Callable[[Job], Table]
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -29,9 +41,9 @@ def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in wanted if name not in NAMES], [name for name in NAMES if name in wanted]
 
 
-def find_rank_report(name: str) -> Report:
+def find_rank_report(name: str) -> RankReport:
     """Return the report over ranks with this name."""
-    report: Report = importlib.import_module(f"nsyswrap.reports.ranks.{name}").REPORT
+    report: RankReport = importlib.import_module(f"nsyswrap.reports.ranks.{name}").REPORT
     return report
 
 
@@ -58,15 +70,14 @@ def make(job: Job, name: str) -> Table:
                 f"{name}: no rank holds {' or '.join(kind.title for kind in kinds)}",
                 f"none happened, or none were collected ({kinds[0].collect})",
             )
-    made: Table = importlib.import_module(f"nsyswrap.reports.ranks.{name}").table(job)
-    return made
+    return report.compute(job)
 
 
-def with_rank_names(report: Report, job: Job) -> Report:
-    """Return the report with columns that can hold the ranks' names."""
+def with_rank_names(schema: Schema, job: Job) -> Schema:
+    """Return the schema with columns that can hold the names of ranks, if some have no number."""
     if job.numbered:
-        return report
+        return schema
     columns = (
-        replace(column, unit=Unit.TEXT) if column.name in _RANKS else column for column in report.columns
+        replace(column, unit=Unit.TEXT) if column.name in _RANKS else column for column in schema.columns
     )
-    return replace(report, columns=tuple(columns))
+    return replace(schema, columns=tuple(columns))

@@ -21,8 +21,8 @@ from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
 from nsyswrap.analysis.ranks.steps import slowest, steps
 from nsyswrap.analysis.ranks.waiting import waiting_verdict
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import with_rank_names
-from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+from nsyswrap.reports.ranks import RankReport, with_rank_names
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 RANGE_GPU, RANGE_CPU, KERNEL = "range (GPU)", "range (CPU)", "kernel"
 
-REPORT = Report(
+SCHEMA = Schema(
     name="rank_skew",
     title="Slowest and fastest rank",
-    layer="analysis",
-    needs=(("nvtx", "kernel"),),
     columns=(
         Column(
             "judged",
@@ -65,7 +63,6 @@ REPORT = Report(
         Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited in these ranges", drop_order=2),
         Column("name", "Name", Unit.TEXT, "NVTX range or kernel", kernels=True),
     ),
-    compute=no_capture,
 )
 
 
@@ -84,13 +81,13 @@ def table(job: Job) -> Table:
         for step in ranges
         if step.judged_ns.shape[1]
     ]
-    by_skew = REPORT.columns.index(next(column for column in REPORT.columns if column.name == "skew_ns"))
+    by_skew = SCHEMA.columns.index(next(column for column in SCHEMA.columns if column.name == "skew_ns"))
     rows = [
         row
         for part in (of_ranges, list(_kernels(job)))
         for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
     ]
-    made = table_of(with_rank_names(REPORT, job), rows)
+    made = table_of(with_rank_names(SCHEMA, job), rows)
     return replace(made, notes=(*job.notes, *notes), verdict=waiting_verdict(job), selection=job.selection)
 
 
@@ -130,3 +127,6 @@ def _of(member: Member) -> dict[str, NDArray[Any]]:
     ends = np.cumsum(np.bincount(codes[own], minlength=len(names)))[:-1]
     parts = np.split(durations(capture, "kernel")[order], ends)
     return {str(name): part for name, part in zip(names, parts, strict=False) if len(part)}
+
+
+REPORT = RankReport(schema=SCHEMA, needs=(("nvtx", "kernel"),), compute=table)

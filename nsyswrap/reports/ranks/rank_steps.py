@@ -13,9 +13,9 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.steps import steps
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import with_rank_names
+from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
-from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.steps import Steps
 
-REPORT = Report(
+SCHEMA = Schema(
     name="rank_steps",
     title="Slowest and fastest rank in each step",
-    layer="analysis",
-    needs=(("nvtx",),),
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX range"),
         Column("occurrence", "Nth", Unit.NUMBER, "which of this name, from 0"),
@@ -47,14 +45,13 @@ REPORT = Report(
             "waiting_ns", "Waiting", Unit.NS, "the most that a rank waited for others in it", drop_order=1
         ),
     ),
-    compute=no_capture,
 )
 
 
 def table(job: Job) -> Table:
     """Return a row per range name and occurrence."""
     found, notes = steps(job)
-    made = table_of(with_rank_names(REPORT, job), [row for step in found for row in _rows(job, step)])
+    made = table_of(with_rank_names(SCHEMA, job), [row for step in found for row in _rows(job, step)])
     return replace(made, notes=(*job.notes, *notes), selection=job.selection)
 
 
@@ -72,3 +69,6 @@ def _rows(job: Job, step: Steps) -> Iterator[tuple[object, ...]]:
             *(skew * 100 / float(middle[k]) if middle[k] else None, float(medians[k])),
             int(step.waiting_ns[:, k].max()),
         )
+
+
+REPORT = RankReport(schema=SCHEMA, needs=(("nvtx",),), compute=table)

@@ -23,17 +23,15 @@ import numpy as np
 from nsyswrap.analysis.ranks import job as alignment
 from nsyswrap.analysis.ranks.waiting import waiting, waiting_verdict
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import with_rank_names
-from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
+from nsyswrap.reports.ranks import RankReport, with_rank_names
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
 
-REPORT = Report(
+SCHEMA = Schema(
     name="rank_waiting",
     title="Waiting for other ranks",
-    layer="analysis",
-    needs=(("kernel",),),
     columns=(
         Column("rank", "Rank", Unit.NUMBER, "the rank"),
         Column("collectives", "Collectives", Unit.COUNT, "collectives matched with those of other ranks"),
@@ -65,7 +63,6 @@ REPORT = Report(
             drop_order=2,
         ),
     ),
-    compute=no_capture,
 )
 
 
@@ -88,7 +85,7 @@ def table(job: Job) -> Table:
             )
         )
     notes = (*job.notes, alignment.note(job, offsets) if len(job.matched) else _nothing(job))
-    made = table_of(with_rank_names(REPORT, job), rows)
+    made = table_of(with_rank_names(SCHEMA, job), rows)
     return replace(
         made, notes=tuple(filter(None, notes)), verdict=waiting_verdict(job), selection=job.selection
     )
@@ -106,3 +103,6 @@ def _waiting_each(job: Job) -> list[np.ndarray]:
 def _nothing(job: Job) -> str:
     there = any(times.communication_ns.any() for times in job.times)
     return "no collective could be matched" if there else "no communication kernels: nothing tells who waits"
+
+
+REPORT = RankReport(schema=SCHEMA, needs=(("kernel",),), compute=table)

@@ -13,7 +13,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,13 +174,10 @@ def by_combination(
     front = _constant_first_to_go(parameters, repeats)
     named = _needs_label(repeats, parameters)
     of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
-    report = Report(
+    schema = Schema(
         name="by_combination",
         title=f"{measure.header} by combination, {of}",
-        layer="analysis",
-        needs=(),
         columns=((LABEL,) if named else ()) + front + _figures(measure),
-        compute=no_capture,
     )
     rows = [
         (
@@ -192,7 +189,7 @@ def by_combination(
         )
         for one in shown
     ]
-    return table_of(report, rows)
+    return table_of(schema, rows)
 
 
 def ranked(groups: Sequence[Sequence[Result]], measure: Column) -> list[Repeats]:

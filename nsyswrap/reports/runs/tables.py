@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -113,13 +113,10 @@ def parameters_of(results: Sequence[Result]) -> Parameters:
 
 def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
     """Return a row for each run; figures that nobody knows are missing."""
-    report = Report(
+    schema = Schema(
         name="results",
         title="Results, one row a run",
-        layer="analysis",
-        needs=(),
         columns=(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE),
-        compute=no_capture,
     )
     rows = [
         (
@@ -129,7 +126,7 @@ def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
         )
         for result in results
     ]
-    return table_of(report, rows)
+    return table_of(schema, rows)
 
 
 def figures(result: Result) -> dict[str, int | float | None]:

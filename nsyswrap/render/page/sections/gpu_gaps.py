@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.render.page.html import Markup
@@ -22,17 +21,14 @@ if TYPE_CHECKING:
 
 _MOST_GAPS = 50  # in the table of the longest gaps
 
-CAUSE_TABLE = Report(
+CAUSE_TABLE = Schema(
     name="idle_causes",
     title="Idle time by cause",
-    layer="analysis",
-    needs=(KINDS,),
     columns=(
         Column("cause", "Cause", Unit.TEXT, "what the host was doing while nothing ran"),
         Column("idle_ns", "Idle", Unit.NS, "sum over all gaps"),
         Column("share_percent", "Share", Unit.PERCENT, "of all idle time"),
     ),
-    compute=no_capture,
 )
 
 

@@ -11,7 +11,7 @@ from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Style, filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, missing, section
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,18 +26,15 @@ _BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
 _STYLES = {"repeat": Style(BLUE, SOLID), "first": Style(VERMILION, STRIPES)}
 
-HISTOGRAM = Report(
+HISTOGRAM = Schema(
     name="launch_latency",
     title="Launch latency",
-    layer="analysis",
-    needs=(("kernel", "graph"), ("api",)),
     columns=(
         Column("from_ns", "From", Unit.NS, "least latency of the row"),
         Column("to_ns", "To", Unit.NS, "latency below which its launches lie"),
         Column("repeat", "Repeat", Unit.COUNT, "repeat launches into a stream that had been idle"),
         Column("first", "First", Unit.COUNT, "the same of first launches: of each kernel in its process"),
     ),
-    compute=no_capture,
 )
 
 

@@ -20,7 +20,7 @@ from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
 from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,9 +112,9 @@ def step_table(bins: Bins) -> Table:
             for label in bins.labels
         ),
     )
-    report = Report("ranks_by_step", "Ranks by step", "analysis", (("nvtx",),), columns, no_capture)
+    schema = Schema("ranks_by_step", "Ranks by step", columns)
     times = zip(bins.median_ns.tolist(), *bins.own_ns.tolist(), strict=True)
-    return table_of(report, [(*bins.steps(column), *row) for column, row in enumerate(times)])
+    return table_of(schema, [(*bins.steps(column), *row) for column, row in enumerate(times)])
 
 
 class Cell(NamedTuple):

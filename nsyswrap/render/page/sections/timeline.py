@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import Unit
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.density import PER_MILLE, density, kept_events, level
@@ -23,7 +23,7 @@ from nsyswrap.render.page.html import Markup, Section, data, element, plain, sec
 from nsyswrap.render.page.lanes import CALLS, COPIES, KERNELS, RANGES, ranges_left_out, streams, threads
 from nsyswrap.render.page.tables import clipped, folded_table
 from nsyswrap.render.readable_names import distinct_names
-from nsyswrap.reports.table import Column, Report, no_capture, table_of
+from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,11 +47,9 @@ _LANES = 60  # of one capture; the lanes with the fewest events are left out
 _EVENTS = 9_000  # kept one by one, for all captures together
 _CELLS = 140_000  # bins, for all lanes, series and captures together
 
-LANE_TABLE = Report(
+LANE_TABLE = Schema(
     name="timeline",
     title="Timeline by lane",
-    layer="analysis",
-    needs=((*KINDS, "api", "nvtx"),),
     columns=(
         Column("group", "Of", Unit.TEXT, "the device or thread"),
         Column("lane", "Lane", Unit.TEXT, "stream, or kind of event on the thread"),
@@ -61,7 +59,6 @@ LANE_TABLE = Report(
         Column("first_start_ns", "First", Unit.NS, "start of the first one", 1),
         Column("kept", "One by One", Unit.COUNT, "events that the picture shows one by one", 1),
     ),
-    compute=no_capture,
 )
 
 
