@@ -151,7 +151,7 @@ def collect(  # noqa: PLR0913 - the same
 
     Raises CaptureError where there is no capture that can be read.
     """
-    from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
+    from nsyswrap.cli.batch_status import how_far  # noqa: PLC0415
     from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
     from nsyswrap.reports.runs.find import find_runs  # noqa: PLC0415
     from nsyswrap.reports.runs.gather import (  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A plan that is typed: one command, with all combinations of parameters."""
+"""Make a plan from the command line: one command with all combinations of parameters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.run_folder import check_share
-from nsyswrap.record.batch.plan import axes, slurm
+from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.plan.expand import Block, Plan, expand
 from nsyswrap.record.batch.plan.parameters import Unusable, Value, of_list
+from nsyswrap.record.batch.plan.plan_file import check_different, check_names
 from nsyswrap.record.batch.plan.toml_table import Table
 
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.nsys.command import Options
     from nsyswrap.base.run_folder import Share
+    from nsyswrap.record.batch.task import Scalar
 
 _WHERE = "sweep"
 
 
-def sweep(  # noqa: PLR0913 - what a plan can say of one command
+def sweep(  # noqa: PLR0913 - all settings of one command
     command: Sequence[str],
     parameters: Sequence[str] = (),
     *,
-    name: str = "",
     repeat: int = 1,
     module: bool = False,
     arch: str | None = None,
@@ -37,13 +38,12 @@ def sweep(  # noqa: PLR0913 - what a plan can say of one command
     keep_environment: bool = False,
     discard_rep: bool = False,
     share: Share | None = None,
-    slurm_settings: Sequence[str] = (),
-    max_running: int | None = None,
+    settings: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
     """Return the plan of ``command`` with every combination of ``parameters``, each as ``n=1024,1048576``.
 
-    Values are a row of CSV: ``s="a,b",c`` are two. ``slurm_settings`` as in ``partition=gpu``. Called after
-    its program unless it has a ``name``. Raises UsageError: what was typed is wrong, not a file.
+    Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
+    executor's name, each as ``partition=gpu``. Raises UsageError.
     """
     check_share(share, keep_environment=keep_environment)
     block = Block(
@@ -62,11 +62,10 @@ def sweep(  # noqa: PLR0913 - what a plan can say of one command
     )
     try:
         specs, notes = expand([block], _WHERE)
-        settings = slurm.typed(slurm_settings, f"{_WHERE}: --slurm")
+        checked = {name: _check_settings(name, typed) for name, typed in (settings or {}).items()}
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
-    called = name or PurePath(command[0]).stem or _WHERE
-    return Plan(called, specs, settings, max_running=max_running, notes=notes, share=share)
+    return Plan(PurePath(command[0]).stem or _WHERE, specs, checked, notes=notes, share=share)
 
 
 def _grid(parameters: Sequence[str]) -> dict[str, tuple[Value, ...]]:
@@ -83,12 +82,19 @@ def _grid(parameters: Sequence[str]) -> dict[str, tuple[Value, ...]]:
             raise UsageError(f"-p {parameter!r}: {error}") from None
     table = Table({}, f"{_WHERE}: -p")
     try:
-        axes.check_names(table, list(grid))
-        for name, found in grid.items():
-            axes.check_different(table, f"{name} =", [value.text for value in found])
+        check_names(table, list(grid))
+        for name, different in grid.items():
+            check_different(table, f"{name} =", [value.text for value in different])
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
     return grid
+
+
+def _check_settings(executor: str, assignments: Sequence[str]) -> Mapping[str, Scalar]:
+    """Return the settings of ``partition=gpu``, or of ``exclusive`` for a flag."""
+    parts = [one.partition("=") for one in assignments]
+    content = {key: value if equals else True for key, equals, value in parts}
+    return executors.find(executor).check_settings(Table(content, f"{_WHERE}: --{executor}"))
 
 
 def _set_fields(nsys: Options | None) -> dict[str, Any]:

@@ -1,1 +1,112 @@
-"""The executor that runs a batch on a Slurm cluster."""
+"""The executor that runs a batch on a Slurm cluster, as job arrays."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, ClassVar
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option
+from nsyswrap.record.batch.executors.slurm.script import FOLDER, Settings, job_script
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.plan.toml_table import Table
+    from nsyswrap.record.batch.task import Scalar
+
+with lazy_imports():  # a batch on this machine needs none of these
+    from nsyswrap.record.batch.executors.slurm import commands, executor, jobs, plan_table
+
+
+class _SlurmExecutor(Executor):
+    options = (
+        Option(
+            "--max-running",
+            "N",
+            "slurm: at most N runs at a time.",
+            refusal="--max-running is for --executor slurm",
+            is_count=True,
+        ),
+    )
+    advice: ClassVar = {"--gpus": "on Slurm ask for GPUs in the plan: gres = 'gpu:1'"}
+    settings_help = "A setting of sbatch, as it is; repeatable."
+    uses_node = True
+    temporary_variables = ("SLURM_TMPDIR",)
+
+    def check_settings(self, table: Table) -> Mapping[str, Scalar]:
+        return plan_table.check(table)
+
+    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+        try:
+            executor.run_all(request.batch, numbers, _settings(request), on_progress)
+        except KeyboardInterrupt as interruption:
+            cancel = f"nsyswrap batch cancel {shlex.quote(str(request.batch.folder))}"
+            return Interruption(
+                next(iter(interruption.args), signal.SIGINT),
+                f"nsyswrap: the jobs go on. The same command waits for them again; to end them:\n  {cancel}",
+            )
+        return None
+
+    def preview(self, request: Request, numbers: Sequence[int]) -> str:
+        """Return the job script, and above it the command that submits it."""
+        batch, of_jobs = request.batch, _settings(request)
+        path = shlex.quote(str(batch.folder / FOLDER / "job-0.sh"))
+        tasks = commands.array(numbers, of_jobs.max_running)
+        submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
+        return f"\n{submitted}\n{job_script(batch, of_jobs)}"
+
+    def has_submitted(self, batch: Batch) -> bool:
+        return (batch.folder / FOLDER).exists()
+
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
+        if all(state.state == "done" for state in by_folder.values()):
+            return BatchState(by_folder)
+        try:
+            queued = jobs.in_queue(batch)
+            runs = jobs.states(batch, queued, by_folder)
+        except Unavailable:
+            return BatchState(by_folder)
+        waiting = commands.in_words(set(queued.values()))
+        return BatchState(runs, bool(queued), (f"in Slurm's queue: {waiting}",) if waiting else ())
+
+    def cancel(self, batch: Batch) -> int:
+        return jobs.cancel(batch) if self.has_submitted(batch) else 0
+
+    def current_job(self) -> Job | None:
+        variables = os.environ.get
+        array, task = variables("SLURM_ARRAY_JOB_ID"), variables("SLURM_ARRAY_TASK_ID")
+        job = f"{array}_{task}" if array and task else variables("SLURM_JOB_ID", "")
+        restarts = variables("SLURM_RESTART_COUNT", "")
+        return (
+            Job(
+                "Slurm",
+                job,
+                variables("SLURMD_NODENAME") or socket.gethostname(),
+                int(restarts) if restarts.isdecimal() else 0,
+                commands.ended_by_time_limit,
+            )
+            if job
+            else None
+        )
+
+
+def _settings(request: Request) -> Settings:
+    plan = request.plan
+    return Settings(
+        plan.settings.get("slurm", {}),
+        plan.setup,
+        plan.wrapper,
+        plan.python or sys.executable,
+        request.options["max_running"] or plan.max_running,
+    )
+
+
+EXECUTOR = _SlurmExecutor()
