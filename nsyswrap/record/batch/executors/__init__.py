@@ -86,17 +86,14 @@ class Job:
 
 
 class Executor(Protocol):
-    """Runs the tasks of a batch.
-
-    An executor without a scheduler defines ``run`` alone. One with a queue also defines what asks the queue.
-    """
+    """Runs the runs of a batch. Only ``run`` has to be defined."""
 
     options: Sequence[Option] = ()
     # What to do instead of an option of another executor: flag -> text.
     advice: ClassVar[Mapping[str, str]] = {}
     # The help text of `--NAME`, which sets keys of the plan's table [NAME]. Empty: there is no such table.
     settings_help: str = ""
-    # True if it heeds the table [node] of a plan.
+    # True if the executor uses the table [node] of a plan.
     uses_node: bool = False
     # Environment variables that name the temporary folder of a job.
     temporary_variables: Sequence[str] = ()
@@ -111,28 +108,21 @@ class Executor(Protocol):
         """Return the settings in the executor's table of a plan. Raises PlanError."""
         return table.content
 
-    def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
+    def preview(self, request: Request, numbers: Sequence[int]) -> str | None:
         """Return what ``--dry-run`` prints below the runs."""
-        return ""
 
-    def has_submitted(self, batch: Batch) -> bool:  # noqa: ARG002 - a default
-        """Return True if the batch's folder shows that runs of it were submitted to the executor's queue."""
-        return False
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState | None:
+        """Return the states of all runs, given those by the run folders alone.
 
-    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:  # noqa: ARG002 - a default
-        """Return the states of all runs, given those by their folders alone.
-
-        Called for batches with submitted runs. The scheduler may not answer: then the folders count.
+        None if the batch's folder has no jobs of this executor, or if the scheduler does not answer.
         """
-        return BatchState(by_folder)
 
-    def cancel(self, batch: Batch) -> int:  # noqa: ARG002 - a default
+    def cancel(self, batch: Batch) -> int:  # noqa: ARG002 - by default, the runs end with `batch run`
         """End the runs that are running or queued. Return their number."""
         return 0
 
     def current_job(self) -> Job | None:
-        """Return the job of this executor that this process runs in."""
-        return None
+        """Return the job of the executor's scheduler that this process runs in."""
 
 
 def find(name: str) -> Executor:
@@ -153,11 +143,9 @@ def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> Ba
     """
     state = BatchState(batch.survey(known))
     for executor in by_name().values():
-        if executor.has_submitted(batch):
-            queued = executor.states(batch, state.runs)
-            state = BatchState(
-                queued.runs, state.is_queued or queued.is_queued, state.waiting + queued.waiting
-            )
+        if queued := executor.states(batch, state.runs):
+            is_queued = state.is_queued or queued.is_queued
+            state = BatchState(queued.runs, is_queued, state.waiting + queued.waiting)
     return state
 
 

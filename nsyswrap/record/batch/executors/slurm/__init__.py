@@ -63,39 +63,36 @@ class _SlurmExecutor(Executor):
         submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
         return f"\n{submitted}\n{job_script(batch, of_jobs)}"
 
-    def has_submitted(self, batch: Batch) -> bool:
-        return (batch.folder / FOLDER).exists()
-
-    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
-        if all(state.state == "done" for state in by_folder.values()):
-            return BatchState(by_folder)
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState | None:
+        is_over = all(state.state == "done" for state in by_folder.values())
+        if is_over or not _has_jobs(batch):
+            return None
         try:
             queued = jobs.in_queue(batch)
             runs = jobs.states(batch, queued, by_folder)
         except Unavailable:
-            return BatchState(by_folder)
+            return None
         waiting = commands.in_words(set(queued.values()))
         return BatchState(runs, bool(queued), (f"in Slurm's queue: {waiting}",) if waiting else ())
 
     def cancel(self, batch: Batch) -> int:
-        return jobs.cancel(batch) if self.has_submitted(batch) else 0
+        return jobs.cancel(batch) if _has_jobs(batch) else 0
 
     def current_job(self) -> Job | None:
-        variables = os.environ.get
-        array, task = variables("SLURM_ARRAY_JOB_ID"), variables("SLURM_ARRAY_TASK_ID")
-        job = f"{array}_{task}" if array and task else variables("SLURM_JOB_ID", "")
-        restarts = variables("SLURM_RESTART_COUNT", "")
-        return (
-            Job(
-                "Slurm",
-                job,
-                variables("SLURMD_NODENAME") or socket.gethostname(),
-                int(restarts) if restarts.isdecimal() else 0,
-                commands.ended_by_time_limit,
-            )
-            if job
-            else None
-        )
+        variable = os.environ.get
+        array, task = variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")
+        job = f"{array}_{task}" if array and task else variable("SLURM_JOB_ID")
+        if not job:
+            return None
+        host = variable("SLURMD_NODENAME") or socket.gethostname()
+        restarts = variable("SLURM_RESTART_COUNT", "")
+        count = int(restarts) if restarts.isdecimal() else 0
+        return Job("Slurm", job, host, count, commands.ended_by_time_limit)
+
+
+def _has_jobs(batch: Batch) -> bool:
+    """Return True if jobs of the batch were submitted, by this version or an older one."""
+    return (batch.folder / FOLDER).exists()
 
 
 def _settings(request: Request) -> Settings:
