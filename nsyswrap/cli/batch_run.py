@@ -132,8 +132,7 @@ def _dry_run(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
     states, wanted = _to_run(batch, options)
     _print_runs(specs, states, wanted)
     request = executors.Request(batch, plan, options)
-    if preview := executors.find(options["executor"]).preview(request, wanted):
-        click.echo(preview, nl=False)
+    click.echo(executors.find(options["executor"]).preview(request, wanted), nl=False)
 
 
 def _print_runs(

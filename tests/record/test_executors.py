@@ -166,7 +166,9 @@ def test_a_local_batch_loads_no_code_for_slurm_commands(folder: Path, words: lis
     loaded = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stderr.split()
     prefix = "nsyswrap.record.batch.executors.slurm"
     assert prefix in loaded
-    assert {f"{prefix}.{name}" for name in ("commands", "executor", "jobs")} & set(loaded) == set()
+    assert {f"{prefix}.{name}" for name in ("commands", "executor", "jobs", "plan_table")} & set(
+        loaded
+    ) == set()
 
 
 def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(

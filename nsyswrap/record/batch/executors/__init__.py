@@ -108,21 +108,24 @@ class Executor(Protocol):
         """Return the settings in the executor's table of a plan. Raises PlanError."""
         return table.content
 
-    def preview(self, request: Request, numbers: Sequence[int]) -> str | None:
+    def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
         """Return what ``--dry-run`` prints below the runs."""
+        return ""
 
-    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState | None:
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:  # noqa: ARG002 - a default
         """Return the states of all runs, given those by the run folders alone.
 
-        None if the batch's folder has no jobs of this executor, or if the scheduler does not answer.
+        These stand if the batch has no jobs of this executor, or if the scheduler does not answer.
         """
+        return BatchState(by_folder)
 
-    def cancel(self, batch: Batch) -> int:  # noqa: ARG002 - by default, the runs end with `batch run`
+    def cancel(self, batch: Batch) -> int:  # noqa: ARG002 - a default: runs that end with `batch run`
         """End the runs that are running or queued. Return their number."""
         return 0
 
     def current_job(self) -> Job | None:
         """Return the job of the executor's scheduler that this process runs in."""
+        return None
 
 
 def find(name: str) -> Executor:
@@ -143,9 +146,8 @@ def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> Ba
     """
     state = BatchState(batch.survey(known))
     for executor in by_name().values():
-        if queued := executor.states(batch, state.runs):
-            is_queued = state.is_queued or queued.is_queued
-            state = BatchState(queued.runs, is_queued, state.waiting + queued.waiting)
+        own = executor.states(batch, state.runs)
+        state = BatchState(own.runs, state.is_queued or own.is_queued, state.waiting + own.waiting)
     return state
 
 

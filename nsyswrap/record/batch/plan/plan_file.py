@@ -64,7 +64,11 @@ def read_plan(path: Path) -> Plan:
     return Plan(
         name=_name(head, path.stem),
         specs=specs,
-        settings={name: executor.check_settings(head.table(name)) for name, executor in with_table.items()},
+        settings={
+            name: executor.check_settings(head.table(name))
+            for name, executor in with_table.items()
+            if name in head.content
+        },
         setup=tuple(node.get("setup", TEXTS, ())),
         wrapper=node.words("wrapper"),
         python=node.get("python", TEXT),

@@ -63,15 +63,15 @@ class _SlurmExecutor(Executor):
         submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
         return f"\n{submitted}\n{job_script(batch, of_jobs)}"
 
-    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState | None:
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
         is_over = all(state.state == "done" for state in by_folder.values())
         if is_over or not _has_jobs(batch):
-            return None
+            return BatchState(by_folder)
         try:
             queued = jobs.in_queue(batch)
             runs = jobs.states(batch, queued, by_folder)
         except Unavailable:
-            return None
+            return BatchState(by_folder)
         waiting = commands.in_words(set(queued.values()))
         return BatchState(runs, bool(queued), (f"in Slurm's queue: {waiting}",) if waiting else ())
 
