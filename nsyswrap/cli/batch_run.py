@@ -46,21 +46,21 @@ _FAILED = 1
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Return the plan of a sweep."""
-    return plans.sweep(
-        program,
-        options["parameters"],
-        repeat=options["repeat"],
+    block = plans.Block(
+        "sweep",
+        command=tuple(program),
         module=options["module"],
         arch=options["arch"],
-        env=environment(options["variables"]),
-        nsys=nsys_options(options),
-        nsys_path=options["nsys_path"],
+        repeat=options["repeat"],
         timeout_s=options["timeout"],
+        env=environment(options["variables"]),
+        nsys=vars(nsys_options(options)),
+        nsys_path=options["nsys_path"],
         keep_environment=options["keep_environment"],
         discard_rep=options["discard_rep"],
-        share=options["share"],
-        settings={name: options[name] for name in executors.NAMES if options.get(name)},
     )
+    settings = {name: options[name] for name in executors.NAMES if options.get(name)}
+    return plans.sweep(block, options["parameters"], settings, options["share"])
 
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:

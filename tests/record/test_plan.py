@@ -11,7 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.batch.folder import make_batch
-from nsyswrap.record.batch.plan import Plan, read_plan, sweep
+from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template
 from nsyswrap.record.batch.task import read_spec
 
@@ -208,15 +208,16 @@ def test_numbers_are_put_in_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_a_plan_that_is_typed() -> None:
-    plan = sweep(
-        ["scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"],
-        ["n=1024,1e6", "sync=both,none"],
+    block = Block(
+        "sweep",
+        command=("scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"),
         repeat=2,
         env={"N": "{n}"},
-        nsys=Options(trace="cuda", duration=1.0),
+        nsys={"trace": "cuda", "duration": 1.0},
         timeout_s=3,
-        settings={"slurm": ["partition=gpu", "exclusive", "export=A=1"]},
     )
+    settings = {"slurm": ["partition=gpu", "exclusive", "export=A=1"]}
+    plan = sweep(block, ["n=1024,1e6", "sync=both,none"], settings)
     assert plan.name == "add2"
     assert plan.settings["slurm"] == {"partition": "gpu", "exclusive": True, "export": "A=1"}
     assert labels(plan)[3:5] == ["n=1e6 sync=none", "n=1024 sync=both repeat=2"]
@@ -244,7 +245,9 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
     ],
 )
 def test_typed_values(typed: str, values: list[object]) -> None:
-    found = [spec.parameters["v"] for spec in sweep(["a", "{v}"], [f"v={typed}"]).specs]
+    found = [
+        spec.parameters["v"] for spec in sweep(Block("sweep", command=("a", "{v}")), [f"v={typed}"]).specs
+    ]
     assert found == values
     assert [type(one) for one in found] == [type(one) for one in values]
 
@@ -270,6 +273,6 @@ def test_typed_values(typed: str, values: list[object]) -> None:
 )
 def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        sweep(["a", "{n}"], parameters, settings={"slurm": settings})
+        sweep(Block("sweep", command=("a", "{n}")), parameters, {"slurm": settings})
     assert says in str(caught.value)
     assert caught.value.exit_code == 2

@@ -5,8 +5,8 @@ parameters of its blocks. In a command line, or in the value of an environment v
 the value of a parameter; a word stays one word. Relative paths count from the current folder.
 """
 
-from nsyswrap.record.batch.plan.expand import Plan
+from nsyswrap.record.batch.plan.expand import Block, Plan
 from nsyswrap.record.batch.plan.plan_file import read_plan
 from nsyswrap.record.batch.plan.sweep import sweep
 
-__all__ = ["Plan", "read_plan", "sweep"]
+__all__ = ["Block", "Plan", "read_plan", "sweep"]
