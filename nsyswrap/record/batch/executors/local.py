@@ -11,18 +11,20 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from nsyswrap.base.folder_lock import holder_here
-from nsyswrap.base.nsys import find
-from nsyswrap.base.run_folder import existing
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.record.batch.executors import Executor, Interruption, Option
-from nsyswrap.record.batch.folder import RunState, read_state
-from nsyswrap.record.supervisor import signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nsyswrap.record.batch.executors import OnProgress, Request
-    from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.folder import Batch, RunState
+
+with lazy_imports():  # --help needs none of these
+    from nsyswrap.base import folder_lock, run_folder
+    from nsyswrap.base.nsys import find
+    from nsyswrap.record import supervisor
+    from nsyswrap.record.batch import folder
 
 _TASK_LOG = "task.log"
 _POLL_S = 0.05
@@ -50,7 +52,7 @@ class _LocalExecutor(Executor):
 
     def cancel(self, batch: Batch) -> int:
         """End runs that a killed batch left running. A living batch ends its own runs."""
-        if holder_here(batch.folder):
+        if folder_lock.holder_here(batch.folder):
             return 0
         claims = [
             state.claim for state in batch.survey().values() if state.state == "running" and state.claim
@@ -95,9 +97,11 @@ def _run_all(
     Return the signal that interrupted them, once every running one has written its report.
     """
     states = batch.survey()
-    states |= {n: RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"}
+    states |= {
+        n: folder.RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"
+    }
     local = _LocalBatch(batch, states, on_progress, [_Slot(gpu) for gpu in gpus] or [_Slot(None)])
-    with signals_noted() as received:
+    with supervisor.signals_noted() as received:
         local.received = received
         _wait_for_runs_begun_before(local)
         queue = iter(numbers)
@@ -110,7 +114,9 @@ def _run_all(
 def _wait_for_runs_begun_before(local: _LocalBatch) -> None:
     """Wait for runs that a killed batch left running: two at a time would slow each other down."""
     while not local.received:
-        local.states |= {n: read_state(s.folder, n) for n, s in local.states.items() if s.state == "running"}
+        local.states |= {
+            n: folder.read_state(s.folder, n) for n, s in local.states.items() if s.state == "running"
+        }
         running = [str(n) for n, state in local.states.items() if state.state == "running"]
         if not running:
             return
@@ -128,19 +134,19 @@ def _step(local: _LocalBatch, queue: Iterator[int]) -> bool:
     for slot in local.slots:
         if slot.process and slot.process.poll() is not None:
             slot.process = None
-            local.update(read_state(local.batch.run_folder(slot.number), slot.number))
+            local.update(folder.read_state(local.batch.run_folder(slot.number), slot.number))
         if not slot.process and not local.received and (number := next(queue, 0)):
             slot.number, slot.process = number, _start(local.batch, number, slot.gpu)
-            local.update(RunState(number, local.batch.run_folder(number), "running"))
+            local.update(folder.RunState(number, local.batch.run_folder(number), "running"))
     return any(slot.process for slot in local.slots)
 
 
 def _start(batch: Batch, number: int, gpu: str | None) -> subprocess.Popen[bytes]:
-    folder = batch.run_folder(number)
+    path = batch.run_folder(number)
     environment = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
-    with os.fdopen(existing(folder).open(_TASK_LOG), "ab") as log:
+    with os.fdopen(run_folder.existing(path).open(_TASK_LOG), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "nsyswrap", "run-folder", str(folder.absolute())],
+            [sys.executable, "-m", "nsyswrap", "run-folder", str(path.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

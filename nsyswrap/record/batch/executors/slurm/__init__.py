@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option
-from nsyswrap.record.batch.executors.slurm.script import FOLDER, Settings, job_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.plan.toml_table import Table
     from nsyswrap.record.batch.task import Scalar
 
-with lazy_imports():  # a batch on this machine needs none of these
-    from nsyswrap.record.batch.executors.slurm import commands, executor, jobs, plan_table
+with lazy_imports():  # neither --help nor a batch on this machine needs these
+    from nsyswrap.record.batch.executors.slurm import commands, executor, jobs, plan_table, script
 
 
 class _SlurmExecutor(Executor):
@@ -57,11 +56,11 @@ class _SlurmExecutor(Executor):
 
     def preview(self, request: Request, numbers: Sequence[int]) -> str:
         """Return the job script, and above it the command that submits it."""
-        batch, of_jobs = request.batch, _settings(request)
-        path = shlex.quote(str(batch.folder / FOLDER / "job-0.sh"))
-        tasks = commands.array(numbers, of_jobs.max_running)
+        batch, settings = request.batch, _settings(request)
+        path = shlex.quote(str(batch.folder / script.FOLDER / "job-0.sh"))
+        tasks = commands.array(numbers, settings.max_running)
         submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
-        return f"\n{submitted}\n{job_script(batch, of_jobs)}"
+        return f"\n{submitted}\n{script.job_script(batch, settings)}"
 
     def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
         is_over = all(state.state == "done" for state in by_folder.values())
@@ -92,12 +91,12 @@ class _SlurmExecutor(Executor):
 
 def _has_jobs(batch: Batch) -> bool:
     """Return True if jobs of the batch were submitted, by this version or an older one."""
-    return (batch.folder / FOLDER).exists()
+    return (batch.folder / script.FOLDER).exists()
 
 
-def _settings(request: Request) -> Settings:
+def _settings(request: Request) -> script.Settings:
     plan = request.plan
-    return Settings(
+    return script.Settings(
         plan.settings.get("slurm", {}),
         plan.setup,
         plan.wrapper,
