@@ -56,7 +56,7 @@ class Claim:
     pid: int
     began: float
     job: str = ""
-    """The job of a scheduler, as its commands name it."""
+    """The job of a scheduler, as its commands name it: ``17_3``, or empty."""
     restarts: int = 0
 
 

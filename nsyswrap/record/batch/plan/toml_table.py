@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-_HEAD = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys")
-_NODE, _RUNS = "node", "runs"
-HEAD_KEYS = (*_HEAD, _NODE, _RUNS)
+HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
 _RUN_KEYS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "[nsys]": (
@@ -38,7 +36,8 @@ _LONGEST_SHOWN = 60
 
 def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """Return the keys of each table of a plan; "" is its head. Executors may have tables of their own."""
-    return {"": (*_HEAD, *executor_tables, _NODE, _RUNS), **_KEYS}
+    at = HEAD_KEYS.index("node")
+    return {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
 
 
 class Kind(NamedTuple):
