@@ -1,4 +1,4 @@
-"""``nsyswrap batch``: many runs of a plan or a sweep, here or on a Slurm cluster, and one table."""
+"""``nsyswrap batch``: many runs of a plan or a sweep, on this machine or a cluster, and one table of them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.recording import recording_options
+from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+with lazy_imports():  # --help needs none of these
+    from nsyswrap.cli import batch_run, batch_status
+    from nsyswrap.record.batch import plan as plans
+
+_EXECUTORS = executors.by_name()
+
+
+def _executor_option(option: executors.Option) -> Callable[[Decorated], Decorated]:
+    kind = click.IntRange(min=1) if option.is_count else None
+    return click.option(option.flag, option.name, type=kind, metavar=option.metavar, help=option.help)
+
+
 _OPTIONS = (
     click.option(
         "--executor",
-        type=click.Choice(["local", "slurm"]),
-        default="local",
+        type=click.Choice(executors.NAMES),
+        default=executors.NAMES[0],
         show_default=True,
         help="Where the runs go.",
     ),
@@ -30,14 +44,7 @@ _OPTIONS = (
         metavar="DIR",
         help="Folder of the batch [nsyswrap-runs/<name>].",
     ),
-    click.option(
-        "--gpus",
-        metavar="N,N,...",
-        help="local: one run at a time on each of these GPUs, as nvidia-smi counts.",
-    ),
-    click.option(
-        "--max-running", type=click.IntRange(min=1), metavar="N", help="slurm: at most N runs at a time."
-    ),
+    *(_executor_option(option) for executor in _EXECUTORS.values() for option in executor.options),
     click.option("--retry-failed", is_flag=True, help="Run again what did not end well."),
     click.option("--dry-run", is_flag=True, help="Print every run, and the job script; run nothing."),
     click.option(
@@ -51,6 +58,11 @@ _OPTIONS = (
         help="Show at most N rows of that table.",
     ),
 )
+_SETTINGS = [
+    click.option(f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
+    for name, executor in _EXECUTORS.items()
+    if executor.settings_help
+]
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
 
@@ -60,10 +72,16 @@ def _running_options(function: Decorated) -> Decorated:
     return function
 
 
+def _settings_options(function: Decorated) -> Decorated:
+    for option in reversed(_SETTINGS):
+        function = option(function)
+    return function
+
+
 class _InOrder(click.Group):
     """A group whose commands are listed in the order of use."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
         return list(self.commands)
 
 
@@ -78,12 +96,9 @@ def command() -> None:
 @command.command("run", short_help="Run what a plan file says.")
 @click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
 @_running_options
-def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
+def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
     """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
-    from nsyswrap.cli.batch_run import carry_out  # noqa: PLC0415
-    from nsyswrap.record.batch.plan import read_plan  # noqa: PLC0415
-
-    sys.exit(carry_out(read_plan(plan), options))
+    sys.exit(batch_run.carry_out(plans.read_plan(plan), options))
 
 
 @command.command(
@@ -102,19 +117,15 @@ def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - one an option
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
 @click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@click.option(
-    "--slurm", "slurm", multiple=True, metavar="NAME=VALUE", help="A setting of sbatch, as it is; repeatable."
-)
+@_settings_options
 @recording_options
 @_running_options
-def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - one an option
+def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
     """Run a program with all combinations of parameters: what a plan does, typed.
 
     nsyswrap batch sweep -p n=1024,1048576 -p sync=both,none -- scenarios/add2.py --n {n} --sync {sync}
     """
-    from nsyswrap.cli.batch_run import carry_out, plan_of  # noqa: PLC0415
-
-    sys.exit(carry_out(plan_of(program, options), options))
+    sys.exit(batch_run.carry_out(batch_run.plan_of(program, options), options))
 
 
 @command.command("status", short_help="Say how the runs stand.")
@@ -123,15 +134,11 @@ def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - o
 @click.option("--top", type=click.IntRange(min=1), default=20, metavar="N", help="Show at most N runs.")
 def status(folder: Path, *, watch: bool, top: int) -> None:
     """Say how the runs of a batch stand: how many, and which are running, lost or failed."""
-    from nsyswrap.cli.batch_status import show_status  # noqa: PLC0415
-
-    show_status(folder, watch=watch, top=top)
+    batch_status.show_status(folder, watch=watch, top=top)
 
 
 @command.command("cancel", short_help="End a batch; the reports are written.")
 @_FOLDER
 def cancel(folder: Path) -> None:
     """End a batch: what is running writes its report, what is waiting is not run."""
-    from nsyswrap.cli.batch_status import cancel  # noqa: PLC0415
-
-    cancel(folder)
+    batch_status.cancel(folder)

@@ -1,4 +1,4 @@
-"""What a batch shows while it runs: a bar on a terminal, elsewhere a line for each run that ended."""
+"""Show the progress of a batch: a bar on a terminal, elsewhere a line for each run that has ended."""
 
 from __future__ import annotations
 
@@ -8,64 +8,69 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
 from nsyswrap.record.batch.folder import ENDED, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from nsyswrap.record.batch.executors import OnProgress
     from nsyswrap.record.batch.folder import RunState
 
-    OnProgress = Callable[[Mapping[int, RunState], str], None]
+with lazy_imports():  # used on a terminal only
+    from rich import console as rich_console
+    from rich import progress as rich_progress
 
 
 @contextmanager
 def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterator[OnProgress]:
-    """Yield what an executor calls when something has changed.
+    """Yield the function that an executor calls when a run changes.
 
-    ``states``: how the runs stand before it; those ``wanted`` are run, whether they have ended before or not.
+    ``states`` has the states of all runs before; those ``wanted`` will be run, even if they have ended.
     """
     before = {number for number, state in states.items() if state.state in ENDED} - set(wanted)
     if not sys.stderr.isatty():
         yield _Lines(before)
         return
-    from rich.console import Console  # noqa: PLC0415 - most output goes elsewhere
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-
-    columns = (BarColumn(bar_width=30), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("", total=len(states))
+    columns = (
+        rich_progress.BarColumn(bar_width=30),
+        rich_progress.TextColumn("{task.description}", markup=False),
+    )
+    console = rich_console.Console(stderr=True)
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(states))
         clock = Clock(len(before))
 
         def show(now: Mapping[int, RunState], text: str) -> None:
             ended = sum(state.state in ENDED for state in now.values())
             words = ", ".join(filter(None, (in_words(now), clock.left(ended, len(now)), text)))
-            shown.update(task, completed=ended, description=words)
+            bar.update(task, completed=ended, description=words)
 
         yield show
 
 
 class Clock:
-    """Tells how long the rest will take, by the runs that ended since this began."""
+    """Estimates the time that is left, from the runs that have ended since it was made."""
 
     def __init__(self, ended_before: int, now: Callable[[], float] = time.monotonic) -> None:
-        """Start."""
+        """Start the clock. ``now`` returns seconds."""
         self._before, self._now, self._began = ended_before, now, now()
 
     def left(self, ended: int, total: int) -> str:
-        """Return the time left in words; empty while nothing tells."""
-        ours = ended - self._before
-        if ours <= 0 or ended == total:
+        """Return the time left in words, or an empty text until a run has ended."""
+        ended_since = ended - self._before
+        if ended_since <= 0 or ended == total:
             return ""
-        seconds = (self._now() - self._began) / ours * (total - ended)
+        seconds = (self._now() - self._began) / ended_since * (total - ended)
         return f"about {timedelta(seconds=round(seconds))} left"
 
 
 class _Lines:
-    """A line for each run that ended, or is lost. ``said``: runs of which nothing is to be told any more."""
+    """Prints a line for each run that has ended or is lost, except those ``printed`` before."""
 
-    def __init__(self, said: set[int]) -> None:
-        self._said = said
+    def __init__(self, printed: set[int]) -> None:
+        self._printed = printed
         self._lost: set[int] = set()
         self._text = ""
 
@@ -74,22 +79,22 @@ class _Lines:
             note(f"nsyswrap: {text}")
             self._text = text
         lost = {number for number, state in now.items() if state.state == "lost"}
-        sure = lost & self._lost  # a shared file system may show late how a run ended
+        still_lost = lost & self._lost  # a shared file system may show late how a run has ended
         self._lost = lost
         for number, state in now.items():
-            if number not in self._said and (state.state in ENDED or number in sure):
-                self._said.add(number)
-                note(f"nsyswrap: {state.folder.name}: {ending(state)} ({len(self._said)} of {len(now)})")
+            if number not in self._printed and (state.state in ENDED or number in still_lost):
+                self._printed.add(number)
+                note(f"nsyswrap: {state.folder.name}: {ending(state)} ({len(self._printed)} of {len(now)})")
 
 
 def ending(state: RunState) -> str:
-    """Return how a run stands, in words."""
-    said = reason(state)
-    return state.state + (f": {said}" if said else "")
+    """Return the state of a run, and why it ended so."""
+    message = reason(state)
+    return state.state + (f": {message}" if message else "")
 
 
 def reason(state: RunState) -> str:
-    """Return why a run ended as it did; empty where nothing is to be said."""
+    """Return why a run ended as it did, or an empty text if there is no reason."""
     return state.status.message if state.status else ""
 
 

@@ -1,41 +1,41 @@
-"""``nsyswrap batch status`` and ``batch cancel``: how the runs of a batch stand, and ending them."""
+"""``nsyswrap batch status`` and ``batch cancel``: show the states of the runs of a batch, and end it."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked
-from nsyswrap.cli.batch_progress import ending, in_words
+from nsyswrap.cli.batch_progress import ending, in_words, reason
 from nsyswrap.cli.output import note
-from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch
+from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from nsyswrap.record.batch.executors.slurm.commands import Job
+    from nsyswrap.record.batch.executors import BatchState
 
 _WATCH_S = 2.0
 
 
 def show_status(folder: Path, *, watch: bool, top: int) -> None:
-    """Print how the runs stand; with ``watch`` again and again, until all have ended."""
-    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
-
+    """Print the states of the runs. With ``watch`` print them again until all runs have ended."""
     batch = open_batch(folder)
-    states, queued = slurm.states_and_queue(batch)
-    text = _screen(batch, states, queued, top)
-    while watch and (queued or _is_going_on(batch, states)):
+    state = executors.batch_state(batch)
+    text = _screen(batch, state, top)
+    while watch and (state.is_queued or _is_going_on(batch, state.runs)):
         _redraw(text)
         time.sleep(_WATCH_S)
-        states, queued = slurm.states_and_queue(batch, states)
-        text = _screen(batch, states, queued, top)
+        state = executors.batch_state(batch, state.runs)
+        text = _screen(batch, state, top)
     if watch:
         _redraw(text)
     else:
@@ -43,7 +43,7 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
 
 
 def _redraw(text: str) -> None:
-    click.clear()  # does nothing where there is no terminal
+    click.clear()  # does nothing without a terminal
     click.echo(text, nl=False)
 
 
@@ -51,20 +51,17 @@ def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
     return is_locked(batch.folder) or any(state.state == "running" for state in states.values())
 
 
-def _screen(batch: Batch, states: Mapping[int, RunState], queued: Mapping[int, Job], top: int) -> str:
-    """Return the counts, what jobs wait for, and a line for each run that is not simply done or waiting."""
-    from nsyswrap.record.batch.executors.slurm import commands  # noqa: PLC0415
-
+def _screen(batch: Batch, state: BatchState, top: int) -> str:
+    """Return the counts, what queued jobs wait for, and a line for each run but done and planned ones."""
     at_work = " (a batch is at work)" if is_locked(batch.folder) else ""
-    lines = [f"{batch.name}: {len(states)} runs: {in_words(states)}{at_work}"]
-    waiting = commands.in_words(set(queued.values()))
-    lines += [f"  in Slurm's queue: {waiting}"] if waiting else []
-    told = [state for state in states.values() if state.state not in ("done", "planned")]
-    told.sort(key=lambda state: state.state in ENDED)
-    width = max((len(state.folder.name) for state in told[:top]), default=0)
-    lines += [f"  {state.folder.name:<{width}}  {ending(state)}{_where(state)}" for state in told[:top]]
-    if len(told) > top:
-        lines.append(f"  … {len(told) - top} more (--top)")
+    lines = [f"{batch.name}: {len(state.runs)} runs: {in_words(state.runs)}{at_work}"]
+    lines += [f"  {waiting}" for waiting in state.waiting]
+    runs = [run for run in state.runs.values() if run.state not in ("done", "planned")]
+    runs.sort(key=lambda run: run.state in ENDED)
+    width = max((len(run.folder.name) for run in runs[:top]), default=0)
+    lines += [f"  {run.folder.name:<{width}}  {ending(run)}{_where(run)}" for run in runs[:top]]
+    if len(runs) > top:
+        lines.append(f"  … {len(runs) - top} more (--top)")
     return "\n".join(lines) + "\n"
 
 
@@ -77,28 +74,34 @@ def _where(state: RunState) -> str:
 
 
 def cancel(folder: Path) -> None:
-    """End what runs here, and take the batch's jobs out of Slurm's queue."""
+    """End the runs of a batch that are running or queued, and the `batch run` of this machine."""
     batch = open_batch(folder)
-    jobs = _cancel_jobs(batch)
-    here = holder_here(folder)
-    if here:
-        os.kill(here, signal.SIGTERM)
-    orphans = [] if here else _running_here(batch)
-    for pid in orphans:
-        os.kill(pid, signal.SIGTERM)
-    if not (jobs or here or orphans):
+    ended = sum(executor.cancel(batch) for executor in executors.by_name().values())
+    holder = holder_here(folder)
+    if holder:
+        os.kill(holder, signal.SIGTERM)
+    if not (ended or holder):
         note(f"nsyswrap: nothing of {folder} is running or waiting")
         return
     note(f"nsyswrap: {folder} is being ended; what was running writes its report. The same command goes on.")
 
 
-def _cancel_jobs(batch: Batch) -> int:
-    from nsyswrap.record.batch.executors.slurm import executor as slurm  # noqa: PLC0415
+def how_far() -> Callable[[Path], tuple[str, str]]:
+    """Return a function from a run folder to the state of the run, and why it ended so.
 
-    return slurm.cancel(batch)
+    The states of a batch are read, and its queues asked, once.
+    """
 
+    @cache
+    def of_batch(folder: Path) -> dict[str, RunState]:
+        try:
+            states = executors.batch_state(open_batch(folder)).runs
+        except OutputError:  # the run folder is not part of a batch
+            return {}
+        return {state.folder.name: state for state in states.values()}
 
-def _running_here(batch: Batch) -> list[int]:
-    """Return the processes of runs whose batch is no more."""
-    claims = [state.claim for state in batch.survey().values() if state.state == "running" and state.claim]
-    return [claim.pid for claim in claims if claim.host == socket.gethostname() and not claim.job]
+    def ask(folder: Path) -> tuple[str, str]:
+        state = of_batch(folder.absolute().parent.parent).get(folder.name) or read_state(folder)
+        return state.state, reason(state)
+
+    return ask

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.tables import Parameters
 
 with lazy_imports():
-    from nsyswrap.cli import run_states
+    from nsyswrap.cli import batch_status
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
     from nsyswrap.reports.runs import combinations, digest, find, gather, tables
@@ -149,7 +149,7 @@ def collect(
     """
     wanted = _summaries(reports)
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
-    runs = find.find_runs(paths, run_states.how_far())
+    runs = find.find_runs(paths, batch_status.how_far())
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(

@@ -1,4 +1,4 @@
-"""``nsyswrap run-folder``: one planned run of a batch, as its tasks start it."""
+"""``nsyswrap run-folder``: run one planned run of a batch. Executors start this command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
+
+with lazy_imports():  # --help needs none of these
+    from nsyswrap import api
+    from nsyswrap.cli import recording
 
 
 @click.command()
@@ -19,10 +24,7 @@ def command(path: Path, *, again: bool) -> None:
     This is what the tasks of a batch are. What is done already is left as it is. The program's output goes
     into the folder; the exit code is the one `nsyswrap profile` would have.
     """
-    from nsyswrap import api  # noqa: PLC0415
-    from nsyswrap.cli.recording import warn_of_broken  # noqa: PLC0415
-
-    status = api.run_planned(path, again=again, on_broken=warn_of_broken)
-    said = f": {status.message}" if status.message else ""
-    note(f"nsyswrap: {path}: {status.outcome}{said}" + (f"\n  {status.hint}" if status.hint else ""))
+    status = api.run_planned(path, again=again, on_broken=recording.warn_of_broken)
+    message = f": {status.message}" if status.message else ""
+    note(f"nsyswrap: {path}: {status.outcome}{message}" + (f"\n  {status.hint}" if status.hint else ""))
     sys.exit(status.exit_code)

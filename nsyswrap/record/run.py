@@ -137,7 +137,7 @@ def _held(run: RunFolder, spec: RunSpec) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"cannot write {spec.output}: {error.strerror}") from None
     lock = (
-        nullcontext() if spec.is_held else locked(run.path, "another run", "give another --output, or wait")
+        nullcontext() if spec.is_locked else locked(run.path, "another run", "give another --output, or wait")
     )
     with lock:
         yield

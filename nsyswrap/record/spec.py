@@ -23,7 +23,7 @@ class RunSpec:
     ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` and
     ``keep_errors`` send the program's stdout and stderr into the run folder instead of to ours. ``rank``:
     which rank of a launch it is, for run.json. ``keep_environment``: nothing is taken out. ``discard_rep``:
-    keep the export alone. ``share``: who else may read the folder. ``is_held``: the caller holds its lock.
+    keep the export alone. ``share``: who else may read the folder. ``is_locked``: the caller holds its lock.
     """
 
     program: Program
@@ -39,7 +39,7 @@ class RunSpec:
     keep_environment: bool = False
     discard_rep: bool = False
     share: Share | None = None
-    is_held: bool = False
+    is_locked: bool = False
 
 
 @dataclass(frozen=True)

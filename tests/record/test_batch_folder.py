@@ -22,12 +22,12 @@ from nsyswrap.record.batch.folder import (
     count,
     folder_name,
     foresee_batch,
-    look,
     make_batch,
     make_place,
     open_batch,
+    read_state,
 )
-from nsyswrap.record.batch.task import Spec, read_spec
+from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,8 @@ with locked(Path(sys.argv[1]), "a test"):
 """
 
 
-def spec(number: int, **changes: object) -> Spec:
-    made = Spec(f"n={number}", {"n": number}, 1, "/", command=("prog", str(number)))
+def spec(number: int, **changes: object) -> TaskSpec:
+    made = TaskSpec(f"n={number}", {"n": number}, 1, "/", command=("prog", str(number)))
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -184,23 +184,13 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"held\n"
         assert is_locked(tmp_path)
         assert holder_here(tmp_path) == process.pid
-        assert look(tmp_path).state == "running"
+        assert read_state(tmp_path).state == "running"
         with pytest.raises(OutputError, match=f"process {process.pid}"), locked(tmp_path, "another"):
             pass
         RunFolder(tmp_path).write_status(DONE)
-        assert look(tmp_path).state == "running"  # it is still putting its results away
+        assert read_state(tmp_path).state == "running"  # it is still putting its results away
         os.kill(process.pid, signal.SIGKILL)
     assert not is_locked(tmp_path)
-    assert look(tmp_path).state == "done"
+    assert read_state(tmp_path).state == "done"
     with locked(tmp_path, "another"):
         pass
-
-
-def test_a_claim_names_the_task_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "18")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
-    monkeypatch.setenv("SLURMD_NODENAME", "node3")
-    assert (Claim.mine().job, Claim.mine().restarts, Claim.mine().host) == ("18", 2, "node3")
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "4")
-    assert Claim.mine().job == "17_4"

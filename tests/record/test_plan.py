@@ -11,7 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.batch.folder import make_batch
-from nsyswrap.record.batch.plan import Plan, read_plan, sweep
+from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template
 from nsyswrap.record.batch.task import read_spec
 
@@ -71,7 +71,7 @@ def labels(plan: Plan) -> list[str]:
 
 def test_what_the_node_needs_is_passed_through(whole: Plan) -> None:
     assert whole.name == "sizes"
-    assert whole.slurm == {
+    assert whole.settings["slurm"] == {
         "partition": "gpu",
         "cpus-per-task": 4,
         "exclusive": True,
@@ -123,7 +123,7 @@ def test_the_plan_that_the_readme_shows(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert {(s.scenario, s.variant) for s in plan.specs} == {("add2", "both"), ("add2", "none")}
     assert plan.specs[0].arguments == ("--n", "1024")
     assert plan.specs[0].parameters == {"variant": "both", "n": 1024}
-    assert plan.slurm == {"gres": "gpu:1", "time": "00:15:00"}
+    assert plan.settings["slurm"] == {"gres": "gpu:1", "time": "00:15:00"}
     assert {spec.cwd for spec in plan.specs} == {str(tmp_path)}
     assert SHOWN.read_text() in (SHOWN.parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -208,18 +208,18 @@ def test_numbers_are_put_in_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_a_plan_that_is_typed() -> None:
-    plan = sweep(
-        ["scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"],
-        ["n=1024,1e6", "sync=both,none"],
+    block = Block(
+        "sweep",
+        command=("scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"),
         repeat=2,
         env={"N": "{n}"},
-        nsys=Options(trace="cuda", duration=1.0),
+        nsys={"trace": "cuda", "duration": 1.0},
         timeout_s=3,
-        slurm_settings=["partition=gpu", "exclusive", "export=A=1"],
-        max_running=2,
     )
-    assert (plan.name, plan.max_running) == ("add2", 2)
-    assert plan.slurm == {"partition": "gpu", "exclusive": True, "export": "A=1"}
+    settings = {"slurm": ["partition=gpu", "exclusive", "export=A=1"]}
+    plan = sweep(block, ["n=1024,1e6", "sync=both,none"], settings)
+    assert plan.name == "add2"
+    assert plan.settings["slurm"] == {"partition": "gpu", "exclusive": True, "export": "A=1"}
     assert labels(plan)[3:5] == ["n=1e6 sync=none", "n=1024 sync=both repeat=2"]
     spec = plan.specs[2]
     assert (spec.parameters, spec.env) == ({"n": 1e6, "sync": "both"}, {"N": "1e6"})
@@ -245,7 +245,9 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
     ],
 )
 def test_typed_values(typed: str, values: list[object]) -> None:
-    found = [spec.parameters["v"] for spec in sweep(["a", "{v}"], [f"v={typed}"]).specs]
+    found = [
+        spec.parameters["v"] for spec in sweep(Block("sweep", command=("a", "{v}")), [f"v={typed}"]).specs
+    ]
     assert found == values
     assert [type(one) for one in found] == [type(one) for one in values]
 
@@ -271,6 +273,6 @@ def test_typed_values(typed: str, values: list[object]) -> None:
 )
 def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        sweep(["a", "{n}"], parameters, slurm_settings=settings)
+        sweep(Block("sweep", command=("a", "{n}")), parameters, {"slurm": settings})
     assert says in str(caught.value)
     assert caught.value.exit_code == 2

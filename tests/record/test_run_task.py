@@ -17,9 +17,10 @@ import pytest
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys.command import Options, check_export
 from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
-from nsyswrap.record.batch.folder import look
-from nsyswrap.record.batch.run_task import is_shared, local_folder
-from nsyswrap.record.batch.task import Spec
+from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.folder import read_state
+from nsyswrap.record.batch.run_task import claim_of, is_shared, local_folder
+from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -52,7 +53,7 @@ def planned(folder: Path, *command: str, **changes: object) -> Path:
     """A run folder under ``folder`` with a plan to run ``command`` there."""
     (folder / "says.py").write_text(SAYS)
     (folder / "waits.py").write_text(WAITS)
-    made = Spec("x", {}, 1, str(folder), command=command, nsys=Options(trace="nvtx", stats=False))
+    made = TaskSpec("x", {}, 1, str(folder), command=command, nsys=Options(trace="nvtx", stats=False))
     run = folder / "run"
     run.mkdir()
     replace(made, **changes).write(run)  # type: ignore[arg-type]
@@ -77,7 +78,7 @@ def test_a_run_leaves_its_report_its_output_and_its_digest(tmp_path: Path, cli: 
     temporary = Path(said.split()[-1])
     assert temporary.name.startswith("nsyswrap-")
     assert not temporary.exists()
-    assert look(run).state == "done"
+    assert read_state(run).state == "done"
 
 
 def test_what_is_done_is_not_run_again_unless_asked(tmp_path: Path, cli: Cli) -> None:
@@ -143,7 +144,7 @@ def test_two_at_once(tmp_path: Path, cli: Cli) -> None:
         done = cli("run-folder", run)
     assert done.returncode == 73
     assert f"process {os.getpid()}" in done.stderr
-    assert look(run).state == "planned"
+    assert read_state(run).state == "planned"
 
 
 def test_its_own_time_limit(tmp_path: Path, cli: Cli) -> None:
@@ -163,7 +164,7 @@ def test_a_signal_leaves_a_complete_report(
         while not (tmp_path / "ready").exists():
             assert process.poll() is None
             time.sleep(0.02)
-        assert look(run).state == "running"
+        assert read_state(run).state == "running"
         assert json.loads((run / CLAIM).read_text())["pid"] == process.pid
         process.send_signal(number)
     assert process.returncode == 128 + number
@@ -193,3 +194,15 @@ def test_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monk
     assert local_folder() == str(tmp_path)
     (tmp_path / "absent").mkdir()
     assert local_folder() == str(tmp_path / "absent")
+
+
+def test_a_claim_names_the_task_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert claim_of(executors.current_job()).job == ""
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
+    monkeypatch.setenv("SLURMD_NODENAME", "node3")
+    claim = claim_of(executors.current_job())
+    assert (claim.job, claim.restarts, claim.host, claim.pid) == ("18", 2, "node3", os.getpid())
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "4")
+    assert claim_of(executors.current_job()).job == "17_4"

@@ -14,10 +14,9 @@ import pytest
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RUNS
-from nsyswrap.record.batch.executors.slurm import commands as queue
-from nsyswrap.record.batch.executors.slurm import commands as reasons
+from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
-from nsyswrap.record.batch.executors.slurm.script import Settings, script, seconds
+from nsyswrap.record.batch.executors.slurm.script import Settings, job_script, seconds
 from nsyswrap.record.batch.folder import Batch, folder_name
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ PRINTS = "import os, sys; print(repr(sys.argv[1:]), os.environ.get('MODULE'))"
 
 
 def directives(**options: Scalar) -> list[str]:
-    lines = script(BATCH, Settings({name.replace("_", "-"): value for name, value in options.items()}))
+    lines = job_script(BATCH, Settings({name.replace("_", "-"): value for name, value in options.items()}))
     return [line.removeprefix("#SBATCH ") for line in lines.splitlines() if line.startswith("#SBATCH")]
 
 
@@ -42,7 +41,7 @@ def test_the_script() -> None:
         wrapper=("apptainer", "exec", "--nv", "my image.sif"),
         python="/opt/venv/bin/python",
     )
-    assert script(BATCH, settings, 1001) == (
+    assert job_script(BATCH, settings, 1001) == (
         "#!/bin/bash\n"
         "#SBATCH --partition=gpu\n"
         "#SBATCH --gres=gpu:1\n"
@@ -119,14 +118,14 @@ def test_time_limits_as_sbatch_reads_them(limit: str | int, total_s: int | None)
 )
 def test_the_signal_leaves_a_short_run_half_its_time(limit: str, margin_s: int) -> None:
     settings = Settings({"time": limit})
-    assert f"#SBATCH --signal=B:TERM@{margin_s}\n" in script(BATCH, settings)
-    assert f"LIMIT_MARGIN_S={margin_s}\n" in script(BATCH, settings)
+    assert f"#SBATCH --signal=B:TERM@{margin_s}\n" in job_script(BATCH, settings)
+    assert f"LIMIT_MARGIN_S={margin_s}\n" in job_script(BATCH, settings)
     assert directives(t=limit)[-1] == f"--signal=B:TERM@{margin_s}"
 
 
 def test_the_margin_is_that_of_the_plans_own_signal() -> None:
-    assert "LIMIT_MARGIN_S=300\n" in script(BATCH, Settings({"signal": "B:TERM@300"}))
-    assert "LIMIT_MARGIN_S=60\n" in script(BATCH, Settings({"signal": "TERM"}))
+    assert "LIMIT_MARGIN_S=300\n" in job_script(BATCH, Settings({"signal": "B:TERM@300"}))
+    assert "LIMIT_MARGIN_S=60\n" in job_script(BATCH, Settings({"signal": "TERM"}))
 
 
 @pytest.mark.parametrize("label", ["n=1", "é", "n=2 sync=both"])
@@ -136,7 +135,7 @@ def test_a_task_finds_its_run_folder(tmp_path: Path, label: str) -> None:
     for name in (wanted.name, "10070-n=1", "00107-n=1", "01008-n=1"):
         (folder / RUNS / name).mkdir(parents=True)
     settings = Settings(setup=("export MODULE='two words'",), wrapper=(sys.executable, "-c", PRINTS, "a 'b"))
-    text = script(Batch(folder, "odd", "id", {}), settings, 1001)
+    text = job_script(Batch(folder, "odd", "id", {}), settings, 1001)
     environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "6"}
     said = subprocess.run(
         ["bash"], input=text, env=environment, capture_output=True, text=True, check=True, cwd="/"
@@ -182,7 +181,7 @@ def test_tasks_are_written_short_and_read_again() -> None:
     ],
 )
 def test_reasons_that_stand_for_ever(reason: str) -> None:
-    said = reasons.why_never(reason)
+    said = commands.why_never(reason)
     assert said is not None
     assert reason in said[0]
 
@@ -209,18 +208,18 @@ def test_reasons_that_stand_for_ever(reason: str) -> None:
     ],
 )
 def test_reasons_that_pass(reason: str) -> None:
-    assert reasons.why_never(reason) is None
+    assert commands.why_never(reason) is None
 
 
-def waiting(reason: str, *tasks: int) -> queue.Job:
-    return queue.Job("17", tasks, "PENDING", reason, "")
+def waiting(reason: str, *tasks: int) -> commands.Job:
+    return commands.Job("17", tasks, "PENDING", reason, "")
 
 
 def test_what_is_waited_for_is_said_in_words() -> None:
     jobs = [waiting("Resources", 1, 2), waiting("Resources", 3), waiting("QOSGrpGRES", 4)]
-    running = queue.Job("17", (5,), "RUNNING", "None", "")
-    assert reasons.in_words([*jobs, running]) == "3 waiting for nodes to be free, 1 waiting (QOSGrpGRES)"
-    assert reasons.in_words([running]) == ""
+    running = commands.Job("17", (5,), "RUNNING", "None", "")
+    assert commands.in_words([*jobs, running]) == "3 waiting for nodes to be free, 1 waiting (QOSGrpGRES)"
+    assert commands.in_words([running]) == ""
 
 
 @pytest.fixture
@@ -255,7 +254,7 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_time_limit_is_told_from_a_cancelling(squeue: Path, said: str, expected: bool) -> None:  # noqa: FBT001
     squeue.write_text(said)
-    assert queue.ended_by_time_limit() is expected
+    assert commands.ended_by_time_limit() is expected
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(100, True), (1000, False)])
@@ -268,7 +267,7 @@ def test_in_a_container_without_squeue_the_environment_tells(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "120")
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + left_s))
-    assert queue.ended_by_time_limit() is expected
+    assert commands.ended_by_time_limit() is expected
 
 
 def test_jobs_of_others_with_any_comment_are_read_over(squeue: Path) -> None:
@@ -277,10 +276,10 @@ def test_jobs_of_others_with_any_comment_are_read_over(squeue: Path) -> None:
         "17|1,3-4%2|PENDING|Resources|nsyswrap:5ca1ab1e:0\n"
         "17|0|RUNNING|None|nsyswrap:5ca1ab1e:0\n"
     )
-    assert queue.jobs() == [
-        queue.Job("5", (), "RUNNING", "None", "a|b"),
-        queue.Job("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
-        queue.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
+    assert commands.jobs() == [
+        commands.Job("5", (), "RUNNING", "None", "a|b"),
+        commands.Job("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
+        commands.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
     ]
 
 
@@ -288,6 +287,6 @@ def test_without_slurm_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
     with pytest.raises(Unavailable, match="squeue is not on PATH") as raised:
-        queue.jobs()
+        commands.jobs()
     assert "--executor local" in raised.value.hint
-    assert queue.ended_by_time_limit() is False
+    assert commands.ended_by_time_limit() is False

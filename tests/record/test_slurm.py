@@ -17,7 +17,8 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.record.batch.folder import SLURM, RunState, open_batch
+from nsyswrap.record.batch.executors.slurm.script import FOLDER
+from nsyswrap.record.batch.folder import RunState, open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,7 +150,7 @@ def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
         wait_until(lambda: len(work.said("began")) == 3)
         submitter.send_signal(signal.SIGKILL)
         submitter.wait()
-    (work.output / SLURM / "jobs.json").unlink()
+    (work.output / FOLDER / "jobs.json").unlink()
     assert sorted(job.split()[1] for job in cluster.jobs()) == ["PENDING", *["RUNNING"] * 3]
     assert work.ask("status").stdout.splitlines()[0].endswith("4 runs: 3 running, 1 planned")
     with work.running("1,2,3,4,5", "--slurm", "cpus-per-task=2") as second:

@@ -14,7 +14,8 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUNS, RunFolder
-from nsyswrap.record.batch.folder import SLURM, open_batch
+from nsyswrap.record.batch.executors.slurm.script import FOLDER
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def sweep(
 
 
 def arrays(batch: Path) -> list[tuple[int, str]]:
-    rows = json.loads((batch / SLURM / "jobs.json").read_text())["jobs"]
+    rows = json.loads((batch / FOLDER / "jobs.json").read_text())["jobs"]
     return [(row["offset"], row["tasks"]) for row in rows]
 
 
@@ -102,9 +103,9 @@ def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]
     assert status.outcome == "timed_out"
     assert status.exit_code == 75
     assert check_export(run / EXPORT) == ""
-    [log] = (folder / SLURM).glob("*.log")
+    [log] = (folder / FOLDER).glob("*.log")
     assert log.read_text().startswith("set up\n")
-    assert "exec nice -n 5 " in (folder / SLURM / "job-0.sh").read_text()
+    assert "exec nice -n 5 " in (folder / FOLDER / "job-0.sh").read_text()
 
 
 def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster, tmp_path: Path) -> None:
@@ -134,4 +135,4 @@ def test_a_folder_that_slurm_cannot_log_to_is_refused(cluster: Cluster, tmp_path
     done = sweep(cluster, tmp_path, "-o", "back\\slash")
     assert done.returncode == 73
     assert "below a backslash" in done.stderr
-    assert not (tmp_path / "back\\slash" / SLURM).exists()
+    assert not (tmp_path / "back\\slash" / FOLDER).exists()

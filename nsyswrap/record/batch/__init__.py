@@ -1,1 +1,1 @@
-"""Batches: many planned runs, on this machine or on a Slurm cluster."""
+"""Batches: many planned runs, on this machine or on a cluster."""

@@ -1,11 +1,8 @@
-"""A batch: a folder of planned runs. What state each is in is what lies in its folder, and nothing else."""
+"""The folder of a batch and of its planned runs. The files in a run's folder tell the state of the run."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import time
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -26,7 +23,7 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record.batch.task import Spec, read_spec
+from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,13 +31,12 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.run_folder import Share
 
-SLURM = "slurm"
-NUMBER_WIDTH = 5  # of a run folder's number: they sort, and a job script can find them by it
+NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
 _LABEL_LENGTH = 80
-_SAFE = "=.,+-_"  # beside letters and digits, in the name of a run folder
+_SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
 
 State = Literal[Outcome, "planned", "running", "lost"]
-UNFINISHED: tuple[State, ...] = ("planned", "lost", "interrupted")  # what a batch runs without being asked
+UNFINISHED: tuple[State, ...] = ("planned", "lost", "interrupted")  # what a batch runs without --retry-failed
 ENDED: tuple[State, ...] = (
     "done",
     "program_failed",
@@ -54,34 +50,19 @@ ENDED: tuple[State, ...] = (
 
 @dataclass(frozen=True)
 class Claim:
-    """Who runs a planned run: host, process, Slurm job where it is one. ``began``: seconds of the epoch."""
+    """The process that runs a planned run. ``began`` is in seconds of the epoch."""
 
     host: str
     pid: int
     began: float
     job: str = ""
-    """As squeue names it: ``17``, or ``17_3`` for a task of an array."""
+    """The job of a scheduler, as its commands name it: ``17_3``, or empty."""
     restarts: int = 0
-
-    @staticmethod
-    def mine() -> Claim:
-        """Return the claim of this process."""
-        number = os.environ.get("SLURM_JOB_ID", "")
-        array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
-        job = f"{array}_{task}" if array and task else number
-        restarts = os.environ.get("SLURM_RESTART_COUNT", "")
-        return Claim(
-            os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
-            os.getpid(),
-            time.time(),
-            job,
-            int(restarts) if restarts.isdecimal() else 0,
-        )
 
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a batch as its folder tells. ``lost``: it was begun, and nobody is at it any more."""
+    """The state of one run. ``lost``: the run was begun, and its process is gone without an outcome."""
 
     number: int
     folder: Path
@@ -92,9 +73,9 @@ class RunState:
 
 @dataclass(frozen=True)
 class Batch:
-    """The folder of a batch, and what batch.json says: run number -> name of its folder under ``runs/``.
+    """The folder of a batch, and the content of batch.json: run number -> name of its folder in ``runs/``.
 
-    ``left_out``: runs of an earlier plan, which lie there still and are no more part of the batch.
+    ``left_out`` has the runs of an earlier plan: their folders are still there, but not part of the batch.
     """
 
     folder: Path
@@ -108,12 +89,12 @@ class Batch:
         return self.folder / RUNS / self.runs[number]
 
     def survey(self, known: Mapping[int, RunState] | None = None) -> dict[int, RunState]:
-        """Return the state of every run, in order; of those ``known`` to have ended nothing is read again."""
+        """Return the state of every run by its folder. Runs ``known`` to have ended are not read again."""
         known = known or {}
         return {
             number: known[number]
             if number in known and known[number].state in ENDED
-            else look(self.run_folder(number), number)
+            else read_state(self.run_folder(number), number)
             for number in self.runs
         }
 
@@ -123,13 +104,13 @@ def count(states: Iterable[RunState]) -> Counter[State]:
     return Counter(one.state for one in states)
 
 
-def look(folder: Path, number: int = 0) -> RunState:
-    """Return the state of one run: its outcome, once nobody holds it any more, or whether somebody does."""
+def read_state(folder: Path, number: int = 0) -> RunState:
+    """Return the state of the run in this folder. It has an outcome once no process holds the folder."""
     run = RunFolder(folder)
     if (folder / STATUS).exists() and not is_locked(folder):
         try:
             status = run.read_status()
-        except CaptureError as error:  # a disk that was full
+        except CaptureError as error:  # the disk was full
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, str(error)))
         return RunState(number, folder, status.outcome, status, _claim(folder))
     claim = _claim(folder)
@@ -146,9 +127,9 @@ def _claim(folder: Path) -> Claim | None:
 
 
 def open_batch(folder: Path) -> Batch:
-    """Read batch.json; raises OutputError where the folder holds no batch."""
+    """Read batch.json. Raises OutputError if the folder holds no batch."""
     try:
-        return _of_facts(folder, json.loads((folder / BATCH).read_text(encoding="utf-8")))
+        return _from_json(folder, json.loads((folder / BATCH).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no batch: it has no {BATCH}", "give the folder that `nsyswrap batch run` named"
@@ -157,60 +138,60 @@ def open_batch(folder: Path) -> Batch:
         raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
 
 
-def _of_facts(folder: Path, facts: Mapping[str, Any]) -> Batch:
+def _from_json(folder: Path, facts: Mapping[str, Any]) -> Batch:
     active = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
     others = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
     return Batch(folder, facts["name"], facts["id"], active, others)
 
 
-def make_batch(folder: Path, name: str, specs: Sequence[Spec], share: Share | None = None) -> Batch:
-    """Make the folder of every planned run, or find it: runs planned before keep their folders.
+def make_batch(folder: Path, name: str, specs: Sequence[TaskSpec], share: Share | None = None) -> Batch:
+    """Make the folder of the batch and of every planned run. Runs planned before keep their folders.
 
-    Runs of an earlier plan that are not in this one stay on disk, and are no more part of the batch. All that
-    is in it is as private as ``share`` says.
+    Runs of an earlier plan that are not in this one stay on disk, but are not part of the batch. ``share``
+    says who else may read the folders.
     """
     make_place(folder, share)
     make_folder(folder / RUNS, share)
     keyed = {spec.key: spec for spec in specs}
-    facts = _facts(folder, name, keyed)
+    facts = _planned(folder, name, keyed)
     for run in facts["runs"]:
         if run["active"]:
             _write_spec(folder / RUNS / run["folder"], keyed[run["key"]], share)
     existing(folder).write(BATCH, facts)
-    return _of_facts(folder, facts)
+    return _from_json(folder, facts)
 
 
-def foresee_batch(folder: Path, name: str, specs: Sequence[Spec]) -> tuple[Batch, dict[int, Spec]]:
-    """Return the batch that ``make_batch`` would make, and its runs by their numbers; nothing is made."""
+def foresee_batch(folder: Path, name: str, specs: Sequence[TaskSpec]) -> tuple[Batch, dict[int, TaskSpec]]:
+    """Return the batch that ``make_batch`` would make, and its runs by number. Write nothing."""
     if folder.exists():
         _check_place(folder)
     keyed = {spec.key: spec for spec in specs}
-    facts = _facts(folder, name, keyed)
-    return _of_facts(folder, facts), {
+    facts = _planned(folder, name, keyed)
+    return _from_json(folder, facts), {
         run["number"]: keyed[run["key"]] for run in facts["runs"] if run["active"]
     }
 
 
-def _facts(folder: Path, name: str, keyed: Mapping[str, Spec]) -> dict[str, Any]:
-    """Return what batch.json is to hold; ``keyed``: the planned runs by their keys."""
-    found = _before(folder)
-    before = found.get("runs", [])
-    numbers = {run["key"]: run["number"] for run in before}
-    rows = {run["number"]: {**run, "active": False} for run in before}
+def _planned(folder: Path, name: str, keyed: Mapping[str, TaskSpec]) -> dict[str, Any]:
+    """Return the new content of batch.json. ``keyed`` has the planned runs by their keys."""
+    before = _read_before(folder)
+    runs = before.get("runs", [])
+    numbers = {run["key"]: run["number"] for run in runs}
+    rows = {run["number"]: {**run, "active": False} for run in runs}
     for key, spec in keyed.items():
         number = numbers.setdefault(key, len(numbers) + 1)
         name_of_folder = rows[number]["folder"] if number in rows else folder_name(number, spec.name)
         rows[number] = {"number": number, "folder": name_of_folder, "key": key, "active": True}
     return {
         "nsyswrap": __version__,
-        "id": found.get("id") or uuid.uuid4().hex[:12],
+        "id": before.get("id") or uuid.uuid4().hex[:12],
         "name": name,
         "runs": [rows[number] for number in sorted(rows)],
     }
 
 
 def make_place(folder: Path, share: Share | None = None) -> None:
-    """Make the folder of a batch; raises OutputError where that cannot be, or something else lies there."""
+    """Make the folder of a batch. Raises OutputError if that fails or the folder holds something else."""
     try:
         RunFolder(folder, share).make()
         _check_place(folder)
@@ -221,34 +202,34 @@ def make_place(folder: Path, share: Share | None = None) -> None:
 
 def _check_place(folder: Path) -> None:
     try:
-        strangers = {entry.name for entry in folder.iterdir() if not is_lock_file(entry)}
+        entries = {entry.name for entry in folder.iterdir() if not is_lock_file(entry)}
     except OSError as error:
         raise OutputError(f"cannot read {folder}: {error.strerror}", "give another --output") from None
-    if strangers and BATCH not in strangers:
+    if entries and BATCH not in entries:
         raise OutputError(f"{folder} is not empty, and holds no batch", "give another --output")
 
 
-def _before(folder: Path) -> dict[str, Any]:
-    """Return what batch.json says of an earlier plan; empty where there was none."""
+def _read_before(folder: Path) -> dict[str, Any]:
+    """Return the content of batch.json, or an empty table if there was no plan before."""
     if not (folder / BATCH).exists():
         return {}
-    open_batch(folder)  # says what is wrong with it
+    open_batch(folder)  # raises OutputError if it is damaged
     facts: dict[str, Any] = json.loads((folder / BATCH).read_text(encoding="utf-8"))
     return facts
 
 
 def folder_name(number: int, label: str) -> str:
-    """Return the name of a run folder: its number, and as much of the label as a file name can hold."""
+    """Return the name of a run folder: its number and the beginning of its label, as safe characters."""
     readable = "".join(c if c.isascii() and (c.isalnum() or c in _SAFE) else "-" for c in label)
     return f"{number:0{NUMBER_WIDTH}}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
 
 
-def _write_spec(folder: Path, spec: Spec, share: Share | None) -> None:
+def _write_spec(folder: Path, spec: TaskSpec, share: Share | None) -> None:
     try:
         make_folder(folder, share)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from None
-    with suppress(OutputError):  # there is none yet, or a damaged one
+    with suppress(OutputError):  # there is none, or it is damaged
         if read_spec(folder) == spec:
             return
     spec.write(folder)

@@ -1,7 +1,7 @@
-"""Carrying out one planned run where it was sent: claim its folder, prepare the program, keep its output.
+"""Run one planned run where its executor sent it: claim its folder, build the program, run it under nsys.
 
-What keeps the program from starting (no such file, nothing to compile with, no nsys) is an outcome like any
-other: it is written down, and the batch goes on.
+A program that cannot be started (no such file, no compiler, no nsys) is an outcome like any other: the run
+folder records it, and the batch goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,8 +21,8 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.run_folder import CLAIM, STATUS, Status, existing, share_of
-from nsyswrap.record import scenarios as scenario
-from nsyswrap.record.batch.executors.slurm import commands as queue
+from nsyswrap.record import scenarios
+from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import Claim
 from nsyswrap.record.batch.task import read_spec
 from nsyswrap.record.program import Program, resolve
@@ -29,21 +31,21 @@ from nsyswrap.record.spec import RunSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nsyswrap.record.batch.task import Spec
+    from nsyswrap.record.batch.executors import Job
+    from nsyswrap.record.batch.task import TaskSpec
 
-# File systems that several machines share: no place for nsys' temporary files.
+    Execute = Callable[[RunSpec, Callable[[], None]], Status]
+
+# File systems that several machines share: too slow for nsys' temporary files.
 _SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "fuse.", "9p", "afs", "panfs", "wekafs")
-_TEMPORARY = ("SLURM_TMPDIR", "TMPDIR")
 _TIMED_OUT = 75
 
 
-def carry_out(
-    folder: Path, execute: Callable[[RunSpec, Callable[[], None]], Status], *, again: bool = False
-) -> Status:
-    """Run what the folder's spec.json says, and return how it ended.
+def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
+    """Run the planned run in this folder, and return how it ended.
 
-    ``execute`` runs a RunSpec under nsys, and calls the function it gets as soon as a signal has come. A run
-    that is done is left as it is, unless ``again``. Raises OutputError where another process is at it.
+    ``execute`` runs a RunSpec under nsys. It calls the function that it gets when a signal arrives. A run
+    that is done is not run again, unless ``again``. Raises OutputError if another process runs it.
     """
     spec = read_spec(folder)
     folder = folder.absolute()
@@ -52,11 +54,13 @@ def carry_out(
         if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
-        run.write(CLAIM, json.dumps(asdict(Claim.mine())) + "\n")
+        job = executors.current_job()
+        claim = claim_of(job)
+        run.write(CLAIM, json.dumps(asdict(claim)) + "\n")
         try:
-            with _temporary_folder(spec) as temporary:
-                _enter(spec.cwd)
-                return _run(spec, _prepared(spec, folder, temporary), execute)
+            with _temporary_folder(spec, claim) as temporary:
+                _enter(spec.cwd, claim.host)
+                return _run(spec, _prepared(spec, folder, temporary), execute, job)
         except NsyswrapError as error:
             run = existing(folder)
             status = Status("not_started", None, None, error.exit_code, str(error), error.hint)
@@ -64,30 +68,37 @@ def carry_out(
             return status
 
 
-def _enter(cwd: str) -> None:
+def claim_of(job: Job | None) -> Claim:
+    """Return the claim of this process, which may run in the job of a scheduler."""
+    began = time.time()
+    if job is None:
+        return Claim(socket.gethostname(), os.getpid(), began)
+    return Claim(job.host, os.getpid(), began, job.id, job.restarts)
+
+
+def _enter(cwd: str, host: str) -> None:
     try:
         os.chdir(cwd)
     except OSError as error:
-        host = Claim.mine().host
         raise OutputError(f"{cwd} cannot be entered on {host}: {error.strerror}", "") from None
 
 
-def _run(spec: Spec, prepared: RunSpec, execute: Callable[[RunSpec, Callable[[], None]], Status]) -> Status:
-    if spec.scenario and spec.variant in scenario.find(spec.scenario).alone:
-        return scenario.run_alone(prepared)
-    limit = _TimeLimit()
+def _run(spec: TaskSpec, prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
+    if spec.scenario and spec.variant in scenarios.find(spec.scenario).alone:
+        return scenarios.run_alone(prepared)
+    limit = _TimeLimit(job)
     return limit.judge(prepared.output, execute(prepared, limit.ask))
 
 
-def _prepared(spec: Spec, folder: Path, temporary: Path) -> RunSpec:
+def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
     """Find or build the program, outside the measured run."""
     if spec.scenario:
-        found = scenario.find(spec.scenario)
-        if lacks := found.lacks_for(spec.variant):
-            raise Unavailable(f"{found.name} {spec.variant} cannot run here: {'; '.join(lacks)}")
-        built = found.build(spec.arguments)
-        argv = (*found.variant_argv(spec.variant), *built, *spec.arguments)
-        program = Program(found.argv(*argv), found.name)
+        scenario = scenarios.find(spec.scenario)
+        if lacks := scenario.lacks_for(spec.variant):
+            raise Unavailable(f"{scenario.name} {spec.variant} cannot run here: {'; '.join(lacks)}")
+        built = scenario.build(spec.arguments)
+        argv = (*scenario.variant_argv(spec.variant), *built, *spec.arguments)
+        program = Program(scenario.argv(*argv), scenario.name)
     else:
         program = resolve(spec.command, module=spec.module, arch=spec.arch)
     return RunSpec(
@@ -103,70 +114,73 @@ def _prepared(spec: Spec, folder: Path, temporary: Path) -> RunSpec:
         keep_environment=spec.keep_environment,
         discard_rep=spec.discard_rep,
         share=share_of(folder),
-        is_held=True,
+        is_locked=True,
     )
 
 
 class _TimeLimit:
-    """Tells a run that Slurm ended at its time limit from one that was cancelled: both get SIGTERM."""
+    """Tells the time limit of a job from its cancellation: a scheduler sends SIGTERM for both."""
 
-    def __init__(self) -> None:
-        self._reached = False
+    def __init__(self, job: Job | None) -> None:
+        self._job = job
+        self._is_reached = False
         self._asking: Thread | None = None
 
     def ask(self) -> None:
-        """Ask Slurm at once, as it will know less later; nsys writes its report meanwhile."""
-        if os.environ.get("SLURM_JOB_ID"):
-            self._asking = Thread(target=self._ask)
+        """Ask the scheduler at once, before it forgets the job. Meanwhile nsys writes its report."""
+        if self._job:
+            self._asking = Thread(target=self._ask, args=(self._job,))
             self._asking.start()
 
-    def _ask(self) -> None:
-        self._reached = queue.ended_by_time_limit()
+    def _ask(self, job: Job) -> None:
+        self._is_reached = job.reached_time_limit()
 
     def judge(self, folder: Path, status: Status) -> Status:
-        """Return how the run ended, the time limit told apart, and write that down."""
+        """Return the status of the run, and write it: ``timed_out`` if the job reached its time limit."""
         if self._asking:
             self._asking.join()
-        if not self._reached or status.outcome != "interrupted":
+        if not self._job or not self._is_reached or status.outcome != "interrupted":
             return status
-        message = status.message.replace("stopped by SIGTERM", "stopped before Slurm's time limit")
-        told = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
-        existing(folder).write_status(told)
-        return told
+        limit = f"stopped before {self._job.scheduler}'s time limit"
+        message = status.message.replace("stopped by SIGTERM", limit)
+        timed_out = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
+        existing(folder).write_status(timed_out)
+        return timed_out
 
 
 @contextmanager
-def _temporary_folder(spec: Spec) -> Iterator[Path]:
-    """Make a folder for temporary files on this machine's own disk, called after job and task.
+def _temporary_folder(spec: TaskSpec, claim: Claim) -> Iterator[Path]:
+    """Make a folder for temporary files on a disk of this machine, named after the job.
 
-    What nsys could not bring home stays there: its log says so.
+    The folder stays if nsys left a report there that it could not move: its log names the report.
     """
-    claim = Claim.mine()
     name = f"nsyswrap-{claim.job or claim.pid}-{claim.restarts}-"
-    asked = spec.env.get("TMPDIR", "")
+    parent = spec.env.get("TMPDIR", "")
     try:
-        made = Path(tempfile.mkdtemp(prefix=name, dir=os.path.expandvars(asked) if asked else local_folder()))
+        folder = tempfile.mkdtemp(prefix=name, dir=os.path.expandvars(parent) if parent else local_folder())
     except OSError as error:
         raise OutputError(
             f"cannot make a temporary folder on {claim.host}: {error}", "set TMPDIR in the plan's [env]"
         ) from None
     try:
-        yield made
+        yield Path(folder)
     finally:
-        if not any(made.glob("*/nsys-report-*")):
-            shutil.rmtree(made, ignore_errors=True)
+        if not any(Path(folder).glob("*/nsys-report-*")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def local_folder() -> str:
-    """Return the first of $SLURM_TMPDIR, $TMPDIR and the system's that lies on no shared file system."""
+    """Return the first folder that is on no shared file system: the job's own, $TMPDIR, /tmp."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    places = [place for name in _TEMPORARY if (place := os.environ.get(name)) and Path(place).is_dir()]
-    return next((place for place in places if not is_shared(Path(place), mounts)), "/tmp")  # noqa: S108
+    variables = [name for executor in executors.by_name().values() for name in executor.temporary_variables]
+    folders = [os.environ.get(name, "") for name in (*variables, "TMPDIR")]
+    local = (f for f in folders if f and Path(f).is_dir() and not is_shared(Path(f), mounts))
+    return next(local, "/tmp")  # noqa: S108 - mkdtemp makes a private folder in it
 
 
-def is_shared(place: Path, mounts: list[list[str]]) -> bool:
-    """Whether a folder lies on a file system of several machines; ``mounts``: the lines of /proc/mounts."""
-    real = str(place.resolve())
+def is_shared(folder: Path, mounts: list[list[str]]) -> bool:
+    """Return True if the folder is on a file system that machines share. ``mounts``: rows of /proc/mounts."""
+    real = str(folder.resolve())
     above = [
         (len(point), kind)
         for _, point, kind, *_ in mounts

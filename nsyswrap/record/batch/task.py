@@ -1,4 +1,4 @@
-"""One run as it was planned: what to run, with which parameters. It lies in its run folder as spec.json."""
+"""One run as it was planned: the program and its parameters. Its run folder holds it as spec.json."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Spec:
+class TaskSpec:
     """A planned run: a ``command``, or a ``variant`` of a ``scenario`` with ``arguments``.
 
-    ``label`` names its combination of parameters, ``repeat`` counts from 1 how often that is run. ``cwd`` is
-    where relative paths count from, ``env`` is added to the environment. ``module`` and ``arch`` are those of
-    ``nsyswrap profile``.
+    ``label`` names its combination of parameters. ``repeat`` counts from 1. Relative paths count from
+    ``cwd``. ``env`` is added to the environment. ``module`` and ``arch`` are options of ``nsyswrap profile``.
     """
 
     label: str
@@ -46,24 +45,24 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """The label and, from the second on, which repeat it is: what its folder is called after."""
+        """The label, and the repeat unless it is the first. The run folder is named after it."""
         return f"{self.label} repeat={self.repeat}" if self.repeat > 1 else self.label
 
     @property
     def key(self) -> str:
-        """What makes it the same run as one planned before: all but how long it may take."""
+        """A hash of all but label and timeout. Two plans that have the same key have the same run."""
         facts = {name: value for name, value in self.as_json().items() if name not in ("label", "timeout_s")}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is run, as a person would type it after ``nsyswrap profile`` or ``scenarios run``."""
+        """The program and its arguments, as typed after ``nsyswrap profile`` or ``scenarios run``."""
         if self.scenario:
             return (self.scenario, self.variant, *self.arguments)
         return (*(["-m"] if self.module else []), *self.command)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what spec.json holds."""
+        """Return the content of spec.json."""
         return asdict(self)
 
     def write(self, folder: Path) -> None:
@@ -71,14 +70,14 @@ class Spec:
         existing(folder).write(SPEC, self.as_json())
 
 
-def read_spec(folder: Path) -> Spec:
-    """Read spec.json of a planned run; raises OutputError where the folder is none."""
+def read_spec(folder: Path) -> TaskSpec:
+    """Read spec.json of a planned run. Raises OutputError if the folder holds none."""
     try:
         facts = json.loads((folder / SPEC).read_text(encoding="utf-8", errors="surrogateescape"))
         options = facts.pop("nsys")
         options = Options(**{**options, "extra": tuple(options["extra"])})
         facts |= {name: tuple(facts[name]) for name in ("command", "arguments")}
-        return Spec(**facts, nsys=options)
+        return TaskSpec(**facts, nsys=options)
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no planned run: it has no {SPEC}", "give a folder under runs/ of a batch"

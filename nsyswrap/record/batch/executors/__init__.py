@@ -1,1 +1,156 @@
-"""Where the runs of a batch go: ``local`` on this machine, ``slurm`` on a cluster."""
+"""The executors: where the runs of a batch go.
+
+A new executor is a module or package here that ends with ``EXECUTOR = ...``, and its name in ``NAMES``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.plan.expand import Plan
+    from nsyswrap.record.batch.plan.toml_table import Table
+    from nsyswrap.record.batch.task import Scalar
+
+    # Called when a run changes: the states of all runs, and what the executor waits for in words.
+    OnProgress = Callable[[Mapping[int, RunState], str], None]
+
+# In the order of `--executor`; the first one is the default.
+NAMES: tuple[str, ...] = ("local", "slurm")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the command line that only one executor takes: a text, or a count of at least 1."""
+
+    flag: str
+    metavar: str
+    help: str
+    refusal: str
+    """The error message for this option beside another executor."""
+    is_count: bool = False
+
+    @property
+    def name(self) -> str:
+        """The key of its value in ``Request.options``."""
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A batch that is to be run. ``options`` has the executor's own options by name, None if not given."""
+
+    batch: Batch
+    plan: Plan
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """The state of every run of a batch, by number.
+
+    ``is_queued``: a scheduler still has jobs of the batch. ``waiting``: lines on what these jobs wait for.
+    """
+
+    runs: Mapping[int, RunState]
+    is_queued: bool = False
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """The number of the signal that interrupted a batch, and what the user can do next."""
+
+    signal: int
+    advice: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job of a scheduler that this process runs in.
+
+    ``id`` is what the scheduler's commands call it. ``restarts`` counts how often it was requeued.
+    """
+
+    scheduler: str
+    id: str
+    host: str
+    restarts: int
+    reached_time_limit: Callable[[], bool]
+    """Asks the scheduler, which can take seconds."""
+
+
+class Executor(Protocol):
+    """Runs the runs of a batch. Only ``run`` has to be defined."""
+
+    options: Sequence[Option] = ()
+    # What to do instead of an option of another executor: flag -> text.
+    advice: ClassVar[Mapping[str, str]] = {}
+    # The help text of `--NAME`, which sets keys of the plan's table [NAME]. Empty: there is no such table.
+    settings_help: str = ""
+    # True if the executor uses the table [node] of a plan.
+    uses_node: bool = False
+    # Environment variables that name the temporary folder of a job.
+    temporary_variables: Sequence[str] = ()
+
+    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+        """Run the runs with these numbers, and wait until all have ended or a signal interrupts.
+
+        Raises Unavailable if no run can be started.
+        """
+
+    def check_settings(self, table: Table) -> Mapping[str, Scalar]:
+        """Return the settings in the executor's table of a plan. Raises PlanError."""
+        return table.content
+
+    def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
+        """Return what ``--dry-run`` prints below the runs."""
+        return ""
+
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:  # noqa: ARG002 - a default
+        """Return the states of all runs, given those by the run folders alone.
+
+        These stand if the batch has no jobs of this executor, or if the scheduler does not answer.
+        """
+        return BatchState(by_folder)
+
+    def cancel(self, batch: Batch) -> int:  # noqa: ARG002 - a default: runs that end with `batch run`
+        """End the runs that are running or queued. Return their number."""
+        return 0
+
+    def current_job(self) -> Job | None:
+        """Return the job of the executor's scheduler that this process runs in."""
+        return None
+
+
+def find(name: str) -> Executor:
+    """Return the executor with this name."""
+    executor: Executor = importlib.import_module(f"nsyswrap.record.batch.executors.{name}").EXECUTOR
+    return executor
+
+
+def by_name() -> dict[str, Executor]:
+    """Return all executors, in order."""
+    return {name: find(name) for name in NAMES}
+
+
+def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> BatchState:
+    """Return the state of every run, by its folder and by the queues that runs were submitted to.
+
+    The folders of runs ``known`` to have ended are not read again.
+    """
+    state = BatchState(batch.survey(known))
+    for executor in by_name().values():
+        own = executor.states(batch, state.runs)
+        state = BatchState(own.runs, state.is_queued or own.is_queued, state.waiting + own.waiting)
+    return state
+
+
+def current_job() -> Job | None:
+    """Return the job of a scheduler that this process runs in, or None."""
+    return next((job for executor in by_name().values() if (job := executor.current_job())), None)

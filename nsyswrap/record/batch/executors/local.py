@@ -1,34 +1,74 @@
-"""Runs on this machine: one at a time, or one on each GPU that is named."""
+"""The executor that runs a batch on this machine: one run at a time, or one on each GPU."""
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from nsyswrap.base.run_folder import existing
-from nsyswrap.record.batch.folder import RunState, look
-from nsyswrap.record.supervisor import signals_noted
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.record.batch.executors import Executor, Interruption, Option
 
 if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.folder import Batch, RunState
 
-    OnProgress = Callable[[Mapping[int, RunState], str], None]
+with lazy_imports():  # --help needs none of these
+    from nsyswrap.base import folder_lock, run_folder
+    from nsyswrap.base.nsys import find
+    from nsyswrap.record import supervisor
+    from nsyswrap.record.batch import folder
 
-TASK_LOG = "task.log"
+_TASK_LOG = "task.log"
 _POLL_S = 0.05
 _POLL_OTHERS_S = 1.0
 
 
+class _LocalExecutor(Executor):
+    options = (
+        Option(
+            "--gpus",
+            "N,N,...",
+            "local: one run at a time on each of these GPUs, as nvidia-smi counts.",
+            refusal="--gpus is for the local executor",
+        ),
+    )
+    advice: ClassVar = {"--max-running": "here it is one run at a time, or --gpus 0,1"}
+
+    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+        if numbers:
+            find.find()  # raises Unavailable before any run is started
+        gpus = [gpu.strip() for gpu in (request.options["gpus"] or "").split(",") if gpu.strip()]
+        received = _run_all(request.batch, numbers, gpus, on_progress)
+        advice = "nsyswrap: what was running has its report; the same command goes on with the rest"
+        return Interruption(received, advice) if received else None
+
+    def cancel(self, batch: Batch) -> int:
+        """End runs that a killed batch left running. A living batch ends its own runs."""
+        if folder_lock.holder_here(batch.folder):
+            return 0
+        claims = [
+            state.claim for state in batch.survey().values() if state.state == "running" and state.claim
+        ]
+        pids = [claim.pid for claim in claims if claim.host == socket.gethostname() and not claim.job]
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        return len(pids)
+
+
+EXECUTOR = _LocalExecutor()
+
+
 @dataclass
-class _Place:
-    """Where one run at a time can go: a GPU, or the machine as it is."""
+class _Slot:
+    """A GPU, or the machine as it is if ``gpu`` is None. It takes one run at a time."""
 
     gpu: str | None
     number: int = 0
@@ -36,78 +76,80 @@ class _Place:
 
 
 @dataclass
-class _Local:
+class _LocalBatch:
     batch: Batch
     states: dict[int, RunState]
     on_progress: OnProgress
-    places: list[_Place]
+    slots: list[_Slot]
     received: list[signal.Signals] = field(default_factory=list)
     forwarded: int = 0
 
+    def update(self, state: RunState) -> None:
+        self.states[state.number] = state
+        self.on_progress(self.states, "")
 
-def execute_all(
+
+def _run_all(
     batch: Batch, numbers: Sequence[int], gpus: Sequence[str], on_progress: OnProgress
 ) -> signal.Signals | None:
-    """Run these runs; ``gpus`` as CUDA_VISIBLE_DEVICES takes them, none: one run at a time, on what is there.
+    """Run these runs, one at a time on each GPU; ``gpus`` as in CUDA_VISIBLE_DEVICES.
 
-    Returns the signal that ended it, once every run has written its report; None: it came to its end.
+    Return the signal that interrupted them, once every running one has written its report.
     """
     states = batch.survey()
-    states |= {n: RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"}
-    places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
-    local = _Local(batch, states, on_progress, places)
-    with signals_noted() as received:
+    states |= {
+        n: folder.RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"
+    }
+    local = _LocalBatch(batch, states, on_progress, [_Slot(gpu) for gpu in gpus] or [_Slot(None)])
+    with supervisor.signals_noted() as received:
         local.received = received
-        _await_others(local)
+        _wait_for_runs_begun_before(local)
         queue = iter(numbers)
-        while not _is_over(local, queue):
+        while _step(local, queue):
             time.sleep(_POLL_S)
     on_progress(local.states, "")
     return received[0] if received else None
 
 
-def _await_others(local: _Local) -> None:
-    """Wait for runs that a batch started which is no more: two at a time would spoil both their times."""
+def _wait_for_runs_begun_before(local: _LocalBatch) -> None:
+    """Wait for runs that a killed batch left running: two at a time would slow each other down."""
     while not local.received:
-        local.states |= {n: look(s.folder, n) for n, s in local.states.items() if s.state == "running"}
-        others = [str(n) for n, state in local.states.items() if state.state == "running"]
-        if not others:
+        local.states |= {
+            n: folder.read_state(s.folder, n) for n, s in local.states.items() if s.state == "running"
+        }
+        running = [str(n) for n, state in local.states.items() if state.state == "running"]
+        if not running:
             return
-        local.on_progress(local.states, f"waiting for run {', '.join(others)}, begun before")
+        local.on_progress(local.states, f"waiting for run {', '.join(running)}, begun before")
         time.sleep(_POLL_OTHERS_S)
 
 
-def _is_over(local: _Local, queue: Iterator[int]) -> bool:
-    """Take the ended runs down, pass signals on, start what there is a place for."""
+def _step(local: _LocalBatch, queue: Iterator[int]) -> bool:
+    """Note ended runs, forward signals, start a run in each free slot. Return True while a run is running."""
     if len(local.received) > local.forwarded:
         local.forwarded = len(local.received)
-        for place in local.places:
-            if place.process:
-                place.process.send_signal(local.received[-1])
-    for place in local.places:
-        if place.process and place.process.poll() is not None:
-            place.process = None
-            _tell(local, look(local.batch.run_folder(place.number), place.number))
-        if not place.process and not local.received and (number := next(queue, 0)):
-            place.number, place.process = number, _start(local.batch, number, place.gpu)
-            _tell(local, RunState(number, local.batch.run_folder(number), "running"))
-    return not any(place.process for place in local.places)
-
-
-def _tell(local: _Local, state: RunState) -> None:
-    local.states[state.number] = state
-    local.on_progress(local.states, "")
+        for slot in local.slots:
+            if slot.process:
+                slot.process.send_signal(local.received[-1])
+    for slot in local.slots:
+        if slot.process and slot.process.poll() is not None:
+            slot.process = None
+            local.update(folder.read_state(local.batch.run_folder(slot.number), slot.number))
+        if not slot.process and not local.received and (number := next(queue, 0)):
+            slot.number, slot.process = number, _start(local.batch, number, slot.gpu)
+            local.update(folder.RunState(number, local.batch.run_folder(number), "running"))
+    return any(slot.process for slot in local.slots)
 
 
 def _start(batch: Batch, number: int, gpu: str | None) -> subprocess.Popen[bytes]:
-    folder = batch.run_folder(number)
+    path = batch.run_folder(number)
     environment = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
-    with os.fdopen(existing(folder).open(TASK_LOG), "ab") as log:
+    with os.fdopen(run_folder.existing(path).open(_TASK_LOG), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "nsyswrap", "run-folder", str(folder.absolute())],
+            [sys.executable, "-m", "nsyswrap", "run-folder", str(path.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environment,
-            start_new_session=True,  # a Ctrl-C reaches it once, through us
+            start_new_session=True,  # Ctrl-C reaches the run once, forwarded by this process
         )

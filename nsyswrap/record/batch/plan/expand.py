@@ -1,6 +1,6 @@
 """Expand the blocks of a plan into runs: every combination of parameters once per repeat, with a label.
 
-A block is a command or a scenario, and the parameters it is run with.
+A block is a command or a scenario with its parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.record.batch.plan.parameters import Template, Value
-from nsyswrap.record.batch.task import Spec
+from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,23 +27,22 @@ if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario
 
 
-VARIANT = "variant"  # the parameter that a scenario brings along
-REPEAT = "repeat"  # no parameter, but {repeat} is replaced
+VARIANT = "variant"  # a parameter that every scenario has
+REPEAT = "repeat"  # no parameter, but {repeat} is replaced as well
 _LONGEST_IN_LABEL = 40
 _SOURCES = (".py", ".cu")
 
+_MOST_RUNS = 99_999  # the numbers of run folders have five digits
 Combination: TypeAlias = Mapping[str, Value]
-
-_Combination: TypeAlias = tuple[int, int]  # number of its block, and which of the block's
-MOST_RUNS = 99_999  # each is a folder, and a task of Slurm's
+_CombinationId: TypeAlias = tuple[int, int]  # the number of its block, and its own number in the block
 
 
 @dataclass(frozen=True)
 class Block:
-    """A ``command``, or ``variants`` of a ``scenario`` with ``arguments``, times all combinations.
+    """A ``command``, or ``variants`` of a ``scenario`` with ``arguments``, and their parameters.
 
-    ``grid``: values of each parameter, all crossed. ``points``: combinations as they are, each crossed with
-    the grid. ``nsys``: those fields of Options that were asked for. ``where`` stands before every complaint.
+    ``grid`` has the values of each parameter, for all combinations. Each of the ``points`` is combined with
+    all of the grid. ``nsys`` has the fields of Options that are set. ``where`` begins every error message.
     """
 
     where: str
@@ -71,12 +70,12 @@ class Block:
 
     @property
     def count(self) -> int:
-        """How many runs it makes."""
+        """The number of its runs."""
         values = prod(map(len, self.grid.values()))
         return values * max(1, len(self.points)) * max(1, len(self.variants)) * self.repeat
 
     def combinations(self) -> Iterator[Combination]:
-        """Yield every combination once; the first parameter changes slowest."""
+        """Yield every combination of parameters. The first parameter changes slowest."""
         axes: list[list[Combination]] = [[{VARIANT: Value(v, v)} for v in self.variants]]
         axes += [[{name: value} for value in values] for name, values in self.grid.items()]
         axes.append(list(self.points))
@@ -84,7 +83,7 @@ class Block:
             yield {name: value for part in parts for name, value in part.items()}
 
     def check(self) -> None:
-        """Raise PlanError for ``{name}`` that is no parameter, and for a parameter that is nowhere."""
+        """Raise PlanError for a ``{name}`` that is no parameter, and for a parameter that is not used."""
         known = [*self.parameters, REPEAT]
         used = [(name, template.word) for template in self._templates for name in template.names]
         for name, word in used:
@@ -102,14 +101,11 @@ class Block:
                     f"write {{{name}}} where its value belongs: in the {place}, or in a value of env",
                 )
 
-    def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[Spec]:
-        """Yield the planned runs of one repeat.
-
-        Their labels are those of the combinations; ``titled`` puts in front what is run.
-        """
+    def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[TaskSpec]:
+        """Yield the planned runs of one repeat. ``titled``: their labels begin with the program's name."""
         for combination in self.combinations():
             texts = {name: value.text for name, value in combination.items()} | {REPEAT: str(repeat)}
-            yield Spec(
+            yield TaskSpec(
                 label=self._label(texts, titled=titled),
                 parameters={name: value.plain for name, value in combination.items()},
                 repeat=repeat,
@@ -145,7 +141,7 @@ class Block:
         return [*self._command, *self._arguments, *self._env.values()]
 
     def _options(self, texts: Mapping[str, str]) -> Options:
-        """Return what to record: as the scenario wants it, unless the plan says otherwise."""
+        """Return nsys' options: the scenario's own, overridden by the plan."""
         own = self.scenario.constants.get("NSYS", {}).get(texts[VARIANT], {}) if self.scenario else {}
         return Options(**{**own, **self.nsys})
 
@@ -156,7 +152,7 @@ class Block:
         return " ".join(words)
 
     def _title(self, texts: Mapping[str, str]) -> str:
-        """Return what is run: the scenario, or the program as a run folder is called after it."""
+        """Return the name of the scenario or of the program, as in the name of a run folder."""
         if self.scenario:
             return self.scenario.name
         program = PurePath(self._command[0].fill(texts))
@@ -164,24 +160,24 @@ class Block:
 
 
 def _short(text: str) -> str:
-    """Return a value as labels hold it: on one line, and of a long one the end, as paths differ there."""
+    """Return a value for a label, on one line. Of a long one keep the end, where paths differ."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_IN_LABEL else f"…{line[1 - _LONGEST_IN_LABEL :]}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run, and what has to be known where it runs.
+    """The runs of a batch, and settings for the machines that run them.
 
-    ``slurm``: settings of sbatch, passed through unchanged. ``setup``: lines of shell before each run;
-    ``wrapper``: the command that nsyswrap is started with there; ``python``: the Python that runs it, None
-    for the one that submits. ``max_running``: how many at a time, None for as many as there is room for.
-    ``notes``: what a person should know before the plan is carried out. ``share``: who else may read it all.
+    ``settings`` has the settings of each executor by the executor's name. On a node, ``setup`` has lines of
+    shell for before each run, ``wrapper`` is the command that starts nsyswrap, and ``python`` the Python that
+    runs it (None: the one that submits). At most ``max_running`` runs run at a time (None: no limit).
+    ``notes`` are for the user, before the plan is run. ``share`` says who else may read the batch.
     """
 
     name: str
-    specs: tuple[Spec, ...]
-    slurm: Mapping[str, Scalar] = field(default_factory=dict)
+    specs: tuple[TaskSpec, ...]
+    settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
     python: str | None = None
@@ -190,18 +186,19 @@ class Plan:
     share: Share | None = None
 
 
-def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[Spec, ...], tuple[str, ...]]:
-    """Return the runs of all blocks, and notes on them. Raises PlanError for wrong names of parameters.
+def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], tuple[str, ...]]:
+    """Return the runs of all blocks, and notes for the user. Raises PlanError for wrong parameters.
 
-    All combinations come once before any comes again: a machine that gets warmer or busier meanwhile does so
-    for all alike. A label is that of a combination, and names the program only where the parameters do not
-    tell them apart.
+    Every combination is run once before any is repeated, so that a machine that gets warmer or busier affects
+    all of them. A label names the program only if the parameters alone do not tell the combinations apart.
     """
     for block in blocks:
         block.check()
     wanted = sum(block.count for block in blocks)
-    if wanted > MOST_RUNS:
-        raise PlanError(f"{where}: that makes {wanted:,} runs, and {MOST_RUNS:,} are the most", "split it up")
+    if wanted > _MOST_RUNS:
+        raise PlanError(
+            f"{where}: that makes {wanted:,} runs, and {_MOST_RUNS:,} are the most", "split it up"
+        )
     runs = _once(_all(blocks, titled=False))
     labels = {combination: spec.label for combination, spec in runs}
     if len(set(labels.values())) < len(labels):
@@ -213,7 +210,7 @@ def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[Spec, ...], tuple
     return tuple(specs), (note,) * bool(twice)
 
 
-def _all(blocks: Sequence[Block], *, titled: bool) -> Iterator[tuple[_Combination, Spec]]:
+def _all(blocks: Sequence[Block], *, titled: bool) -> Iterator[tuple[_CombinationId, TaskSpec]]:
     cwd = _current_folder()
     for repeat in range(1, max(block.repeat for block in blocks) + 1):
         for number, block in enumerate(blocks):
@@ -222,28 +219,28 @@ def _all(blocks: Sequence[Block], *, titled: bool) -> Iterator[tuple[_Combinatio
                     yield (number, i), spec
 
 
-def _once(runs: Iterable[tuple[_Combination, Spec]]) -> list[tuple[_Combination, Spec]]:
-    """Leave out runs that are the same as one before them, and make one of their combinations."""
-    first: dict[str, _Combination] = {}
-    same: dict[_Combination, _Combination] = {}
+def _once(runs: Iterable[tuple[_CombinationId, TaskSpec]]) -> list[tuple[_CombinationId, TaskSpec]]:
+    """Return the runs without those that equal an earlier one. Equal combinations become one."""
+    first: dict[str, _CombinationId] = {}
+    same: dict[_CombinationId, _CombinationId] = {}
     kept = []
     for combination, spec in runs:
-        known = first.setdefault(_identity(spec), combination)
-        if known == combination:
+        earlier = first.setdefault(_identity(spec), combination)
+        if earlier == combination:
             kept.append((combination, spec))
         else:
-            same.setdefault(combination, known)
+            same.setdefault(combination, earlier)
     return [(same.get(combination, combination), spec) for combination, spec in kept]
 
 
-def _identity(spec: Spec) -> str:
-    """Return what tells two runs apart, as ``Spec.key`` does, in a fraction of its time."""
+def _identity(spec: TaskSpec) -> str:
+    """Return a text that is the same for equal runs, much faster than ``TaskSpec.key``."""
     facts = {name: value for name, value in vars(spec).items() if name not in ("label", "timeout_s")}
     return repr([sorted(value.items()) if isinstance(value, dict) else value for value in facts.values()])
 
 
-def _numbered(labels: Mapping[_Combination, str]) -> dict[_Combination, str]:
-    """Tell apart labels that are still the same, by a number."""
+def _numbered(labels: Mapping[_CombinationId, str]) -> dict[_CombinationId, str]:
+    """Append a number to labels that occur before."""
     taken, count = set(labels.values()), Counter[str]()
     numbered = {}
     for combination, label in labels.items():

@@ -1,4 +1,4 @@
-"""Values of parameters, as a table of results holds them, and words with ``{name}`` that take them."""
+"""The values of parameters, and the words of command lines in which ``{name}`` stands for a value."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 PARAMETER = r"[^\W\d][\w-]*"  # the name of one
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_INT64 = range(-(2**63), 2**63)  # what Parquet holds
+_INT64 = range(-(2**63), 2**63)  # the integers that Parquet can hold
 
 # {{name}} is an escaped {name}; ${name} is the shell's. Other braces (JSON, regular expressions) are text.
 _FIELD = re.compile(rf"\{{(\{{{PARAMETER}\}})\}}|(?<!\$)\{{({PARAMETER})\}}")
 
 
 class Written(float):
-    """A float of a file that knows how it was written: 1e-5 is to be 1e-5 in a command line too."""
+    """A float of a plan file with its text: 1e-5 stays 1e-5 in a command line."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -32,50 +32,50 @@ class Written(float):
 
 
 class Value(NamedTuple):
-    """One value of a parameter: as a number or text, and as it is written where it is used."""
+    """One value of a parameter: as a number or text for tables, and as text for command lines."""
 
     plain: Scalar
     text: str
 
 
 class Unusable(ValueError):
-    """What cannot be a value of a parameter: the message says what it is instead."""
+    """Something that cannot be the value of a parameter. The message says why."""
 
 
-def of_toml(found: object) -> Value:
-    """Return the value that stands in a file; raises Unusable for lists, tables, dates and the like."""
-    if isinstance(found, bool):
-        return Value(found, "true" if found else "false")
-    if isinstance(found, int):
-        if found not in _INT64:
+def of_toml(value: object) -> Value:
+    """Return the parameter's value for a TOML value. Raises Unusable for a list, a table or a date."""
+    if isinstance(value, bool):
+        return Value(value, "true" if value else "false")
+    if isinstance(value, int):
+        if value not in _INT64:
             raise Unusable("a whole number beyond 64 bits: write it as text")
-        return Value(found, str(found))
-    if isinstance(found, Written):
-        if not math.isfinite(found):
+        return Value(value, str(value))
+    if isinstance(value, Written):
+        if not math.isfinite(value):
             raise Unusable("no finite number: write it as text")
-        return Value(float(found), found.text)
-    if isinstance(found, str):
-        if "\0" in found:
+        return Value(float(value), value.text)
+    if isinstance(value, str):
+        if "\0" in value:
             raise Unusable("a text with a zero byte, which no command line can hold")
-        return Value(found, found)
+        return Value(value, value)
     raise Unusable("neither text, number nor true or false")
 
 
 def of_text(text: str) -> Value:
-    """Return the value that was typed: a number where it is one, the text untouched."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    """Return the value that was typed, as a number if it is one. Its text stays as typed."""
+    number = _NUMBER.fullmatch(text)
+    if number is None:
         return Value(text, text)
-    if any(found.groups()):
+    if any(number.groups()):
         return Value(float(text) if math.isfinite(float(text)) else text, text)
     is_short = len(text) < len(str(2**64))  # Python refuses to parse thousands of digits
     return Value(int(text) if is_short and int(text) in _INT64 else text, text)
 
 
 def of_list(text: str) -> list[Value]:
-    """Return the values of ``1,2,3``: a row of CSV, so one that holds a comma or a quote is quoted.
+    """Return the values of ``1,2,3``, a row of CSV: a value with a comma or a quote is quoted.
 
-    Raises Unusable where the quotes do not go together, or there is no value.
+    Raises Unusable if the quotes do not match, or if there is no value.
     """
     try:
         rows: Sequence[list[str]] = list(csv.reader([text], strict=True))
@@ -88,25 +88,25 @@ def of_list(text: str) -> list[Value]:
 
 @dataclass(frozen=True)
 class Template:
-    """One word of a command line. It stays one word, whatever is put in."""
+    """One word of a command line with parameters in it. It stays one word, whatever their values are."""
 
     word: str
 
     @cached_property
     def _parts(self) -> list[tuple[str, str]]:
-        """Pairs of (text, name of the parameter after it, empty for none)."""
+        """Pairs of a text and the name of the parameter after it, which is empty at the end."""
         parts, end = [], 0
-        for found in _FIELD.finditer(self.word):
-            escaped, name = found.groups(default="")
-            parts.append((self.word[end : found.start()] + escaped, name))
-            end = found.end()
+        for field in _FIELD.finditer(self.word):
+            escaped, name = field.groups(default="")
+            parts.append((self.word[end : field.start()] + escaped, name))
+            end = field.end()
         return [*parts, (self.word[end:], "")]
 
     @property
     def names(self) -> list[str]:
-        """The parameters it uses, in order."""
+        """The names of its parameters, in order."""
         return [name for _, name in self._parts if name]
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Return the word with the texts of the parameters put in; they are not looked into again."""
+        """Return the word with the parameters replaced. Braces in their texts stay as they are."""
         return "".join(text + (texts[name] if name else "") for text, name in self._parts)

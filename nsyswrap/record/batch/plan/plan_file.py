@@ -1,35 +1,37 @@
-"""The plan file: TOML, read into blocks. README.md shows one."""
+"""Read a plan file, which is TOML, into blocks of runs. README.md shows a plan."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import PlanError, UsageError
-from nsyswrap.record import scenarios as scenario
-from nsyswrap.record.batch.plan import axes, slurm
-from nsyswrap.record.batch.plan.expand import Block, Plan, expand
-from nsyswrap.record.batch.plan.parameters import Unusable, of_toml
+from nsyswrap.record import scenarios
+from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.plan.expand import REPEAT, VARIANT, Block, Plan, expand
+from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_toml
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     DELAY,
     FLAG,
-    KEYS,
+    LIST,
     SECONDS,
     TABLES,
     TEXT,
     TEXTS,
     Table,
+    as_toml,
     load,
     one_of,
-    shown,
+    plan_keys,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.task import Spec
+    from nsyswrap.record.batch.task import TaskSpec
 
 _NSYS = {
     "trace": TEXT,
@@ -40,25 +42,33 @@ _NSYS = {
     "delay": DELAY,
     "duration": DELAY,
 }
-_COMMAND, _SCENARIO = ("module", "arch"), ("variants", "arguments")
+_COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch"), ("variants", "arguments")
 _EXAMPLE = 'as in: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
+_PARAMETER = re.compile(PARAMETER)
+_SAME_AGAIN = "to run the same several times, write repeat = N"
 
 
 def read_plan(path: Path) -> Plan:
-    """Return the plan that a TOML file holds; raises PlanError with what is wrong and where."""
-    head = Table(load(path), str(path), KEYS[""])
+    """Return the plan in a TOML file. Raises PlanError with what is wrong and where."""
+    with_table = {name: one for name, one in executors.by_name().items() if one.settings_help}
+    keys = plan_keys(list(with_table))
+    head = Table(load(path), str(path), keys, "")
     if "runs" not in head.content:
         head.refuse("there are no [[runs]] in it", _EXAMPLE)
     runs = [
-        Table(content, f"{path}: [[runs]] {number}", KEYS["[[runs]]"])
+        Table(content, f"{path}: [[runs]] {number}", keys, "[[runs]]")
         for number, content in enumerate(head.get("runs", TABLES), 1)
     ]
     specs, notes = expand([_block(head, run) for run in runs], str(path))
-    node = head.table("node", KEYS["[node]"])
+    node = head.table("node")
     return Plan(
         name=_name(head, path.stem),
         specs=specs,
-        slurm=slurm.settings(head.table("slurm")),
+        settings={
+            name: executor.check_settings(head.table(name))
+            for name, executor in with_table.items()
+            if name in head.content
+        },
         setup=tuple(node.get("setup", TEXTS, ())),
         wrapper=node.words("wrapper"),
         python=node.get("python", TEXT),
@@ -68,7 +78,7 @@ def read_plan(path: Path) -> Plan:
     )
 
 
-def _share(head: Table, specs: Iterable[Spec]) -> Share | None:
+def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
     share: Share | None = head.get("share", one_of("group"))
     if share and any(spec.keep_environment for spec in specs):
         head.refuse("share and keep_environment do not go together: others would read the environment")
@@ -76,20 +86,20 @@ def _share(head: Table, specs: Iterable[Spec]) -> Share | None:
 
 
 def _name(head: Table, default: str) -> str:
-    """Return what the batch, its folder and its jobs are called: on one line."""
+    """Return the name of the batch, its folder and its jobs, on one line."""
     name = " ".join(head.get("name", TEXT, default).split())
     if "/" in name:
-        head.refuse(f"name = {shown(name)} cannot be the name of a folder", "leave the / out")
+        head.refuse(f"name = {as_toml(name)} cannot be the name of a folder", "leave the / out")
     return name
 
 
 def _block(head: Table, run: Table) -> Block:
-    """Return one block; where it says nothing, the head of the plan counts."""
+    """Return one block. The head of the plan has the defaults."""
     nsys = {**_nsys(head), **_nsys(run)}
     return Block(
         where=run.where,
-        **_what(run),
-        **axes.read(run),
+        **_program(run),
+        **_parameters(run),
         repeat=run.get("repeat", COUNT, head.get("repeat", COUNT, 1)),
         timeout_s=run.get("timeout", SECONDS, head.get("timeout", SECONDS)),
         env={**_env(head), **_env(run)},
@@ -101,16 +111,17 @@ def _block(head: Table, run: Table) -> Block:
     )
 
 
-def _what(run: Table) -> dict[str, Any]:
-    """Return what the block runs, as fields of Block."""
+def _program(run: Table) -> dict[str, Any]:
+    """Return the command or the scenario of a [[runs]], as fields of Block."""
     if ("command" in run.content) == ("scenario" in run.content):
         both = "both a command and a scenario" if "command" in run.content else "no command and no scenario"
         run.refuse(f"there is {both}", f"write one of them, {_EXAMPLE}")
-    kind, others = ("command", _SCENARIO) if "command" in run.content else ("scenario", _COMMAND)
+    is_command = "command" in run.content
+    kind, others = ("command", _SCENARIO_KEYS) if is_command else ("scenario", _COMMAND_KEYS)
     for key in others:
         if key in run.content:
             run.refuse(f"{key!r} does not go with a {kind}")
-    if kind == "command":
+    if is_command:
         module, arch = run.get("module", FLAG, default=False), run.get("arch", TEXT)
         return {"command": run.words("command"), "module": module, "arch": arch}
     return _scenario(run)
@@ -118,37 +129,107 @@ def _what(run: Table) -> dict[str, Any]:
 
 def _scenario(run: Table) -> dict[str, Any]:
     try:
-        found = scenario.find(run.get("scenario", TEXT))
-        variants = run.get("variants", TEXTS, list(found.variants))
-        found.check(variants)
+        scenario = scenarios.find(run.get("scenario", TEXT))
+        variants = run.get("variants", TEXTS, list(scenario.variants))
+        scenario.check(variants)
     except UsageError as error:
         raise PlanError(f"{run.where}: {error}", error.hint) from None
     if not variants or len(set(variants)) < len(variants):
-        run.refuse("variants is empty, or names one twice", f"variants: {' '.join(found.variants)}")
+        run.refuse("variants is empty, or names one twice", f"variants: {' '.join(scenario.variants)}")
     arguments = run.words("arguments") if run.content.get("arguments") else ()
-    return {"scenario": found, "variants": tuple(variants), "arguments": arguments}
+    return {"scenario": scenario, "variants": tuple(variants), "arguments": arguments}
 
 
 def _env(table: Table) -> dict[str, str]:
     env = table.table("env")
-    found = {}
+    texts = {}
     for name, value in env.content.items():
         if not name or "=" in name or "\0" in name:
             env.refuse(f"{name!r} cannot be the name of an environment variable")
         try:
-            found[name] = of_toml(value).text
+            texts[name] = of_toml(value).text
         except Unusable as error:
             env.refuse(f"{name} is {error}")
-    return found
+    return texts
 
 
 def _nsys(table: Table) -> dict[str, Any]:
-    """Return what is asked of nsys: fields of Options, and of Block."""
-    nsys = table.table("nsys", KEYS["[nsys]"])
-    found = {key: nsys.get(key, kind) for key, kind in _NSYS.items() if key in nsys.content}
+    """Return the settings of a table [nsys], as fields of Options and of Block."""
+    nsys = table.table("nsys")
+    settings = {key: nsys.get(key, kind) for key, kind in _NSYS.items() if key in nsys.content}
     if "args" in nsys.content:
-        found["extra"] = tuple(nsys.get("args", TEXTS))
+        settings["extra"] = tuple(nsys.get("args", TEXTS))
     for key, kind in (("path", TEXT), ("keep_environment", FLAG), ("discard_rep", FLAG)):
         if key in nsys.content:
-            found[key] = nsys.get(key, kind)
-    return found
+            settings[key] = nsys.get(key, kind)
+    return settings
+
+
+def _parameters(run: Table) -> dict[str, Any]:
+    """Return the grid and the points of a [[runs]], as fields of Block."""
+    grid = _grid(run.table("grid"))
+    points = _points(run, grid)
+    check_names(run, [*grid, *(points[0] if points else ())])
+    return {"grid": grid, "points": points}
+
+
+def _grid(table: Table) -> dict[str, tuple[Value, ...]]:
+    grid = {name: tuple(_value(table, name, one) for one in table.get(name, LIST)) for name in table.content}
+    for name, values in grid.items():
+        check_different(table, f"{name} =", [value.text for value in values])
+    return grid
+
+
+def _points(run: Table, grid: Mapping[str, Any]) -> tuple[dict[str, Value], ...]:
+    listed = run.get("points", TABLES, ())
+    tables = [Table(content, f"{run.where}: point {i}") for i, content in enumerate(listed, 1)]
+    _check_points(tables, grid)
+    points = tuple(
+        {name: _value(point, name, one) for name, one in point.content.items()} for point in tables
+    )
+    texts = [{name: value.text for name, value in sorted(point.items())} for point in points]
+    check_different(run, "the point", map(as_toml, texts))
+    return points
+
+
+def _check_points(points: Sequence[Table], grid: Mapping[str, Any]) -> None:
+    """Raise PlanError unless all points have the same parameters, and none of the grid's."""
+    for point in points:
+        expected, names = set(points[0].content), set(point.content)
+        if not names:
+            point.refuse("there is nothing in it", "as in points = [ { block = 128, unroll = 1 } ]")
+        if expected != names:
+            odd = ", ".join(sorted(expected ^ names))
+            point.refuse(f"not every point has {odd}", "give each point the same parameters")
+        if both := names & set(grid):
+            point.refuse(f"{', '.join(sorted(both))} stands in grid too", "leave it in one of the two")
+
+
+def _value(table: Table, name: str, value: object) -> Value:
+    try:
+        return of_toml(value)
+    except Unusable as error:
+        table.refuse(f"{name} = {as_toml(value)} is {error}")
+
+
+def check_different(table: Table, what: str, texts: Iterable[str]) -> None:
+    """Raise PlanError if two of the texts are the same."""
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            table.refuse(f"{what} {text} stands there twice", _SAME_AGAIN)
+        seen.add(text)
+
+
+def check_names(run: Table, names: Sequence[str]) -> None:
+    """Raise PlanError for a name that no parameter can have."""
+    for name in names:
+        if not _PARAMETER.fullmatch(name):
+            run.refuse(
+                f"{name!r} cannot be the name of a parameter", "letters, digits, _ and -, a letter first"
+            )
+        if name == REPEAT or (name == VARIANT and "scenario" in run.content):
+            run.refuse(
+                f"{name!r} is a parameter already",
+                f"{{{name}}} is replaced without being named in grid or points",
+            )

@@ -1,75 +1,49 @@
-"""A plan that is typed: one command, with all combinations of parameters."""
+"""Make a plan from the command line: one command with all combinations of parameters."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.run_folder import check_share
-from nsyswrap.record.batch.plan import axes, slurm
+from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.plan.expand import Block, Plan, expand
 from nsyswrap.record.batch.plan.parameters import Unusable, Value, of_list
+from nsyswrap.record.batch.plan.plan_file import check_different, check_names
 from nsyswrap.record.batch.plan.toml_table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.base.nsys.command import Options
     from nsyswrap.base.run_folder import Share
+    from nsyswrap.record.batch.task import Scalar
 
-_WHERE = "sweep"
 
-
-def sweep(  # noqa: PLR0913 - what a plan can say of one command
-    command: Sequence[str],
+def sweep(
+    block: Block,
     parameters: Sequence[str] = (),
-    *,
-    name: str = "",
-    repeat: int = 1,
-    module: bool = False,
-    arch: str | None = None,
-    env: Mapping[str, str] | None = None,
-    nsys: Options | None = None,
-    nsys_path: str | None = None,
-    timeout_s: float | None = None,
-    keep_environment: bool = False,
-    discard_rep: bool = False,
+    settings: Mapping[str, Sequence[str]] | None = None,
     share: Share | None = None,
-    slurm_settings: Sequence[str] = (),
-    max_running: int | None = None,
 ) -> Plan:
-    """Return the plan of ``command`` with every combination of ``parameters``, each as ``n=1024,1048576``.
+    """Return the plan of a block's command with every combination of ``parameters``, each as ``n=1024,2048``.
 
-    Values are a row of CSV: ``s="a,b",c`` are two. ``slurm_settings`` as in ``partition=gpu``. Called after
-    its program unless it has a ``name``. Raises UsageError: what was typed is wrong, not a file.
+    Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
+    executor's name, each as ``partition=gpu``. Raises UsageError.
     """
-    check_share(share, keep_environment=keep_environment)
-    block = Block(
-        _WHERE,
-        command=tuple(command),
-        module=module,
-        arch=arch,
-        grid=_grid(parameters),
-        repeat=repeat,
-        timeout_s=timeout_s,
-        env=env or {},
-        nsys=_set_fields(nsys),
-        nsys_path=nsys_path,
-        keep_environment=keep_environment,
-        discard_rep=discard_rep,
-    )
+    check_share(share, keep_environment=block.keep_environment)
     try:
-        specs, notes = expand([block], _WHERE)
-        settings = slurm.typed(slurm_settings, f"{_WHERE}: --slurm")
+        specs, notes = expand([replace(block, grid=_grid(parameters, block.where))], block.where)
+        checked = {
+            name: _check_settings(name, typed, block.where) for name, typed in (settings or {}).items()
+        }
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
-    called = name or PurePath(command[0]).stem or _WHERE
-    return Plan(called, specs, settings, max_running=max_running, notes=notes, share=share)
+    return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
 
 
-def _grid(parameters: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+def _grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value, ...]]:
     grid: dict[str, tuple[Value, ...]] = {}
     for parameter in parameters:
         name, equals, values = parameter.partition("=")
@@ -81,15 +55,15 @@ def _grid(parameters: Sequence[str]) -> dict[str, tuple[Value, ...]]:
             grid[name] = tuple(of_list(values))
         except Unusable as error:
             raise UsageError(f"-p {parameter!r}: {error}") from None
-    table = Table({}, f"{_WHERE}: -p")
-    try:
-        axes.check_names(table, list(grid))
-        for name, found in grid.items():
-            axes.check_different(table, f"{name} =", [value.text for value in found])
-    except PlanError as error:
-        raise UsageError(str(error), error.hint) from None
+    table = Table({}, f"{where}: -p")
+    check_names(table, list(grid))
+    for name, different in grid.items():
+        check_different(table, f"{name} =", [value.text for value in different])
     return grid
 
 
-def _set_fields(nsys: Options | None) -> dict[str, Any]:
-    return {one.name: getattr(nsys, one.name) for one in fields(nsys)} if nsys else {}
+def _check_settings(executor: str, assignments: Sequence[str], where: str) -> Mapping[str, Scalar]:
+    """Return the settings of ``partition=gpu``, or of ``exclusive`` for a flag."""
+    parts = [one.partition("=") for one in assignments]
+    content = {key: value if equals else True for key, equals, value in parts}
+    return executors.find(executor).check_settings(Table(content, f"{where}: --{executor}"))

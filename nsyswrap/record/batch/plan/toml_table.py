@@ -1,4 +1,4 @@
-"""The tables of a plan file, read with care: every complaint names file, table and key."""
+"""The tables of a plan file. Every error names the file, the table and the key."""
 
 from __future__ import annotations
 
@@ -12,25 +12,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from nsyswrap.base.errors import PlanError
 from nsyswrap.record.batch.plan.parameters import Written
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-_RUNS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "slurm", "node", "runs"),
+HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
+_RUN_KEYS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
+_KEYS: Mapping[str, tuple[str, ...]] = {
     "[nsys]": (
         *("trace", "stats", "um_faults", "graphs", "capture_range", "delay", "duration"),
         *("args", "path", "keep_environment", "discard_rep"),
     ),
     "[node]": ("setup", "wrapper", "python"),
-    "[[runs]]": (*_RUNS, "repeat", "timeout", "env", "nsys"),
+    "[[runs]]": (*_RUN_KEYS, "repeat", "timeout", "env", "nsys"),
 }
 _LONGEST_SHOWN = 60
 
 
+def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys of each table of a plan; "" is its head. Executors may have tables of their own."""
+    at = HEAD_KEYS.index("node")
+    return {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
+
+
 class Kind(NamedTuple):
-    """What a value has to be, in words and as a test."""
+    """A kind of value: its description in errors, and a test."""
 
     meaning: str
     accepts: Callable[[Any], bool]
@@ -64,73 +75,82 @@ LIST = Kind("a list with a value in it, as in [1, 2]", lambda value: isinstance(
 
 
 def one_of(*choices: str) -> Kind:
-    """Return the kind of a text out of a few."""
+    """Return the kind of a text that is one of ``choices``."""
     return Kind(" or ".join(map(repr, choices)), lambda value: value in choices)
 
 
 class Table:
-    """One table. ``where`` stands before every complaint; ``keys`` are those it may have, None for any."""
+    """One table of a plan. ``where`` begins every error message.
 
-    def __init__(self, content: Mapping[str, Any], where: str, keys: Sequence[str] | None = None) -> None:
-        self.content, self.where = content, where
+    ``keys`` has the keys of each table of the plan. ``name`` is this table's name there, or None for a table
+    that may have any key.
+    """
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        where: str,
+        keys: Mapping[str, tuple[str, ...]] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.content, self.where, self._keys = content, where, keys or {}
+        own = content if name is None else self._keys.get(name, content)
         for key in content:
-            if keys is not None and key not in keys:
-                self._refuse_key(key, keys)
+            if key not in own:
+                self._refuse_key(key, own)
 
-    def _refuse_key(self, key: str, keys: Sequence[str]) -> NoReturn:
-        close = difflib.get_close_matches(key, keys, 1)
-        homes = [name or "the head of the file, before any table" for name, own in KEYS.items() if key in own]
+    def _refuse_key(self, key: str, own: Collection[str]) -> NoReturn:
+        close = difflib.get_close_matches(key, own, 1)
+        homes = [
+            name or "the head of the file, before any table"
+            for name, keys in self._keys.items()
+            if key in keys
+        ]
         advice = f"did you mean {close[0]!r}? " if close else f"it belongs in {homes[0]}. " if homes else ""
-        raise PlanError(
-            f"{self.where}: there is no key {key!r} here", f"{advice}keys here: {', '.join(keys)}"
-        )
+        self.refuse(f"there is no key {key!r} here", f"{advice}keys here: {', '.join(own)}")
 
-    def get(self, key: str, kind: Kind, default: Any = None) -> Any:  # noqa: ANN401 - the kind tells
-        """Return the value of a key, or ``default``; raises PlanError where it is of another kind."""
+    def get(self, key: str, kind: Kind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind
+        """Return the value of a key, or ``default``. Raises PlanError if it is of another kind."""
         if key not in self.content:
             return default
         value = self.content[key]
         if not kind.accepts(value):
-            self.refuse(f"{key} = {shown(value)} is not {kind.meaning}")
+            self.refuse(f"{key} = {as_toml(value)} is not {kind.meaning}")
         return float(value) if isinstance(value, Written) else value
 
     def words(self, key: str) -> tuple[str, ...]:
-        """Return a command line, given as a list or split as a shell does."""
-        found = self.get(key, WORDS, [])
+        """Return the words of a command line: a list, or a text that is split as a shell does."""
+        value = self.get(key, WORDS, [])
         try:
-            words = shlex.split(found) if isinstance(found, str) else found
+            words = shlex.split(value) if isinstance(value, str) else value
         except ValueError as error:
-            self.refuse(f"{key} = {shown(found)} cannot be split into words: {error}")
+            self.refuse(f"{key} = {as_toml(value)} cannot be split into words: {error}")
         if key in self.content and not (words and words[0]):
             self.refuse(f"{key} is empty")
         return tuple(words)
 
-    def table(self, key: str, keys: Sequence[str] | None = None) -> Table:
-        """Return a table in this one; an empty one where there is none."""
-        return Table(self.get(key, TABLE, {}), f"{self.where}: [{key}]", keys)
+    def table(self, key: str) -> Table:
+        """Return a table in this one, which is empty if the key is missing."""
+        return Table(self.get(key, TABLE, {}), f"{self.where}: [{key}]", self._keys, f"[{key}]")
 
     def refuse(self, message: str, hint: str = "") -> NoReturn:
-        """Raise PlanError with where this table is."""
+        """Raise PlanError with the place of this table."""
         raise PlanError(f"{self.where}: {message}", hint)
 
 
-def shown(value: object) -> str:
-    """Return a value about as TOML writes it, not too long."""
+def as_toml(value: object) -> str:
+    """Return a value about as TOML writes it, cut if it is long."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file; raises PlanError where it cannot be read or is none."""
-    if sys.version_info >= (3, 11):
-        import tomllib  # noqa: PLC0415 - there since Python 3.11
-    else:
-        import tomli as tomllib  # noqa: PLC0415 - tomllib as it was before
+    """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Written)
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise PlanError(f"{path} is no plan: it is not UTF-8 ({error})") from None
-    except (ValueError, RecursionError) as error:  # of tomllib, and of a number with too many digits
+    except (ValueError, RecursionError) as error:  # TOML errors, and numbers with too many digits
         raise PlanError(f"{path} is no TOML: {error}", "texts stand in quotes; see https://toml.io") from None

@@ -1,1 +1,108 @@
-"""The executor that runs a batch on a Slurm cluster."""
+"""The executor that runs a batch on a Slurm cluster, as job arrays."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, ClassVar
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.plan.toml_table import Table
+    from nsyswrap.record.batch.task import Scalar
+
+with lazy_imports():  # neither --help nor a batch on this machine needs these
+    from nsyswrap.record.batch.executors.slurm import commands, executor, jobs, plan_table, script
+
+
+class _SlurmExecutor(Executor):
+    options = (
+        Option(
+            "--max-running",
+            "N",
+            "slurm: at most N runs at a time.",
+            refusal="--max-running is for --executor slurm",
+            is_count=True,
+        ),
+    )
+    advice: ClassVar = {"--gpus": "on Slurm ask for GPUs in the plan: gres = 'gpu:1'"}
+    settings_help = "A setting of sbatch, as it is; repeatable."
+    uses_node = True
+    temporary_variables = ("SLURM_TMPDIR",)
+
+    def check_settings(self, table: Table) -> Mapping[str, Scalar]:
+        return plan_table.check(table)
+
+    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+        try:
+            executor.run_all(request.batch, numbers, _settings(request), on_progress)
+        except KeyboardInterrupt as interruption:
+            cancel = f"nsyswrap batch cancel {shlex.quote(str(request.batch.folder))}"
+            return Interruption(
+                next(iter(interruption.args), signal.SIGINT),
+                f"nsyswrap: the jobs go on. The same command waits for them again; to end them:\n  {cancel}",
+            )
+        return None
+
+    def preview(self, request: Request, numbers: Sequence[int]) -> str:
+        """Return the job script, and above it the command that submits it."""
+        batch, settings = request.batch, _settings(request)
+        path = shlex.quote(str(batch.folder / script.FOLDER / "job-0.sh"))
+        tasks = commands.array(numbers, settings.max_running)
+        submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
+        return f"\n{submitted}\n{script.job_script(batch, settings)}"
+
+    def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
+        is_over = all(state.state == "done" for state in by_folder.values())
+        if is_over or not _has_jobs(batch):
+            return BatchState(by_folder)
+        try:
+            queued = jobs.in_queue(batch)
+            runs = jobs.states(batch, queued, by_folder)
+        except Unavailable:
+            return BatchState(by_folder)
+        waiting = commands.in_words(set(queued.values()))
+        return BatchState(runs, bool(queued), (f"in Slurm's queue: {waiting}",) if waiting else ())
+
+    def cancel(self, batch: Batch) -> int:
+        return jobs.cancel(batch) if _has_jobs(batch) else 0
+
+    def current_job(self) -> Job | None:
+        variable = os.environ.get
+        array, task = variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")
+        job = f"{array}_{task}" if array and task else variable("SLURM_JOB_ID")
+        if not job:
+            return None
+        host = variable("SLURMD_NODENAME") or socket.gethostname()
+        restarts = variable("SLURM_RESTART_COUNT", "")
+        count = int(restarts) if restarts.isdecimal() else 0
+        return Job("Slurm", job, host, count, commands.ended_by_time_limit)
+
+
+def _has_jobs(batch: Batch) -> bool:
+    """Return True if jobs of the batch were submitted, by this version or an older one."""
+    return (batch.folder / script.FOLDER).exists()
+
+
+def _settings(request: Request) -> script.Settings:
+    plan = request.plan
+    return script.Settings(
+        plan.settings.get("slurm", {}),
+        plan.setup,
+        plan.wrapper,
+        plan.python or sys.executable,
+        request.options["max_running"] or plan.max_running,
+    )
+
+
+EXECUTOR = _SlurmExecutor()

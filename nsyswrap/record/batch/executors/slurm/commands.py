@@ -1,7 +1,7 @@
-"""Everything that knows Slurm's commands and words: sbatch, squeue, scontrol, scancel, sacct.
+"""Run Slurm's commands (sbatch, squeue, scontrol, scancel, sacct) and read what they print.
 
-That includes the tasks of a job array as Slurm writes them, and squeue's reasons for a job that waits: some
-pass, some never do.
+This includes the tasks of a job array as Slurm writes them, and squeue's reasons why a job waits: some pass,
+some never do.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_PATIENCE_S = 60
-_SUBMIT_PATIENCE_S = 30  # sbatch itself waits for minutes where slurmctld's job table is full
-_SOON_S = 10  # for what is asked between a signal and the end of the job
+_TIMEOUT_S = 60
+_SUBMIT_TIMEOUT_S = 30  # sbatch itself waits for minutes while slurmctld's job table is full
+_SIGNALED_TIMEOUT_S = 10  # between a signal and the end of the job
 _EARLY_S = 60  # Slurm's signal before the time limit may come this much early
 _END_VARIABLE = "SLURM_JOB_END_TIME"  # in seconds of the epoch; set since Slurm 23.02
-_FORMAT = "%F|%K|%T|%r|%k"  # last the comment: others wrote what they liked, lines too
+_FORMAT = "%F|%K|%T|%r|%k"  # the comment is last: jobs of others may have any, with several lines
 _FIELDS = 5
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
-_OF_A_JOB = ("SLURM_", "SLURMD_")  # variables of a job that this may run in
-_FILTERS = ("SQUEUE_", "SCANCEL_", "SACCT_")  # variables by which Slurm's commands leave something out
+_JOB_VARIABLES = ("SLURM_", "SLURMD_")  # set if this process runs in a job itself
+_FILTER_VARIABLES = ("SQUEUE_", "SCANCEL_", "SACCT_")  # they make Slurm's commands leave jobs out
 _FACT = re.compile(r"(ArrayJobId|ArrayTaskId|JobState|Reason)=(\S+)")
 _LINE = re.compile(r"([^=\s]+)\s*= (.*)")
-_WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # of the tasks of an array, else cut short
+_WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # else squeue cuts the list of an array's tasks
 _FULL = "temporarily unable to accept job"
 _NOT_THERE = "run this where Slurm's commands are, on a login node; or take --executor local"
 _SILENT = "is Slurm up (`scontrol ping`)? What is in its queue goes on; the same command attaches to it"
 
-# What squeue calls it, what that means, and what to do. Down or reserved nodes read otherwise, and come back.
+# Reasons that never pass: squeue's name, its meaning, and what to do. Down or reserved nodes come back.
 _FINAL = (
     (
         r"PartitionConfig",
@@ -60,7 +60,7 @@ _FINAL = (
         "tell the admin",
     ),
 )
-_WORDS = {
+_WAITING = {
     "Resources": "for nodes to be free",
     "Priority": "behind other jobs",
     "BeginTime": "for their time to begin",
@@ -75,14 +75,14 @@ _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 class QueueFull(Unavailable):
-    """Slurm takes no more jobs now."""
+    """Slurm accepts no more jobs now."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A line of squeue: one job, one task of an array, or those tasks of an array that wait together.
+    """A line of squeue: a job, a task of an array, or the tasks of an array that wait together.
 
-    ``id`` is that of the array. A job that is none has no ``tasks``.
+    ``id`` is the array's. A job that is no array has no ``tasks``.
     """
 
     id: str
@@ -94,38 +94,38 @@ class Job:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one cluster can hold: the first index that an array cannot have, and jobs in all."""
+    """Limits of a cluster: the first index that an array cannot have, and the number of jobs of all users."""
 
     array_size: int
     jobs: int
 
 
 def submit(script: Path, comment: str, tasks: str) -> str:
-    """Submit an array with these tasks (``1-4,7%2``); return its id. Its logs go beside the script.
+    """Submit an array with these tasks (``1-4,7%2``), with logs beside the script. Return its id.
 
-    Raises QueueFull where it could be taken later, else Unavailable with Slurm's words.
+    Raises QueueFull if Slurm may accept it later, else Unavailable with Slurm's message.
     """
-    # On the command line, as the lines of a script cannot hold every path.
+    # These are not lines of the script, which cannot hold every path.
     logs = str(script.parent).replace("%", "%%") + "/%A_%a.log"
     own = [f"--chdir={script.parent}", f"--output={logs}", f"--comment={comment}", f"--array={tasks}"]
     try:
-        said = _run(["sbatch", "--parsable", *own, str(script)], _SUBMIT_PATIENCE_S, without=_OF_A_JOB)
+        done = _run(["sbatch", "--parsable", *own, str(script)], _SUBMIT_TIMEOUT_S, without=_JOB_VARIABLES)
     except subprocess.TimeoutExpired as late:
-        if _FULL in str(late.stderr):  # bytes, whatever was asked for
+        if _FULL in str(late.stderr):  # these are bytes, despite text=True
             raise QueueFull("Slurm has no room for more jobs now") from None
         raise Unavailable("sbatch does not answer", _SILENT) from None
-    if said.returncode:
+    if done.returncode:
         raise Unavailable(
-            f"Slurm refused the jobs: {_last_line(said.stderr)}",
+            f"Slurm refused the jobs: {_last_line(done.stderr)}",
             f"change [slurm] in the plan, or --slurm; the script is {script}",
         )
-    return said.stdout.strip().partition(";")[0]  # 17;cluster
+    return done.stdout.strip().partition(";")[0]  # 17;cluster
 
 
 def jobs() -> list[Job]:
-    """Return all jobs of this user that wait or run; raises Unavailable where Slurm does not answer."""
-    said = _ask("squeue", "--all", "--noheader", f"--user={os.getuid()}", f"--format={_FORMAT}")
-    rows = [line.split("|", _FIELDS - 1) for line in said.splitlines()]
+    """Return all jobs of this user that wait or run. Raises Unavailable if Slurm does not answer."""
+    output = _ask("squeue", "--all", "--noheader", f"--user={os.getuid()}", f"--format={_FORMAT}")
+    rows = [line.split("|", _FIELDS - 1) for line in output.splitlines()]
     return [
         Job(number, indexes(tasks), state, reason, comment)
         for number, tasks, state, reason, comment in (row for row in rows if len(row) == _FIELDS)
@@ -133,35 +133,35 @@ def jobs() -> list[Job]:
 
 
 def limits() -> Limits:
-    """Return what the cluster's configuration allows."""
-    found = dict(_LINE.findall(_ask("scontrol", "show", "config")))
-    return Limits(int(found.get("MaxArraySize", 1001)), int(found.get("MaxJobCount", 10_000)))
+    """Return the limits in the cluster's configuration. Raises Unavailable if Slurm does not answer."""
+    config = dict(_LINE.findall(_ask("scontrol", "show", "config")))
+    return Limits(int(config.get("MaxArraySize", 1001)), int(config.get("MaxJobCount", 10_000)))
 
 
 def cancel(ids: Sequence[str], *, waiting_only: bool = False) -> None:
-    """End jobs, or keep those from starting that wait. That some have ended meanwhile is no error."""
+    """Cancel jobs, or only those that wait. Jobs that have ended meanwhile are no error."""
     if ids:
         _run(["scancel", *(["--state=PENDING"] if waiting_only else []), *ids])
 
 
 def why_ended(ids: Sequence[str]) -> dict[str, str]:
-    """Return why jobs are no more, of those of which Slurm tells it: ``17_3`` -> NODE_FAIL, OUT_OF_MEMORY ...
+    """Return why jobs have ended, where Slurm knows: ``17_3`` -> NODE_FAIL, OUT_OF_MEMORY ...
 
-    Accounting remembers, where there is any; slurmctld does for some minutes.
+    Accounting remembers all jobs, if the cluster has any. slurmctld remembers them for some minutes.
     """
     if not ids:
         return {}
     wanted = f"--jobs={','.join(ids)}"
     try:
-        said = _run(["sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID,State", wanted])
+        done = _run(["sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID,State", wanted])
     except (Unavailable, subprocess.TimeoutExpired):
         return _remembered(ids)
-    rows = dict(line.split("|", 1) for line in said.stdout.splitlines() if "|" in line)
-    return rows if said.returncode == 0 and rows else _remembered(ids)
+    rows = dict(line.split("|", 1) for line in done.stdout.splitlines() if "|" in line)
+    return rows if done.returncode == 0 and rows else _remembered(ids)
 
 
 def _remembered(ids: Sequence[str]) -> dict[str, str]:
-    found = {}
+    reasons = {}
     for array in sorted({one.partition("_")[0] for one in ids}):
         try:
             lines = _ask("scontrol", "--oneliner", "show", "job", array).splitlines()
@@ -170,24 +170,24 @@ def _remembered(ids: Sequence[str]) -> dict[str, str]:
         for facts in (dict(_FACT.findall(line)) for line in lines):
             job = f"{facts.get('ArrayJobId')}_{facts.get('ArrayTaskId')}"
             reason = facts.get("Reason", "None")
-            found[job] = facts.get("JobState", "") + ("" if reason == "None" else f", {reason}")
-    return {one: found[one] for one in ids if one in found}
+            reasons[job] = facts.get("JobState", "") + ("" if reason == "None" else f", {reason}")
+    return {one: reasons[one] for one in ids if one in reasons}
 
 
 def ended_by_time_limit() -> bool:
-    """Whether the job that this process is in has come to its time limit: asked when SIGTERM has come.
+    """Return True if the job of this process has come to its time limit, asked after a SIGTERM.
 
-    A job that is cancelled gets the same signal, and is not. False where Slurm does not answer soon.
+    A job that is cancelled before gets the same signal. False if Slurm does not answer in time.
     """
     margin_s = int(os.environ.get(MARGIN_VARIABLE, "0"))
-    asked = ["squeue", "--noheader", f"--jobs={os.environ.get('SLURM_JOB_ID', '')}", "--format=%T|%L|%r"]
+    command = ["squeue", "--noheader", f"--jobs={os.environ.get('SLURM_JOB_ID', '')}", "--format=%T|%L|%r"]
     try:
-        said = _run(asked, _SOON_S)
-        if said.returncode:  # a busy slurmctld: once more
+        done = _run(command, _SIGNALED_TIMEOUT_S)
+        if done.returncode:  # slurmctld is busy: ask once more
             time.sleep(1)
-            said = _run(asked, _SOON_S)
-        state, left, reason = said.stdout.strip().split("|")
-    except Unavailable:  # in a container
+            done = _run(command, _SIGNALED_TIMEOUT_S)
+        state, left, reason = done.stdout.strip().split("|")
+    except Unavailable:  # a container without squeue
         end_s = os.environ.get(_END_VARIABLE, "")
         return end_s.isdecimal() and time.time() >= int(end_s) - margin_s - _EARLY_S
     except (subprocess.TimeoutExpired, ValueError):
@@ -199,29 +199,29 @@ def ended_by_time_limit() -> bool:
 
 
 def _seconds(left: str) -> int | None:
-    """Return the time left that squeue shows as ``[days-][hours:]minutes:seconds``; None: no limit."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", left)
-    if not found:
+    """Return the seconds of ``[days-][hours:]minutes:seconds``, or None if squeue shows no limit."""
+    time_left = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", left)
+    if not time_left:
         return None
-    days, hours, minutes, rest = (int(one or 0) for one in found.groups())
+    days, hours, minutes, rest = (int(one or 0) for one in time_left.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 def _ask(*command: str) -> str:
-    """Return what a command prints; raises Unavailable where it fails."""
+    """Return the output of a command. Raises Unavailable if it fails."""
     try:
-        said = _run(command)
+        done = _run(command)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{command[0]} does not answer", _SILENT) from None
-    if said.returncode:
-        raise Unavailable(f"{command[0]} says: {_last_line(said.stderr)}", _SILENT)
-    return said.stdout
+    if done.returncode:
+        raise Unavailable(f"{command[0]} says: {_last_line(done.stderr)}", _SILENT)
+    return done.stdout
 
 
 def _run(
-    command: Sequence[str], patience_s: float = _PATIENCE_S, *, without: tuple[str, ...] = _FILTERS
+    command: Sequence[str], timeout_s: float = _TIMEOUT_S, *, without: tuple[str, ...] = _FILTER_VARIABLES
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; variables that begin ``without`` are taken away from it."""
+    """Run a command without the environment variables that begin with ``without``."""
     environment = {
         name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(without)
     }
@@ -234,44 +234,44 @@ def _run(
             text=True,
             errors="replace",
             check=False,
-            timeout=patience_s,
+            timeout=timeout_s,
         )
     except FileNotFoundError:
         raise Unavailable(f"{command[0]} is not on PATH", _NOT_THERE) from None
 
 
-def _last_line(words: str) -> str:
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith('Try "')]  # Try "sbatch --help" for more ...
-    return told[-1].removeprefix("sbatch: ").removeprefix("error: ") if told else "nothing"
+def _last_line(errors: str) -> str:
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    messages = [line for line in lines if not line.startswith('Try "')]  # Try "sbatch --help" for more ...
+    return messages[-1].removeprefix("sbatch: ").removeprefix("error: ") if messages else "nothing"
 
 
 def why_never(reason: str) -> tuple[str, str] | None:
-    """Return why a job with this reason will never start, and what to do; None where it may."""
-    for pattern, meaning, cure in _FINAL:
+    """Return why a job with this reason will never start, and what to do. None if it may start."""
+    for pattern, meaning, advice in _FINAL:
         if re.fullmatch(pattern, reason):
-            return f"{meaning} ({reason})", f"{cure}, in [slurm] of the plan, or with --slurm"
+            return f"{meaning} ({reason})", f"{advice}, in [slurm] of the plan, or with --slurm"
     return None
 
 
 def in_words(jobs: Iterable[Job]) -> str:
-    """Return what the waiting jobs wait for, for a progress line; empty where none waits."""
+    """Return what the waiting jobs wait for, for a progress line. Empty if none waits."""
     counts: dict[str, int] = {}
     for job in jobs:
         if job.state == "PENDING":
             counts[job.reason] = counts.get(job.reason, 0) + len(job.tasks)
-    return ", ".join(f"{n} waiting {_WORDS.get(reason, f'({reason})')}" for reason, n in counts.items())
+    return ", ".join(f"{n} waiting {_WAITING.get(reason, f'({reason})')}" for reason, n in counts.items())
 
 
 def indexes(text: str) -> tuple[int, ...]:
-    """Return the tasks that Slurm writes as ``7`` or ``1,3-5,10-20:5%2``."""
-    found: list[int] = []
+    """Return the indexes of tasks that Slurm writes as ``7`` or ``1,3-5,10-20:5%2``."""
+    tasks: list[int] = []
     for part in text.partition("%")[0].strip("[]").split(","):
         bounds = _SPAN.fullmatch(part)
         if bounds:
             first, last, step = (int(one) if one else 0 for one in bounds.groups())
-            found += range(first, (last or first) + 1, step or 1)
-    return tuple(found)
+            tasks += range(first, (last or first) + 1, step or 1)
+    return tuple(tasks)
 
 
 def as_text(tasks: Iterable[int]) -> str:
@@ -286,5 +286,5 @@ def as_text(tasks: Iterable[int]) -> str:
 
 
 def array(tasks: Iterable[int], max_running: int | None) -> str:
-    """Return what ``--array`` takes: tasks, and how many of them run at a time: ``1-4,7%2``."""
+    """Return the value of sbatch's ``--array``, with how many tasks may run at a time: ``1-4,7%2``."""
     return as_text(tasks) + (f"%{max_running}" if max_running else "")

@@ -1,7 +1,7 @@
-"""Runs on a Slurm cluster: one job array, or several where the cluster's limits demand it.
+"""Run a batch on a Slurm cluster: one job array, or several if the cluster limits their size.
 
-Nothing here is needed for the jobs to go on: their states lie in the run folders, and whoever comes next
-finds them in the queue.
+The jobs do not need this process. Their states lie in the run folders, and the same command started again
+finds the jobs in the queue.
 """
 
 from __future__ import annotations
@@ -14,49 +14,42 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import existing, make_folder, share_of
-from nsyswrap.record.batch.executors.slurm import commands
+from nsyswrap.record.batch.executors.slurm import commands, jobs
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, in_words, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
     Array,
-    beside,
-    cancel,
     comment,
-    forget_cancelling,
     in_queue,
     is_cancelled,
     remember,
-    states,
-    states_and_queue,
-    submitted,
     with_job,
 )
-from nsyswrap.record.batch.executors.slurm.script import Settings, script
-from nsyswrap.record.batch.folder import ENDED, SLURM, RunState
+from nsyswrap.record.batch.executors.slurm.script import FOLDER, job_script
+from nsyswrap.record.batch.folder import ENDED, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
+    from nsyswrap.record.batch.executors import OnProgress
+    from nsyswrap.record.batch.executors.slurm.script import Settings
     from nsyswrap.record.batch.folder import Batch
 
-    OnProgress = Callable[[Mapping[int, RunState], str], None]
-
-__all__ = ["Settings", "cancel", "execute_all", "script", "states", "states_and_queue"]
-
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 15.0
-_SLOWER = 20  # a poll for every so much of the time that has passed
-_GRACE_S = 3.0  # for what a node has written to be seen here
-_LOOK_S = 0.5
-_SILENT_S = 30.0  # before it is said that Slurm does not answer
-_OVER = set(ENDED) - {"interrupted"}  # a job whose node is set down may come back
-_SEEN = 2  # polls in which a reason has to stand
+_SLOWER = 20  # a poll takes place after each 1/20 of the time that has passed
+_GRACE_S = 3.0  # for a shared file system to show what a node has written
+_GRACE_POLL_S = 0.5
+_SILENT_S = 30.0  # until the user reads that Slurm does not answer
+_OVER = set(ENDED) - {"interrupted"}  # an interrupted job may come back: its node was set down
+_POLLS_UNTIL_FINAL = 2  # polls for which a reason has to stand
 
 
 @dataclass
-class _Slurm:
-    """A batch that is being run, and the runs that are ``wanted`` of it.
+class _SlurmBatch:
+    """A batch that is being run.
 
-    ``left`` is still to be submitted; ``queued`` is what squeue told last; of ``began`` there was a job.
+    Of its runs ``wanted`` are to be run, ``left`` are still to be submitted, and ``began`` have had a job.
+    ``queued`` has the jobs of the last squeue. ``never`` counts the polls in which a job had a final reason.
     """
 
     batch: Batch
@@ -72,60 +65,61 @@ class _Slurm:
     note: str = ""
 
 
-def execute_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_progress: OnProgress) -> None:
-    """Run these runs, and wait for them and for those of the batch that are in the queue already.
+def run_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_progress: OnProgress) -> None:
+    """Run these runs. Wait for them, and for runs of the batch that are in the queue already.
 
-    Raises Unavailable where Slurm refuses the jobs, or will never start them. KeyboardInterrupt, with the
-    signal where it is not SIGINT, leaves the jobs alone. The batch cancelled, it ends when its jobs have.
+    Raises Unavailable if Slurm refuses the jobs or will never start them. SIGINT and SIGTERM raise
+    KeyboardInterrupt, with the signal unless it is SIGINT; the jobs go on. After `batch cancel` this returns
+    when the jobs have ended.
     """
     if not numbers and all(state.state in ENDED for state in batch.survey().values()):
         return
     _prepare(batch)
-    with _sigterm_noted(batch):
+    with _sigterm_interrupts(batch):
         limits = commands.limits()
         queued = in_queue(batch)
-        found = beside(batch, queued)
+        states = jobs.states(batch, queued, {})
         wanted = frozenset(numbers)
-        slurm = _Slurm(batch, settings, limits, wanted, list(numbers), found, queued, began=set(queued))
-        _remember_found(slurm)
-        _leave_to_others(slurm)
+        slurm = _SlurmBatch(batch, settings, limits, wanted, list(numbers), states, queued, began=set(queued))
+        _remember_unknown_jobs(slurm)
+        _leave_out_queued(slurm)
         _until_all_ended(slurm, on_progress)
     if slurm.refusal:
         raise slurm.refusal
 
 
 @contextmanager
-def _sigterm_noted(batch: Batch) -> Iterator[None]:
-    """Make SIGTERM an interruption, unless it comes from `batch cancel`: then what ran still has to end."""
+def _sigterm_interrupts(batch: Batch) -> Iterator[None]:
+    """Make SIGTERM a KeyboardInterrupt, except after `batch cancel`, when running jobs still have to end."""
 
-    def note(number: int, _: FrameType | None) -> None:
+    def interrupt(number: int, _: FrameType | None) -> None:
         if not is_cancelled(batch):
             raise KeyboardInterrupt(signal.Signals(number))
 
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _until_all_ended(slurm: _Slurm, on_progress: OnProgress) -> None:
+def _until_all_ended(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
     started = time.monotonic()
     while True:
         _submit(slurm)
-        on_progress(_shown(slurm), slurm.note)
+        on_progress(_states_to_show(slurm), slurm.note)
         if not slurm.left and not _at_work(slurm):
             break
         passed_s = time.monotonic() - started
         time.sleep(min(_LONGEST_POLL_S, max(_FIRST_POLL_S, passed_s / _SLOWER)))
         _poll(slurm)
         _give_up_on_final(slurm)
-    _await_files(slurm)
-    on_progress(_shown(slurm), "")
+    _wait_for_files(slurm)
+    on_progress(_states_to_show(slurm), "")
 
 
-def _shown(slurm: _Slurm) -> Mapping[int, RunState]:
-    """Return the states; a run that is wanted again is planned, until there is a job for it."""
+def _states_to_show(slurm: _SlurmBatch) -> Mapping[int, RunState]:
+    """Return the states. A run that is to be run again counts as planned until it has a job."""
     waiting = {n for n in slurm.wanted - slurm.began if slurm.states[n].state != "done"}
     planned = {n: RunState(n, slurm.states[n].folder, "planned") for n in waiting}
     return {**slurm.states, **planned}
@@ -135,23 +129,23 @@ def _prepare(batch: Batch) -> None:
     if "\\" in str(batch.folder.absolute()):
         raise OutputError(f"Slurm writes no logs below a backslash: {batch.folder}", "give another --output")
     try:
-        make_folder(batch.folder / SLURM, share_of(batch.folder))
-        forget_cancelling(batch)
+        make_folder(batch.folder / FOLDER, share_of(batch.folder))
+        jobs.forget_cancelling(batch)
     except OSError as error:
-        raise OutputError(f"cannot write {batch.folder / SLURM}: {error.strerror}") from None
+        raise OutputError(f"cannot write {batch.folder / FOLDER}: {error.strerror}") from None
 
 
-def _remember_found(slurm: _Slurm) -> None:
-    """Write down the jobs whose submitter was ended before it could."""
-    known = {array.job for array in submitted(slurm.batch)}
+def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
+    """Add the jobs to jobs.json whose submitter was killed before it could."""
+    known = {array.job for array in jobs.submitted(slurm.batch)}
     for job in {job.id for job in slurm.queued.values()} - known:
         numbers = [number for number, one in slurm.queued.items() if one.id == job]
         offset = int(slurm.queued[numbers[0]].comment.rpartition(":")[2])
         remember(slurm.batch, Array(job, offset, as_text(number - offset for number in numbers)))
 
 
-def _submit(slurm: _Slurm) -> None:
-    """Submit what there is room for."""
+def _submit(slurm: _SlurmBatch) -> None:
+    """Submit as many of the runs left as there is room for."""
     while (wave := _next_wave(slurm)) and not is_cancelled(slurm.batch):
         size = slurm.limits.array_size
         offset = wave[0] // size * size
@@ -160,17 +154,17 @@ def _submit(slurm: _Slurm) -> None:
         except Unavailable as error:
             if not isinstance(error, commands.QueueFull) and not _at_work(slurm):
                 raise
-            slurm.note = str(error)  # there may be room when others have ended
+            slurm.note = str(error)  # there may be room when other jobs have ended
             return
     if is_cancelled(slurm.batch):
         slurm.left = []
 
 
-def _next_wave(slurm: _Slurm) -> list[int]:
-    """Return runs for one array: its largest index is limited, and so are the jobs of all users together."""
+def _next_wave(slurm: _SlurmBatch) -> list[int]:
+    """Return runs for one array. Slurm limits its largest index, and the number of jobs of all users."""
     waiting = len(slurm.queued)
     left = [number for number in slurm.left if number not in slurm.queued]
-    if not left or (slurm.settings.max_running and waiting):  # two arrays would run twice as many
+    if not left or (slurm.settings.max_running and waiting):  # a second array would have a limit of its own
         return []
     size = slurm.limits.array_size
     same = [number for number in left if number // size == left[0] // size]
@@ -179,11 +173,11 @@ def _next_wave(slurm: _Slurm) -> list[int]:
     return same[:room] if len(same) <= room or room > capacity // 2 else []
 
 
-def _submit_array(slurm: _Slurm, offset: int, numbers: Sequence[int]) -> None:
+def _submit_array(slurm: _SlurmBatch, offset: int, numbers: Sequence[int]) -> None:
     batch, settings = slurm.batch, slurm.settings
-    folder = existing(batch.folder.absolute() / SLURM)
+    folder = existing(batch.folder.absolute() / FOLDER)
     name = f"job-{offset}.sh"
-    folder.write(name, script(batch, settings, offset))
+    folder.write(name, job_script(batch, settings, offset))
     tasks = [number - offset for number in numbers]
     job = commands.submit(folder.path / name, comment(batch, offset), array(tasks, settings.max_running))
     remember(batch, Array(job, offset, as_text(tasks)))
@@ -194,8 +188,8 @@ def _submit_array(slurm: _Slurm, offset: int, numbers: Sequence[int]) -> None:
     slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in numbers}}
 
 
-def _poll(slurm: _Slurm) -> None:
-    """Ask Slurm and the folders. That Slurm does not answer tells nothing about the jobs."""
+def _poll(slurm: _SlurmBatch) -> None:
+    """Read the queue and the folders. If Slurm does not answer, the states stay as they are."""
     silent_since: float | None = None
     while True:
         try:
@@ -207,38 +201,38 @@ def _poll(slurm: _Slurm) -> None:
                 slurm.note = f"{error}; waiting for Slurm"
                 return
             time.sleep(_FIRST_POLL_S)
-    slurm.states = beside(slurm.batch, slurm.queued, slurm.states)
+    slurm.states = jobs.states(slurm.batch, slurm.queued, slurm.states)
     slurm.note = in_words(set(slurm.queued.values()))
-    _leave_to_others(slurm)
+    _leave_out_queued(slurm)
 
 
-def _leave_to_others(slurm: _Slurm) -> None:
-    """Submit no run that is done or has a job, unless that is about to end."""
+def _leave_out_queued(slurm: _SlurmBatch) -> None:
+    """Submit no run that is done, nor one with a job, unless that job is about to end."""
     busy = {number for number, job in slurm.queued.items() if job.state != "COMPLETING"}
     slurm.left = [n for n in slurm.left if n not in busy and slurm.states[n].state != "done"]
 
 
-def _at_work(slurm: _Slurm) -> bool:
-    """Whether a job is still at a run of the batch. One that Slurm is only clearing up after is not."""
+def _at_work(slurm: _SlurmBatch) -> bool:
+    """Return True if a job of the batch is still running or waiting, not only being cleaned up."""
     return any(
         job.state != "COMPLETING" or slurm.states[number].state not in _OVER
         for number, job in slurm.queued.items()
     )
 
 
-def _give_up_on_final(slurm: _Slurm) -> None:
-    """Cancel what will never start, once its reason has stood for two polls; submit no more of it."""
+def _give_up_on_final(slurm: _SlurmBatch) -> None:
+    """Cancel jobs that will never start, once their reason has stood for two polls. Submit no more runs."""
     waiting = {job for job in slurm.queued.values() if job.state == "PENDING"}
     final = {(job.id, job.reason): (job, why) for job in waiting if (why := why_never(job.reason))}
     slurm.never = {key: slurm.never.get(key, 0) + 1 for key in final}
-    for key, (job, (meaning, cure)) in final.items():
-        if slurm.never[key] >= _SEEN:
+    for key, (job, (meaning, advice)) in final.items():
+        if slurm.never[key] >= _POLLS_UNTIL_FINAL:
             commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
-            slurm.refusal = Unavailable(f"job {job.id} would never start: {meaning}", cure)
+            slurm.refusal = Unavailable(f"job {job.id} would never start: {meaning}", advice)
             slurm.left = []
 
 
-def _await_files(slurm: _Slurm) -> None:
+def _wait_for_files(slurm: _SlurmBatch) -> None:
     """Give a shared file system time to show how the last runs ended."""
     deadline = time.monotonic() + _GRACE_S
     while not slurm.refusal and time.monotonic() < deadline:
@@ -246,9 +240,7 @@ def _await_files(slurm: _Slurm) -> None:
         if not unclear:
             return
         for number in unclear:
-            with suppress(OSError):  # somebody took it away
-                list(
-                    slurm.batch.run_folder(number).iterdir()
-                )  # NFS then looks again for what it has not seen
-        time.sleep(_LOOK_S)
-        slurm.states = beside(slurm.batch, {}, slurm.states)
+            with suppress(OSError):  # the folder was removed
+                list(slurm.batch.run_folder(number).iterdir())  # makes NFS fetch new entries
+        time.sleep(_GRACE_POLL_S)
+        slurm.states = jobs.states(slurm.batch, {}, slurm.states)

@@ -1,4 +1,4 @@
-"""Which Slurm job is at which run of a batch, and how the runs stand by folders and queue."""
+"""Which Slurm job runs which run of a batch, and the states of the runs by their folders and the queue."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import Status, existing
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes
-from nsyswrap.record.batch.folder import ENDED, SLURM, Batch, RunState, look
+from nsyswrap.record.batch.executors.slurm.script import FOLDER
+from nsyswrap.record.batch.folder import ENDED, RunState, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from nsyswrap.record.batch.folder import State
+    from nsyswrap.record.batch.folder import Batch, State
 
 _JOBS = "jobs.json"
-_CANCELLED = "cancelled"  # tells a batch that waits, on whatever machine, to submit no more
+_CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it submits no more
 _LOST_CODE = 70
-_LONGEST_LOG = 4096  # bytes, of its end
+_LOG_END_BYTES = 4096
 _MOST_ASKED = 50  # jobs whose end is asked for at a time
 
 
 @dataclass(frozen=True)
 class Array:
-    """A job array that was submitted: task i is run number ``offset`` + i."""
+    """A submitted job array: task i is run number ``offset`` + i."""
 
     job: str
     offset: int
@@ -36,129 +36,118 @@ class Array:
 
     @property
     def numbers(self) -> list[int]:
-        """The runs in it."""
+        """The numbers of its runs."""
         return [self.offset + task for task in indexes(self.tasks)]
 
 
 def comment(batch: Batch, offset: int) -> str:
-    """Return what a job of the batch carries: it is found by it, whatever became of its submitter."""
+    """Return the comment of a job of this batch. It finds the job even if jobs.json was never written."""
     return f"nsyswrap:{batch.id}:{offset}"
 
 
 def submitted(batch: Batch) -> list[Array]:
-    """Return every array that jobs.json tells of, the newest last."""
+    """Return every array in jobs.json, the newest last."""
     try:
-        rows = json.loads((batch.folder / SLURM / _JOBS).read_text(encoding="utf-8"))["jobs"]
+        rows = json.loads((batch.folder / FOLDER / _JOBS).read_text(encoding="utf-8"))["jobs"]
         return [Array(row["job"], row["offset"], row["tasks"]) for row in rows]
     except (OSError, ValueError, TypeError, KeyError):
         return []
 
 
 def remember(batch: Batch, array: Array) -> None:
-    """Write an array into jobs.json."""
-    path = batch.folder / SLURM / _JOBS
+    """Add an array to jobs.json."""
+    path = batch.folder / FOLDER / _JOBS
     rows = json.loads(path.read_text(encoding="utf-8"))["jobs"] if submitted(batch) else []
     row = {"job": array.job, "offset": array.offset, "tasks": array.tasks, "submitted": round(time.time())}
-    existing(batch.folder / SLURM).write(_JOBS, {"jobs": [*rows, row]})
+    existing(batch.folder / FOLDER).write(_JOBS, {"jobs": [*rows, row]})
 
 
 def in_queue(batch: Batch) -> dict[int, commands.Job]:
-    """Return the job in Slurm's queue that is, or will be, at a run: run number -> job.
+    """Return the job in Slurm's queue for each run that has one: run number -> job.
 
-    Those that wait together share one Job. Raises Unavailable where Slurm does not answer.
+    Tasks that wait together share one Job. Raises Unavailable if Slurm does not answer.
     """
     offsets = {array.job: array.offset for array in submitted(batch)}
-    found: dict[int, commands.Job] = {}
+    queued: dict[int, commands.Job] = {}
     for job in commands.jobs():
         mark, _, offset = job.comment.rpartition(":")
         if f"{mark}:" == comment(batch, 0)[:-1] and offset.isdecimal():
             offsets[job.id] = int(offset)
         elif job.id not in offsets or job.comment.startswith("nsyswrap:"):
             continue
-        found |= {offsets[job.id] + task: job for task in job.tasks}
-    return {number: job for number, job in found.items() if number in batch.runs}
+        queued |= {offsets[job.id] + task: job for task in job.tasks}
+    return {number: job for number, job in queued.items() if number in batch.runs}
 
 
-def states(batch: Batch, known: Mapping[int, RunState] | None = None) -> dict[int, RunState]:
-    """Return the state of every run, by folders and queue; by the folders alone where Slurm does not tell."""
-    return states_and_queue(batch, known)[0]
-
-
-def states_and_queue(
-    batch: Batch, known: Mapping[int, RunState] | None = None
-) -> tuple[dict[int, RunState], dict[int, commands.Job]]:
-    """Return the state of every run, and what ``in_queue`` does: no job where Slurm does not tell."""
-    found = batch.survey(known)
-    is_over = all(state.state == "done" for state in found.values())
-    if is_over or not (batch.folder / SLURM).exists():
-        return found, {}
-    try:
-        queued = in_queue(batch)
-        return beside(batch, queued, found), queued
-    except Unavailable:
-        return found, {}
-
-
-def beside(
-    batch: Batch, queued: Mapping[int, commands.Job], known: Mapping[int, RunState] | None = None
+def states(
+    batch: Batch, queued: Mapping[int, commands.Job], known: Mapping[int, RunState]
 ) -> dict[int, RunState]:
-    """Return the state of every run, by its folder and by whether a job is ``queued`` for it."""
-    known = known or {}
-    found = {
+    """Return the state of every run, by its folder and by the job ``queued`` for it.
+
+    ``known``: states by an earlier look at folders or queue. Folders are only read again if the state can
+    have changed.
+    """
+    now = {
         number: known[number]
-        if number in known and _stands(known[number], queued.get(number))
-        else look(batch.run_folder(number), number)
+        if number in known and _is_unchanged(known[number], queued.get(number))
+        else read_state(batch.run_folder(number), number)
         for number in batch.runs
     }
     for number, job in queued.items():
-        found[number] = with_job(found[number], job)
-    lost = {n: s for n, s in found.items() if s.state in ("lost", "planned") and n not in queued}
-    return found | _explained(batch, lost, known)
+        now[number] = with_job(now[number], job)
+    jobless = {n: s for n, s in now.items() if s.state in ("lost", "planned") and n not in queued}
+    return now | _lost(batch, jobless, known)
 
 
-def _stands(state: RunState, job: commands.Job | None) -> bool:
-    """Whether a run that was in this state still is, without a look at its folder: there can be thousands."""
+def _is_unchanged(state: RunState, job: commands.Job | None) -> bool:
     return state.state in ENDED if job is None else state.state == "planned" and job.state == "PENDING"
 
 
 def with_job(state: RunState, job: commands.Job) -> RunState:
     """Return the state of a run for which a job is in the queue."""
-    ours = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
-    if state.state == "done" or (state.state in ENDED and ours and job.state != "PENDING"):
+    is_its_job = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
+    if state.state == "done" or (state.state in ENDED and is_its_job and job.state != "PENDING"):
         return state
     now: State = "planned" if job.state == "PENDING" else "running"
-    return replace(state, state=now, status=None, claim=state.claim if ours else None)
+    return replace(state, state=now, status=None, claim=state.claim if is_its_job else None)
 
 
-def _explained(
-    batch: Batch, runs: Mapping[int, RunState], known: Mapping[int, RunState]
+def _lost(
+    batch: Batch, jobless: Mapping[int, RunState], known: Mapping[int, RunState]
 ) -> dict[int, RunState]:
-    """Say of each lost run what became of its job. A planned one whose job has begun is lost too."""
-    jobs = {n: f"{array.job}_{n - array.offset}" for array in submitted(batch) for n in array.numbers}
-    ended = {n: s.claim.job if s.claim else jobs.get(n, "") for n, s in runs.items() if not s.status}
-    begun = {n: job for n, job in ended.items() if job and (runs[n].claim or _log(batch, job).exists())}
-    told = {n: known[n] for n in begun if n in known and known[n].state == "lost" and known[n].status}
-    new = {n: job for n, job in begun.items() if n not in told}
-    why = commands.why_ended(list(new.values())[:_MOST_ASKED])
-    return told | {n: _told(batch, runs[n], job, why.get(job, "")) for n, job in new.items()}
+    """Return those of the ``jobless`` runs whose job has begun and ended, with why it ended."""
+    submitted_jobs = {
+        n: f"{array.job}_{n - array.offset}" for array in submitted(batch) for n in array.numbers
+    }
+    jobs = {
+        n: s.claim.job if s.claim else submitted_jobs.get(n, "") for n, s in jobless.items() if not s.status
+    }
+    begun = {n: job for n, job in jobs.items() if job and (jobless[n].claim or _log(batch, job).exists())}
+    before = {n: known[n] for n in begun if n in known and known[n].state == "lost" and known[n].status}
+    new = {n: job for n, job in begun.items() if n not in before}
+    reasons = commands.why_ended(list(new.values())[:_MOST_ASKED])
+    return before | {n: _with_reason(batch, jobless[n], job, reasons.get(job, "")) for n, job in new.items()}
 
 
-def _told(batch: Batch, state: RunState, job: str, why: str) -> RunState:
+def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunState:
     log = _log(batch, job)
-    said = _last_line(log)
-    parts = [f"job {job} ended{f' ({why})' if why else ''}", f"its log says: {said}" if said else ""]
+    last_line = _last_line(log)
+    parts = [
+        f"job {job} ended{f' ({reason})' if reason else ''}",
+        f"its log says: {last_line}" if last_line else "",
+    ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
     return replace(state, state="lost", status=status)
 
 
 def _log(batch: Batch, job: str) -> Path:
-    return batch.folder / SLURM / f"{job}.log"
+    return batch.folder / FOLDER / f"{job}.log"
 
 
 def _last_line(log: Path) -> str:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _LONGEST_LOG))
+            file.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return ""
@@ -166,23 +155,21 @@ def _last_line(log: Path) -> str:
 
 
 def cancel(batch: Batch) -> int:
-    """Take every job of the batch out of Slurm's queue, those that run too; return for how many runs.
+    """Remove every job of the batch from Slurm's queue, running ones too. Return the number of their runs.
 
-    Raises Unavailable where Slurm does not answer.
+    Raises Unavailable if Slurm does not answer.
     """
-    if not (batch.folder / SLURM).exists():
-        return 0
-    (batch.folder / SLURM / _CANCELLED).touch()
+    (batch.folder / FOLDER / _CANCELLED).touch()
     queued = in_queue(batch)
     commands.cancel(sorted({job.id for job in queued.values()}))
     return len(queued)
 
 
 def is_cancelled(batch: Batch) -> bool:
-    """Whether the batch was cancelled since ``forget_cancelling``."""
-    return (batch.folder / SLURM / _CANCELLED).exists()
+    """Return True if the batch was cancelled since ``forget_cancelling``."""
+    return (batch.folder / FOLDER / _CANCELLED).exists()
 
 
 def forget_cancelling(batch: Batch) -> None:
-    """Begin anew."""
-    (batch.folder / SLURM / _CANCELLED).unlink(missing_ok=True)
+    """Let the batch submit jobs again."""
+    (batch.folder / FOLDER / _CANCELLED).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The job script of a batch: a pure function of what the plan says. One task of its array is one run."""
+"""The job script of a batch, a pure function of its settings. One task of the job array is one run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.folder import Batch
     from nsyswrap.record.batch.task import Scalar
 
+FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
 MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"
-MARGIN_S = 120  # the signal comes this long before the time limit: for the report to be written
+_MARGIN_S = 120  # between the signal and the time limit, for nsys to write its report
 _LONG_NAMES = {"J": "job-name", "t": "time"}
 _NO_REQUEUE = "no-requeue"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
@@ -28,11 +29,11 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 @dataclass(frozen=True)
 class Settings:
-    """What a plan says about its jobs.
+    """The settings of the jobs of a batch.
 
-    ``options`` are those of sbatch, by their names: ``partition = "gpu"``, ``p = "gpu"``, true for a flag.
-    On the node the shell runs the lines of ``setup``, then ``wrapper`` (a container's command line), which
-    gets ``python -m nsyswrap ...`` as its arguments.
+    ``options`` are options of sbatch by name: ``partition = "gpu"``, ``p = "gpu"``, true for a flag.
+    ``setup`` has lines of shell that run first on the node. ``wrapper`` is a container's command line; its
+    arguments are ``python -m nsyswrap ...``.
     """
 
     options: Mapping[str, Scalar] = field(default_factory=dict)
@@ -42,10 +43,10 @@ class Settings:
     max_running: int | None = None
 
 
-def script(batch: Batch, settings: Settings, offset: int = 0) -> str:
+def job_script(batch: Batch, settings: Settings, offset: int = 0) -> str:
     """Return the text of the job script; task i of the array is run number ``offset`` + i.
 
-    The last line is an exec: what Slurm signals before the time limit is nsyswrap itself.
+    Its last line is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself.
     """
     options = _options(batch, settings)
     lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *settings.setup]
@@ -61,14 +62,14 @@ def script(batch: Batch, settings: Settings, offset: int = 0) -> str:
 
 
 def _options(batch: Batch, settings: Settings) -> dict[str, Scalar]:
-    """Return the plan's options, and ours beside them where it has none."""
+    """Return the plan's options, and nsyswrap's own for those that the plan does not set."""
     given = {_LONG_NAMES.get(name, name): value for name, value in settings.options.items()}
     ours: dict[str, Scalar] = {"job-name": batch.name, "open-mode": "append"}
     if _NO_REQUEUE not in given:
         ours["requeue"] = True
     limit_s = seconds(str(given["time"])) if "time" in given else None
-    # Slurm signals at once where less time is left than this, and up to a minute early.
-    margin_s = MARGIN_S if limit_s is None else min(MARGIN_S, limit_s // 2)
+    # Slurm signals up to a minute early, and at once if less than the margin is left.
+    margin_s = _MARGIN_S if limit_s is None else min(_MARGIN_S, limit_s // 2)
     ours["signal"] = f"B:TERM@{margin_s}"
     return {**dict(settings.options), **{name: value for name, value in ours.items() if name not in given}}
 
@@ -88,24 +89,23 @@ def _quoted(text: str) -> str:
 
 
 def _margin_s(options: Mapping[str, Scalar]) -> int:
-    """Return how long before the time limit the signal comes: Slurm takes 60 s where none is named."""
+    """Return the seconds between the signal and the time limit. Slurm's default is 60 s."""
     _, _, margin = str(options["signal"]).partition("@")
     return int(margin) if margin.isdecimal() else 60
 
 
 def seconds(limit: str) -> int | None:
-    """Return what sbatch takes for a time limit, in seconds: ``90``, ``90:00``, ``1:30:00``, ``1-12:00``.
+    """Return the seconds of a time limit as sbatch reads it: ``90``, ``90:00``, ``1:30:00``, ``1-12:00``.
 
-    None where there is no limit, or sbatch has to say what it thinks of it.
+    None if there is no limit, or if the text is not a time: sbatch then refuses it.
     """
-    found = _TIME.fullmatch(limit.strip())
-    if not found:
+    time = _TIME.fullmatch(limit.strip())
+    if not time:
         return None
-    days, *parts = found.groups()
+    days, *parts = time.groups()
     numbers = [int(part) for part in parts if part is not None]
-    if days is not None:
-        units: tuple[int, ...] = (_HOUR_S, _MINUTE_S, 1)
-    else:
-        units = (_MINUTE_S, 1) if len(numbers) < 3 else (_HOUR_S, _MINUTE_S, 1)  # noqa: PLR2004 - h:m:s
+    units = [_HOUR_S, _MINUTE_S, 1]
+    if days is None and len(numbers) < len(units):  # minutes come first
+        units.pop(0)
     total = int(days or 0) * _DAY_S + sum(n * unit for n, unit in zip(numbers, units, strict=False))
     return total or None  # 0 is no limit

@@ -1,0 +1,218 @@
+"""The executors of a batch: a new one is one file and its name, and none runs another one's commands."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from local_batches import PROGRAM, outcomes, sweep
+from recorded import ROOT
+from test_imports import MODULES, imports
+
+from nsyswrap.record.batch import executors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+COMMANDS = ("squeue", "sacct", "sbatch", "scontrol", "scancel", "sinfo")
+OLD = ROOT / "tests" / "data" / "batch-0.1.0"  # begun with version 0.1.0; its third run was not begun
+ONE_BY_ONE = '''
+"""A whole executor: it runs one task after the other, and can say so."""
+import subprocess, sys
+from nsyswrap.base.errors import PlanError
+from nsyswrap.record.batch.executors import Executor, Interruption, Option
+from nsyswrap.record.batch.folder import read_state
+
+class OneByOne(Executor):
+    options = (Option("--greeting", "TEXT", "one_by_one: say TEXT first.", "--greeting is for one_by_one"),)
+    settings_help = "A setting of one_by_one."
+
+    def check_settings(self, table):
+        if "speed" not in table.content:
+            table.refuse("there is no speed", "write speed = 1")
+        return table.content
+
+    def run(self, request, numbers, on_progress):
+        speed = request.plan.settings["one_by_one"]["speed"]
+        states = request.batch.survey()
+        on_progress(states, f"{request.options['greeting']} at speed {speed}")
+        for number in numbers:
+            folder = request.batch.run_folder(number)
+            subprocess.run([sys.executable, "-m", "nsyswrap", "run-folder", folder.absolute()], check=False)
+            states[number] = read_state(folder, number)
+            on_progress(states, "")
+        return Interruption(2, "that was all") if str(speed) == "2" else None
+
+    def preview(self, request, numbers):
+        return f"one by one: {list(numbers)}\\n"
+
+EXECUTOR = OneByOne()
+'''
+WITH_ONE_BY_ONE = """
+import sys
+from nsyswrap.record.batch import executors
+executors.__path__.append(sys.argv.pop(1))
+executors.NAMES += ("one_by_one",)
+from nsyswrap.cli import main
+main()
+"""
+PLAN = """
+nsys = { trace = "nvtx", stats = false }
+one_by_one = { speed = 1 }
+[[runs]]
+command = "prog.py {s} 0"
+grid = { s = [0, 0.1] }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "prog.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def with_one_by_one(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "executors").mkdir(exist_ok=True)
+    (folder / "executors/one_by_one.py").write_text(ONE_BY_ONE)
+    (folder / "plan.toml").write_text(PLAN)
+    command = [sys.executable, "-c", WITH_ONE_BY_ONE, str(folder / "executors"), "batch", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_new_executor_runs_a_plan(folder: Path) -> None:
+    options = ("-o", "b", "--executor", "one_by_one", "--greeting", "hello")
+    done = with_one_by_one(folder, "run", "plan.toml", *options)
+    assert done.returncode == 0, done.stderr
+    assert outcomes(folder) == ["done", "done"]
+    assert "hello at speed 1" in done.stderr
+    assert "00002-s=0.1: done (2 of 2)" in done.stderr
+    with (folder / "b/results.csv").open(newline="") as file:
+        assert [row["outcome"] for row in csv.DictReader(file)] == ["done", "done"]
+
+
+def test_a_new_executor_has_options_settings_and_a_preview(folder: Path) -> None:
+    dry = with_one_by_one(folder, "run", "plan.toml", "--executor", "one_by_one", "--dry-run")
+    assert dry.stdout.endswith("prog.py 0.1 0\none by one: [1, 2]\n")
+    wrong = with_one_by_one(folder, "run", "plan.toml", "--greeting", "hello")
+    assert (wrong.returncode, wrong.stderr) == (2, "nsyswrap: --greeting is for one_by_one\n")
+    typed = ("--dry-run", "--executor", "one_by_one", "--one_by_one", "pace=1", "--", "prog.py")
+    unset = with_one_by_one(folder, "sweep", *typed)
+    assert unset.returncode == 2
+    assert "sweep: --one_by_one: there is no speed" in unset.stderr
+    assert "write speed = 1" in unset.stderr
+    assert "--executor [local|slurm|one_by_one]" in with_one_by_one(folder, "run", "--help").stdout
+
+
+def test_the_interruption_of_a_new_executor_is_an_exit_code(folder: Path) -> None:
+    options = ("--executor", "one_by_one", "--one_by_one", "speed=2", "--discard-rep", "-o", "b")
+    done = with_one_by_one(folder, "sweep", *options, "--", "absent")
+    assert "that was all" in done.stderr
+    assert done.returncode == 130
+
+
+@dataclass
+class Stubs:
+    """Stand-ins for Slurm's commands on ``path``. Each call of one is a line in ``calls``."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.calls = self.folder / "calls"
+        self.path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        for name in COMMANDS:
+            answer = self.folder / f"{name}.txt"
+            (self.folder / name).write_text(
+                f'#!/bin/sh\necho {name} "$@" >> {self.calls}\nexec cat {answer}\n'
+            )
+            (self.folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    return Stubs(tmp_path_factory.mktemp("stubs"))
+
+
+@pytest.mark.usefixtures("nsys", "folder")
+def test_no_slurm_command_is_run_for_a_local_batch(cli: Cli, stubs: Stubs) -> None:
+    assert cli(*sweep("--dry-run"), PATH=stubs.path).returncode == 0
+    assert cli(*sweep(), PATH=stubs.path).returncode == 0
+    assert cli(*sweep(code="0,3"), PATH=stubs.path).returncode == 1  # one run fails
+    for words in (["status", "b"], ["status", "--watch", "b"], ["cancel", "b"]):
+        assert cli("batch", *words, PATH=stubs.path).returncode == 0
+    assert cli("collect", "b", PATH=stubs.path).returncode == 0
+    assert not stubs.calls.exists(), stubs.calls.read_text()
+
+
+@pytest.mark.parametrize("words", [["run", "plan.toml", "--dry-run"], ["status", "old"], ["cancel", "old"]])
+def test_a_local_batch_loads_no_code_for_slurm_commands(folder: Path, words: list[str]) -> None:
+    (folder / "plan.toml").write_text("[[runs]]\ncommand = 'prog.py 0 0'\n")
+    shutil.copytree(OLD, folder / "old")
+    code = (
+        "import atexit, sys; from nsyswrap.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    command = [sys.executable, "-c", code, "batch", *words]
+    loaded = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stderr.split()
+    prefix = "nsyswrap.record.batch.executors.slurm"
+    assert prefix in loaded
+    assert {f"{prefix}.{name}" for name in ("commands", "executor", "jobs", "plan_table")} & set(
+        loaded
+    ) == set()
+
+
+def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(
+    tmp_path: Path, cli: Cli, stubs: Stubs
+) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    (tmp_path / "old/slurm").mkdir()
+    array = {"job": "17", "offset": 0, "tasks": "3", "submitted": 1_760_000_000}
+    (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": [array]}))
+    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    shown = cli("batch", "status", "old", PATH=stubs.path).stdout
+    assert "in Slurm's queue: 1 waiting for nodes to be free" in shown
+    (stubs.folder / "scancel.txt").touch()
+    assert cli("batch", "cancel", "old", PATH=stubs.path).returncode == 0
+    assert stubs.calls.read_text().splitlines()[-1] == "scancel 17"
+
+
+@pytest.mark.parametrize("name", executors.NAMES)
+def test_nothing_imports_an_executor_but_its_own_files(name: str) -> None:
+    own = f"nsyswrap.record.batch.executors.{name}"
+    users = {module for module, path in MODULES.items() if any(one.startswith(own) for one in imports(path))}
+    assert [user for user in users if not user.startswith(own)] == []
+
+
+def test_slurm_is_named_once_outside_its_folder() -> None:
+    """Texts for people say Slurm, docstrings and help among them; names and keys say slurm or SLURM."""
+    places = [
+        module
+        for module, path in MODULES.items()
+        if module.startswith(("nsyswrap.record.batch", "nsyswrap.cli"))
+        and not module.startswith("nsyswrap.record.batch.executors.slurm")
+        for word in words(ast.parse(path.read_text(encoding="utf-8")))
+        if "slurm" in word or "SLURM" in word
+    ]
+    assert places == ["nsyswrap.record.batch.executors"]
+
+
+def words(tree: ast.Module) -> list[str]:
+    """Return all names and texts of a module, without docstrings."""
+    alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    nodes = [node for node in ast.walk(tree) if node not in alone]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    names = [node.id for node in nodes if isinstance(node, ast.Name)]
+    names += [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+    names += [node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    names += [node.arg for node in nodes if isinstance(node, (ast.arg, ast.keyword)) and node.arg]
+    return texts + names
