@@ -103,7 +103,7 @@ def _prepared(spec: Spec, folder: Path, temporary: Path) -> RunSpec:
         keep_environment=spec.keep_environment,
         discard_rep=spec.discard_rep,
         share=share_of(folder),
-        is_held=True,
+        is_locked=True,
     )
 
 
