@@ -42,10 +42,10 @@ def recorded() -> bool:
 @functools.cache
 def _package() -> Nvtx:
     try:
-        from nvtx import mark, pop_range, push_range  # noqa: PLC0415 - an optional package
+        package = importlib.import_module("nvtx")
     except ImportError:
         return Nvtx(lambda _: None, lambda: None, lambda _: None)
-    return Nvtx(push_range, pop_range, mark)
+    return Nvtx(package.push_range, package.pop_range, package.mark)
 
 
 @functools.cache
