@@ -17,6 +17,7 @@ TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
 _ALL = 100.0  # percent
 _TENTH = Decimal("0.1")
+_HALF = 0.5
 _EXACT_TENTHS = 1e11  # below this the rounding error of a product with 10 is far below _NEAR_TIE
 _NEAR_TIE = 1e-3
 # Factor, decimals and label of nsys' own --timeunit. nsys multiplies: this decides how ties are rounded.
@@ -25,6 +26,8 @@ _TIME: dict[str, tuple[float, int, str]] = {
     "ms": (1e-6, 4, "ms"),
     "s": (1e-9, 4, "sec"),
 }
+_THOUSAND = 1000
+_DECIMALS = ((10, 2), (100, 1), (math.inf, 0))  # below the first number: decimals for three digits
 _SCALES = {
     "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
     "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
@@ -60,8 +63,8 @@ def round_tenth(value: float, rounding: Rounding) -> float:
     """
     tenths = abs(value) * 10
     whole = int(tenths) if tenths < _EXACT_TENTHS else -1
-    if whole >= 0 and abs(tenths - whole - 0.5) > _NEAR_TIE:  # both give the same, without Decimal
-        return math.copysign((whole + (tenths - whole > 0.5)) / 10, value)  # noqa: PLR2004 - one half
+    if whole >= 0 and abs(tenths - whole - _HALF) > _NEAR_TIE:  # both give the same, without Decimal
+        return math.copysign((whole + (tenths - whole > _HALF)) / 10, value)
     exact = Decimal(value) if rounding == "2025" else Decimal(repr(value))
     return float(exact.quantize(_TENTH, ROUND_HALF_UP))
 
@@ -151,13 +154,12 @@ def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
 
 def _scaled(value: Number, kind: str) -> str:
     scales = _SCALES[kind]
-    factor, label = next((s for s in reversed(scales) if _rounded(value / s[0]) < 1000), scales[0])  # noqa: PLR2004
+    factor, label = next((s for s in reversed(scales) if _rounded(value / s[0]) < _THOUSAND), scales[0])
     scaled = value / factor
-    shown = _rounded(scaled)
     if factor == 1 and float(scaled).is_integer():
         return f"{scaled:.0f} {label}"
-    digits = 2 if shown < 10 else 1 if shown < 100 else 0  # noqa: PLR2004
-    return f"{scaled:.{digits}f} {label}"
+    decimals = next((decimals for limit, decimals in _DECIMALS if _rounded(scaled) < limit), 0)
+    return f"{scaled:.{decimals}f} {label}"
 
 
 def _rounded(value: float) -> float:

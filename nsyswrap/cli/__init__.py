@@ -53,18 +53,18 @@ class LazyGroup(click.Group):
         with _stdout_errors():
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as in click
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

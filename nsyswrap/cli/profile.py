@@ -63,7 +63,13 @@ with lazy_imports():
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
 @reporting_options
-def command(program: tuple[str, ...], variables: tuple[str, ...], *, dry_run: bool, **options: Any) -> None:  # noqa: ANN401
+def command(
+    program: tuple[str, ...],
+    variables: tuple[str, ...],
+    *,
+    dry_run: bool,
+    **options: Any,  # noqa: ANN401 - by name, of the types above
+) -> None:
     """Run a program under nsys and show what the GPU did.
 
     PROGRAM is a Python script or a module (-m), run by the Python that nsyswrap is installed in, a .cu file

@@ -14,7 +14,7 @@ from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
 from nsyswrap.cli.output import make_tables, note, terminal_layout, write_csv
-from nsyswrap.record.launcher_env import Rank, chosen, detect, facts, session
+from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class OneRank:
     @property
     def facts(self) -> dict[str, object]:
         """The entry of this rank in run.json."""
-        return facts(self.rank, self.chosen)
+        return rank_facts(self.rank, self.chosen)
 
     def folder(self, program: Program, output: Path | None) -> Path:
         """Return the run folder: below ``output``, or below a default folder that all ranks agree on.
@@ -83,7 +83,7 @@ def find(profiled: str | None) -> OneRank | None:
     """
     rank = detect()
     if rank:
-        return OneRank(rank, None if profiled is None else chosen(profiled, rank.world_size))
+        return OneRank(rank, None if profiled is None else parse_ranks(profiled, rank.world_size))
     if profiled is not None:
         raise UsageError(
             "--ranks chooses among the ranks of a launch, and this process is none",

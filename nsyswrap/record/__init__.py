@@ -1,1 +1,1 @@
-"""Record programs: from a program to a run folder."""
+"""Run programs under nsys and write run folders."""

@@ -1,11 +1,12 @@
-"""Runs inside nsys: gives the program the world that nsyswrap was started in, then becomes the program.
+"""A script that nsys runs: it restores the environment of nsyswrap's caller, then executes the program.
 
-nsys puts pipes between a program and its terminal, prints into the same stream, sets the umask to 0, extends
-LD_LIBRARY_PATH and resets SIGQUIT; nsyswrap gives nsys a TMPDIR of its own. The first argument is
-``stdin,stdout,stderr[,report]/umask/ignored``: descriptors that are duplicates of nsyswrap's own, inherited
-through nsys, the umask in octal, and the signals that nsyswrap's caller ignores. ``report`` gets one byte
-before the program starts, and the error number if it cannot. An environment variable ``NSYSWRAP_CALLER_X``
-holds what ``X`` was, behind a ``=``; empty: not set.
+nsys connects a program to pipes, prints into the same stream, sets the umask to 0, extends LD_LIBRARY_PATH
+and resets SIGQUIT. nsyswrap gives nsys a TMPDIR of its own. The script undoes all of this.
+
+The first argument is ``stdin,stdout,stderr[,report]/umask/ignored``. The descriptors are duplicates of
+nsyswrap's own, inherited through nsys. The umask is octal. ``ignored`` lists the signals that nsyswrap's
+caller ignores. ``report`` gets one byte before the program starts, and the error number if that fails. A
+variable ``NSYSWRAP_CALLER_X`` holds ``=`` and the former value of ``X``; it is empty if ``X`` was not set.
 """
 
 import os
@@ -18,7 +19,7 @@ PREFIX = "NSYSWRAP_CALLER_"
 
 
 def main(argv: list[str]) -> None:
-    """Take over the descriptors and execute ``argv[2:]``; never returns."""
+    """Use the descriptors of ``argv[1]`` and execute ``argv[2:]``; never returns."""
     descriptors, umask, ignored = argv[1].split("/")
     numbers = [int(number) for number in descriptors.split(",")]
     own, report = numbers[:3], numbers[3:]
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> None:
             os.close(descriptor)
     os.umask(int(umask, 8))
     _restore_variables()
-    # Python ignores these two; a program expects to be started with the defaults.
+    # Python ignores these two signals. A program expects the default actions.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     for text in filter(None, ignored.split(",")):

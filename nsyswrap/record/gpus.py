@@ -1,7 +1,7 @@
-"""The GPUs of this machine, asked from the driver's own library, in a process of its own.
+"""Query the GPUs of this machine from the driver's library, in a separate process.
 
-A process that has used the driver changes what the next one measures, so nothing of it is loaded here.
-Run as a script, this file prints what ``query`` reads; so it imports the standard library alone.
+A process that uses the driver affects what is measured next, so the library is not loaded in this process.
+Run as a script, this file prints the JSON that ``query`` reads. It imports the standard library only.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _VERSION_BYTES = 96
 
 @dataclass(frozen=True)
 class Devices:
-    """What the driver says: GPU names, their compute capabilities (``9.0``), driver and CUDA version.
+    """GPU names, their compute capabilities (``9.0``), driver version and CUDA version.
 
-    ``error`` says why there is none: no driver library, or the driver's own words.
+    ``error`` says why there is no GPU: no driver library, or an error of the driver.
     """
 
     names: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Devices:
 
 
 def query() -> Devices:
-    """Ask the driver, in a short-lived process."""
+    """Query the driver in a short-lived process."""
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(Path(__file__))],
@@ -47,16 +47,20 @@ def query() -> Devices:
             timeout=_TIMEOUT_S,
             check=True,
         )
-        said = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return Devices(error=f"the driver does not answer ({error})")
     return Devices(
-        tuple(said["names"]), tuple(said["capabilities"]), said["driver"], said["cuda"], said["error"]
+        tuple(answer["names"]),
+        tuple(answer["capabilities"]),
+        answer["driver"],
+        answer["cuda"],
+        answer["error"],
     )
 
 
-def _ask() -> dict[str, object]:
-    said: dict[str, object] = {
+def _query_driver() -> dict[str, object]:
+    answer: dict[str, object] = {
         "names": [],
         "capabilities": [],
         "driver": _driver_version(),
@@ -66,22 +70,22 @@ def _ask() -> dict[str, object]:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return {**said, "error": "no NVIDIA driver: libcuda.so.1 is not there"}
+        return {**answer, "error": "no NVIDIA driver: libcuda.so.1 is not there"}
     if code := cuda.cuInit(0):
         return {
-            **said,
+            **answer,
             "error": _INIT_ERRORS.get(code, f"the NVIDIA driver cannot be used (cuInit returned {code})"),
         }
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
     cuda.cuDeviceGetCount(ctypes.byref(count))
-    found = [_device(cuda, ordinal) for ordinal in range(count.value)]
+    devices = [_device(cuda, ordinal) for ordinal in range(count.value)]
     return {
-        **said,
-        "names": [name for name, _ in found],
-        "capabilities": [capability for _, capability in found],
+        **answer,
+        "names": [name for name, _ in devices],
+        "capabilities": [capability for _, capability in devices],
         "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
-        "error": "" if found else "the NVIDIA driver sees no GPU",
+        "error": "" if devices else "the NVIDIA driver sees no GPU",
     }
 
 
@@ -107,4 +111,4 @@ def _driver_version() -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask()))
+    print(json.dumps(_query_driver()))

@@ -1,9 +1,9 @@
-"""Ends a run whose nsyswrap was killed: no process of it goes on, and what was recorded stays private.
+"""A script that ends a run whose nsyswrap was killed, so that no process goes on and nothing leaks.
 
-Started beside nsys as a script of its own, with the run's mark and its two private folders as arguments. Its
-stdin is a pipe that only nsyswrap holds: it says the process id of nsys, and ``DONE`` in the end. Where the
-pipe closes without that, nsys is told to end the program and write its report, and is killed when it takes
-too long. Only the standard library is used: it has to start at once.
+It runs beside nsys. Its arguments are the run's mark and its two private folders. Its stdin is a pipe that
+only nsyswrap holds; nsyswrap writes the process id of nsys and, at the end, ``DONE``. If the pipe closes
+without ``DONE``, the script makes nsys end the program and write its report. It kills nsys if that takes too
+long. It imports the standard library only, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MARK = "NSYSWRAP_RUN_MARK"  # names the variable in the environment of every process of a run
+MARK = "NSYSWRAP_RUN_MARK"  # the variable that every process of a run has in its environment
 DONE = b"done"
-LOG = "nsys.log"  # in the temporary folder, what nsys prints
-WRITING = b"Generating '"  # nsys says it as soon as it records no more; a signal would stop its import then
-RECORDINGS = (".nsys-rep", ".sqlite", ".qdstrm")  # what nsys leaves of a run
-_LEFT = "nsys-report-"  # begins the name of what nsys could not bring where it was told to
-_WRITE_S = 60  # nsys is killed when it has said nothing for this long
-_SETTLE_S = 1  # nsys loses a signal in the first moments after it started the program, or its report
-_AGAIN_S = 5  # a second signal sooner than this would cost the report
-_QUIET_S = 1  # a process that is being started shows its mark within this
+LOG = "nsys.log"  # in the temporary folder: the output of nsys
+WRITING = b"Generating '"  # nsys prints it when the recording ends; a signal would then stop its import
+RECORDINGS = (".nsys-rep", ".sqlite", ".qdstrm")  # the files that nsys makes of a run
+_LEFT = "nsys-report-"  # prefix of files that nsys could not move to their place
+_WRITE_S = 60  # nsys is killed if it prints nothing for this long
+_SETTLE_S = 1  # nsys loses a signal that comes right after the start of the program or of its report
+_AGAIN_S = 5  # a second signal sooner than this would destroy the report
+_QUIET_S = 1  # a new process has its mark within this time
 _POLL_S = 0.05
-_PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat, counted from behind the name of the program
+_PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat, counted after the program's name
 
 
 class Members:
-    """The living processes of a run: those with its mark in their environment, and all that these started.
+    """The living processes of a run: those with its mark in their environment, and their descendants.
 
-    A process may clear its environment: it is known as long as what started it lived when it was looked for.
+    A process that clears its environment is recognized if its parent lived at one of the calls.
     """
 
     def __init__(self, token: str) -> None:
         self._mark = f"{MARK}={token}".encode()
-        self._known: dict[int, bytes] = {}  # process id -> when it was started
+        self._known: dict[int, bytes] = {}  # process id -> start time
 
     def living(self) -> list[int]:
-        """Return their process ids."""
+        """Return the process ids."""
         stats = {int(path.name): _read(path / "stat").rpartition(b")")[2].split() for path in _processes()}
         alive = {pid: stat for pid, stat in stats.items() if stat and stat[0] != b"Z"}
-        found = {pid for pid, began in self._known.items() if pid in alive and alive[pid][_BEGAN] == began}
-        found |= {pid for pid in alive if self._mark in _read(Path(f"/proc/{pid}/environ"))}
-        while more := {pid for pid, stat in alive.items() if int(stat[_PARENT]) in found} - found:
-            found |= more
-        self._known = {pid: alive[pid][_BEGAN] for pid in found}
-        return sorted(found)
+        members = {pid for pid, began in self._known.items() if pid in alive and alive[pid][_BEGAN] == began}
+        members |= {pid for pid in alive if self._mark in _read(Path(f"/proc/{pid}/environ"))}
+        while more := {pid for pid, stat in alive.items() if int(stat[_PARENT]) in members} - members:
+            members |= more
+        self._known = {pid: alive[pid][_BEGAN] for pid in members}
+        return sorted(members)
 
 
 def _processes() -> Iterator[Path]:
@@ -61,16 +61,16 @@ def _processes() -> Iterator[Path]:
 
 
 def kill(pids: list[int]) -> None:
-    """End processes; one that is gone already is passed over."""
+    """Kill processes; one that has ended already is ignored."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def gather(work: Path, temporary: Path, stem: str) -> None:
-    """Move what nsys left in its temporary folder to ``work``/``stem``.*, where it wrote none of that kind.
+    """Move the recordings in nsys' temporary folder to ``work``/``stem``.*, unless there is one of that kind.
 
-    A move that fails, on a full disk, leaves it where it is.
+    A file stays where it is if the move fails, as on a full disk.
     """
     for left in sorted(temporary.glob(f"{_LEFT}*"), key=lambda path: path.stat().st_mtime, reverse=True):
         target = work / f"{stem}{left.suffix}"
@@ -84,12 +84,12 @@ def gather(work: Path, temporary: Path, stem: str) -> None:
 
 
 def recordings(folder: Path) -> list[Path]:
-    """Return what nsys recorded into a private folder."""
+    """Return the recordings of nsys in a private folder."""
     return sorted(path for path in folder.glob("*") if path.suffix in RECORDINGS)
 
 
 def remove(folder: Path) -> None:
-    """Remove a private folder; where recordings are in it these stay."""
+    """Remove a private folder, except for recordings in it."""
     kept = recordings(folder)
     for path in set(folder.glob("*")) - set(kept):
         if path.is_dir() and not path.is_symlink():
@@ -101,7 +101,7 @@ def remove(folder: Path) -> None:
 
 
 def main(token: str, work: Path, temporary: Path, stem: str) -> None:
-    """Wait until nsyswrap is done, or gone; then end what is left of the run."""
+    """Wait until nsyswrap is done or gone; if it is gone, end the run and clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     lines = sys.stdin.buffer.read().split()
@@ -114,17 +114,17 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
 
 
 def _end(token: str, nsys: list[int], log: Path) -> None:
-    moved = seen = time.monotonic()  # when nsys last said something, and when a process was last seen
-    due, said = moved + _SETTLE_S, b""
+    printed_at = seen = time.monotonic()  # the last output of nsys, and the last time a process was alive
+    due, printed = printed_at + _SETTLE_S, b""
     members = Members(token)
     while (left := members.living()) or time.monotonic() < seen + _QUIET_S:
         now = time.monotonic()
         seen = now if left else seen
-        if (says := _read(log)) != said:
-            moved, said = now, says
-        if now > moved + _WRITE_S or not set(nsys) & set(left):
+        if (output := _read(log)) != printed:
+            printed_at, printed = now, output
+        if now > printed_at + _WRITE_S or not set(nsys) & set(left):
             kill(left)
-        elif now > due and WRITING not in says:
+        elif now > due and WRITING not in output:
             for pid in nsys:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)

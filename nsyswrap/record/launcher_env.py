@@ -1,8 +1,8 @@
-"""One rank among many: what torchrun, mpirun and srun tell the processes they start.
+"""Detect the rank of this process from the environment variables of torchrun, mpirun and srun.
 
-The most specific launcher counts: torchrun inside of srun is torchrun, mpirun inside of a batch script is
-MPI. In the script of a batch job Slurm says SLURM_PROCID too, but not of how many: that is no rank, nor is a
-world of one.
+The most specific launcher counts: torchrun inside srun is torchrun, mpirun in a batch script is MPI. The
+script of a batch job has SLURM_PROCID without a number of tasks, and is not a rank. A single process of a
+launch is not a rank either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nsyswrap.base.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Launcher -> the variables of rank and world size, of the rank on this node, and of how many are here.
+# Launcher -> the variables of rank, world size, rank on this node, and number of ranks on this node.
 _LAUNCHERS = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     "Open MPI": (
@@ -31,15 +31,16 @@ _LAUNCHERS = {
     "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
 }
-_STARTED_FIELD = 19  # of /proc/PID/stat, behind the name of the program
+_STARTED_FIELD = 19  # of /proc/PID/stat, counted after the program's name
 _LEAST_WORLD = 2
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Which of how many processes this is, from 0; ``local_rank`` among those of its node, None: not said.
+    """The rank of this process, from 0, and the number of ranks.
 
-    ``all_here``: the launcher says that all ranks run on this node.
+    ``local_rank`` is the rank on this node, None if the launcher does not give it. ``all_here``: the launcher
+    says that all ranks run on this node.
     """
 
     rank: int
@@ -50,21 +51,21 @@ class Rank:
 
     @property
     def folder(self) -> str:
-        """The name of its run folder, such that names sort as ranks do: rank-03 of 64."""
+        """The name of the run folder, padded so that names sort as ranks do: rank-03 of 64."""
         return f"rank-{self.rank:0{len(str(self.world_size - 1))}}"
 
 
 def detect(environment: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return the rank that a launcher made of this process; None outside of one, and in a world of one."""
+    """Return the rank of this process; None outside of a launch and for a world size of 1."""
     for launcher, (rank, world, local, here) in _LAUNCHERS.items():
         numbers = [_number(environment, name) for name in (rank, world, local, here)]
         own, world_size, local_rank, on_node = numbers
         if own is None or world_size is None or (launcher == "torchrun" and local_rank is None):
-            continue  # RANK without LOCAL_RANK is a node's, as in a pod that is to start torchrun
+            continue  # RANK without LOCAL_RANK numbers nodes, as in a pod that starts torchrun
         if launcher == "Slurm":
             on_node = world_size if environment.get("SLURM_STEP_NUM_NODES") == "1" else None
-        found = Rank(own, world_size, local_rank, launcher, all_here=on_node == world_size)
-        return found if world_size >= _LEAST_WORLD else None
+        rank_here = Rank(own, world_size, local_rank, launcher, all_here=on_node == world_size)
+        return rank_here if world_size >= _LEAST_WORLD else None
     return None
 
 
@@ -74,21 +75,21 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def session(rank: Rank, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a name that all ranks of one launch agree on, and that the next launch does not have.
+    """Return a name that is the same for all ranks of one launch, and different for the next launch.
 
-    Raises UsageError where there is nothing to make one of.
+    Raises UsageError if the launcher gives nothing to make one of.
     """
-    made = _named(rank, environment) or (_of_parent() if rank.all_here else "")
-    if not made:
+    name = _launch_name(rank, environment) or (_parent_name() if rank.all_here else "")
+    if not name:
         raise UsageError(
             f"{rank.launcher} gives its ranks no name that they share, so they cannot agree on a folder",
             "give one with -o DIR: each rank writes into DIR/rank-N",
         )
-    return re.sub(r"[^\w.+-]", "-", made)
+    return re.sub(r"[^\w.+-]", "-", name)
 
 
-def _named(rank: Rank, environment: Mapping[str, str]) -> str:
-    """Return what the launcher itself calls the launch; empty where it does not."""
+def _launch_name(rank: Rank, environment: Mapping[str, str]) -> str:
+    """Return the launcher's own name of the launch; empty if it gives none."""
     step = environment.get("SLURM_STEP_ID", "")
     name = ""
     if rank.launcher == "torchrun":
@@ -96,14 +97,14 @@ def _named(rank: Rank, environment: Mapping[str, str]) -> str:
         restarts = environment.get("TORCHELASTIC_RESTART_COUNT", "0")
         name = "" if run_id == "none" else run_id + ("" if restarts == "0" else f"-restart{restarts}")
     elif rank.launcher == "Slurm" or (rank.launcher == "MPICH" and step):
-        name = step  # Hydra starts its own processes on the nodes as one step, srun the ranks themselves
+        name = step  # under MPICH: the step of Hydra's processes on the nodes
     else:
         name = environment.get("PMIX_NAMESPACE", "")
     return f"{_slurm_job(environment)}{name}" if name else ""
 
 
 def _slurm_job(environment: Mapping[str, str]) -> str:
-    """Return job and place in its array, as Slurm writes them, with the restart of a requeued job."""
+    """Return the job id with its array task, and the restart count of a requeued job."""
     job = environment.get("SLURM_ARRAY_JOB_ID") or environment.get("SLURM_JOB_ID")
     if not job:
         return ""
@@ -112,26 +113,29 @@ def _slurm_job(environment: Mapping[str, str]) -> str:
     return f"{job}{f'_{task}' if task else ''}.{'' if again == '0' else f'restart{again}.'}"
 
 
-def _of_parent() -> str:
-    """Return when the launcher, our parent, was started, and its process id; empty where nobody says."""
+def _parent_name() -> str:
+    """Return start time and process id of our parent, the launcher; empty if /proc does not have them."""
     parent = os.getppid()
     try:
-        said = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8", errors="replace")
+        stat = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8", errors="replace")
         kernel = Path("/proc/stat").read_text(encoding="utf-8")
     except OSError:
         return ""
-    ticks = int(said.rpartition(")")[2].split()[_STARTED_FIELD])
+    ticks = int(stat.rpartition(")")[2].split()[_STARTED_FIELD])
     booted_s = re.search(r"^btime (\d+)$", kernel, re.MULTILINE)
     if not booted_s:
         return ""
-    # Whole seconds of what the kernel keeps: the same for all ranks, whenever they ask.
+    # In whole seconds, from fixed values of the kernel: the same for all ranks at any time.
     started_s = int(booted_s[1]) + ticks // os.sysconf("SC_CLK_TCK")
     return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started_s))}-{parent}"
 
 
-def chosen(text: str, world_size: int) -> tuple[int, ...]:
-    """Read ``--ranks``: ``0,8`` or ``0-3,8``; raises UsageError, also for a rank beyond the world's size."""
-    found: set[int] = set()
+def parse_ranks(text: str, world_size: int) -> tuple[int, ...]:
+    """Return the sorted ranks of ``--ranks``, such as ``0,8`` or ``0-3,8``.
+
+    Raises UsageError if the text is invalid, or if a rank is not below ``world_size``.
+    """
+    ranks: set[int] = set()
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
@@ -142,11 +146,16 @@ def chosen(text: str, world_size: int) -> tuple[int, ...]:
                 f"--ranks {text!r}: there is no rank {last} among {world_size}",
                 f"they are 0 to {world_size - 1}",
             )
-        found.update(range(first, last + 1))
-    return tuple(sorted(found))
+        ranks.update(range(first, last + 1))
+    return tuple(sorted(ranks))
 
 
-def facts(rank: Rank, profiled: Sequence[int] | None = None) -> dict[str, object]:
-    """Return what run.json says of the rank; ``profiled`` are those that --ranks names, None: all."""
-    said = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
-    return {**said, "launcher": rank.launcher, "profiled": None if profiled is None else list(profiled)}
+def rank_facts(rank: Rank, profiled: Sequence[int] | None = None) -> dict[str, object]:
+    """Return the rank's entry in run.json. ``profiled`` are the ranks of --ranks, None: all."""
+    return {
+        "rank": rank.rank,
+        "world_size": rank.world_size,
+        "local_rank": rank.local_rank,
+        "launcher": rank.launcher,
+        "profiled": None if profiled is None else list(profiled),
+    }

@@ -1,4 +1,4 @@
-"""Compiling .cu files, before and outside any measured run, cached by content."""
+"""Compile .cu files before the measured run, with a cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nsyswrap.record.gpus import query
 
 FLAGS = ("-O3", "-lineinfo")
 
-# Compute capability -> first and last CUDA release whose nvcc compiles for it (None: none has dropped it).
+# Compute capability -> first and last CUDA release whose nvcc compiles for it (None: no release dropped it).
 _SUPPORT: dict[str, tuple[str, str | None]] = {
     "3.5": ("5.0", "11.8"),
     "3.7": ("6.5", "11.8"),
@@ -45,11 +45,11 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
 
 
 def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...] = ()) -> Path:
-    """Return an executable of ``source`` for the GPU that is there, or for ``arch`` (``sm_90``).
+    """Return an executable of ``source`` for the first GPU, or for ``arch`` (``sm_90``).
 
-    Built once per content of the source and of all it includes, nvcc, architecture and ``flags`` (for nvcc,
-    beside those of every program), in the user's cache folder. Raises Unavailable without nvcc, without a GPU
-    to ask, or for a capability this nvcc does not compile for; CompileFailed with nvcc's own words.
+    The executable is in the user's cache. It is built again if the source, an included file, nvcc's release,
+    the architecture or ``flags`` (further options for nvcc) change. Raises Unavailable if there is no nvcc or
+    no GPU to query, or if this nvcc does not support the GPU. Raises CompileFailed with the output of nvcc.
     """
     nvcc = find_nvcc()
     version = nvcc_version(nvcc)
@@ -63,27 +63,30 @@ def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...
 
 
 def find_nvcc() -> str:
-    """Return nvcc from PATH, ``$CUDA_HOME`` or /usr/local/cuda."""
+    """Return the path of nvcc from PATH, ``$CUDA_HOME``, ``$CUDA_PATH`` or /usr/local/cuda.
+
+    Raises Unavailable if there is none.
+    """
     homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     for place in ["nvcc", *(f"{home}/bin/nvcc" for home in homes if home)]:
-        if found := shutil.which(place):
-            return found
+        if path := shutil.which(place):
+            return path
     raise Unavailable(
         "nvcc was not found on PATH, in $CUDA_HOME or in /usr/local/cuda", "install the CUDA toolkit"
     )
 
 
 def nvcc_version(nvcc: str) -> str:
-    """Return the CUDA release of this nvcc, ``13.0``."""
-    said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"release (\d+\.\d+)", said)
-    if found is None:
+    """Return the CUDA release of this nvcc, such as ``13.0``. Raises Unavailable if it does not answer."""
+    output = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
+    release = re.search(r"release (\d+\.\d+)", output)
+    if release is None:
         raise Unavailable(f"{nvcc} --version does not answer", "install the CUDA toolkit again")
-    return found.group(1)
+    return release.group(1)
 
 
 def architecture(nvcc: str, version: str) -> str:
-    """Return ``sm_XY`` of the first GPU; raises Unavailable where this nvcc cannot compile for it."""
+    """Return ``sm_XY`` of the first GPU. Raises Unavailable if this nvcc cannot compile for it."""
     devices = query()
     if not devices.capabilities:
         raise Unavailable(
@@ -92,8 +95,8 @@ def architecture(nvcc: str, version: str) -> str:
         )
     capability = devices.capabilities[0]
     number = capability.replace(".", "")
-    said = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=False).stdout
-    if said and f"compute_{number}" not in said.split():
+    output = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=False).stdout
+    if output and f"compute_{number}" not in output.split():
         raise Unavailable(
             f"nvcc of CUDA {version} does not compile for {devices.names[0]} (capability {capability})",
             _release_advice(capability),
@@ -114,15 +117,15 @@ def _build(compiler: list[str], source: Path, target: Path) -> None:
         command = [*compiler, "-MD", "-MF", str(makefile), "-o", str(part), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = (done.stderr or done.stdout).rstrip()
-            raise CompileFailed(f"nvcc could not compile {source}:\n{said}", " ".join(command))
+            output = (done.stderr or done.stdout).rstrip()
+            raise CompileFailed(f"nvcc could not compile {source}:\n{output}", " ".join(command))
         contents = {str(path): _digest(path) for path in _dependencies(makefile)}
         part.replace(target)
     _contents_file(target).write_text(json.dumps(contents), encoding="utf-8")
 
 
 def _is_current(target: Path) -> bool:
-    """Whether the source and everything it included are as they were when ``target`` was built."""
+    """Return True if the source and all included files are unchanged since ``target`` was built."""
     try:
         contents: dict[str, str] = json.loads(_contents_file(target).read_text(encoding="utf-8"))
         return all(_digest(Path(path)) == digest for path, digest in contents.items())
@@ -135,7 +138,7 @@ def _contents_file(target: Path) -> Path:
 
 
 def _dependencies(makefile: Path) -> list[Path]:
-    """Read the files a make rule names, as nvcc writes it."""
+    """Return the files in a make rule of nvcc."""
     files = makefile.read_text(encoding="utf-8").partition(" : ")[2].replace("\\\n", " ")
     return [Path(file.replace("\\ ", " ")).resolve() for file in re.split(r"(?<!\\)\s+", files) if file]
 

@@ -1,4 +1,4 @@
-"""What the user asked to run, turned into a command line: a script, a module, a .cu file or an executable."""
+"""Turn the user's program (a script, a module, a .cu file or an executable) into a command line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound
-from nsyswrap.record.nvcc import compile_cuda
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# These start the program elsewhere: in another container, as another user's child, on another node.
+with lazy_imports():
+    from nsyswrap.record import nvcc
+
+# These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
     "docker": "the container's processes are started by the Docker daemon",
     "podman": "the container's processes are started outside nsys' process tree",
@@ -26,9 +29,9 @@ _DETACHING = {
 
 @dataclass(frozen=True)
 class Program:
-    """A command line that can be executed, the name runs are called by, and what to warn of.
+    """A command line, the program's name for the run folder, and a warning to show before the run.
 
-    ``if_it_fails``: what may be the reason then.
+    ``if_it_fails``: a hint for the case that the program fails.
     """
 
     argv: tuple[str, ...]
@@ -38,9 +41,9 @@ class Program:
 
 
 def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = None) -> Program:
-    """Find the program of ``command`` and make it executable; a .cu file is compiled first.
+    """Return the program of ``command``; a .cu file is compiled, for ``arch`` (``sm_90``) if given.
 
-    Raises ProgramNotFound (127) or NotExecutable (126).
+    Raises ProgramNotFound or NotExecutable, and for a .cu file the errors of ``compile_cuda``.
     """
     name, *rest = command
     if module:
@@ -51,7 +54,7 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
         return Program((sys.executable, name, *rest), path.stem, if_it_fails=_other_python(name))
     if path.suffix == ".cu":
         _check_readable(path)
-        return Program((str(compile_cuda(path, arch=arch)), *rest), path.stem)
+        return Program((str(nvcc.compile_cuda(path, arch=arch)), *rest), path.stem)
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")
     advice = (
@@ -61,7 +64,7 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
 
 
 def _other_python(words: str) -> str:
-    """Tell the Python of PATH apart from ours, which runs ``words``; empty where they are the same."""
+    """Return a hint that ``words`` ran with our Python; empty if that is also the Python on PATH."""
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(sys.executable).parent:
         return ""

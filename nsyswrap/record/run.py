@@ -1,6 +1,6 @@
-"""One program under nsys: a RunSpec goes in, a run folder with its outcome comes out.
+"""Run one program under nsys: make a run folder from a RunSpec.
 
-nsys works in private folders; ``status.json`` is written last, when nothing is left to be done.
+nsys works in private folders. ``status.json`` is written last, when the run is complete.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base import run_folder as folder
+from nsyswrap.base import run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
-from nsyswrap.base.nsys import command as nsys
-from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import (
     EXPORT,
     LOG,
@@ -35,9 +34,7 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program as _launch
-from nsyswrap.record import gpus as device
-from nsyswrap.record import guard, outcome, second_import
+from nsyswrap.record import exec_program, gpus, guard, outcome, reimport
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
@@ -45,19 +42,20 @@ from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
-_LAUNCHER = (sys.executable, "-I", "-S", str(Path(_launch.__file__)))
+_LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
 _READ_BYTES = 64
-_STARTS = 3  # of an nsys that has not come to start the program
+_STARTS = 3  # attempts, if nsys gives up before it starts the program
 
 
 class _Ended(NamedTuple):
-    """What nsys did: how it ended, whether it came to start the program, and what it said.
+    """How nsys ended, whether its launcher ran, and its output.
 
-    ``error_number``: why the program could not be executed, else 0. ``starts``: how often nsys was started.
+    ``error_number`` says why the program could not be executed, or is 0. ``starts`` counts nsys' starts.
     """
 
     ending: Ending
@@ -69,69 +67,69 @@ class _Ended(NamedTuple):
 
 def command_line(
     spec: RunSpec,
-    found: nsys_install.Nsys,
+    nsys: Nsys,
     descriptors: Sequence[int] = (0, 1, 2),
     report: Path | None = None,
 ) -> list[str]:
-    """Return the exact nsys command line. With descriptors 0, 1, 2 it can be typed into a shell."""
+    """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
     own = ",".join(map(str, descriptors))
     launcher = [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}"]
     report = report or spec.output / STEM
     program = [*launcher, *spec.program.argv]
-    discard = found.discards_environment and not spec.keep_environment
-    return nsys.profile_argv(found.path, spec.options, report, program, discard_environment=discard)
+    discard = nsys.discards_environment and not spec.keep_environment
+    return command.profile_argv(nsys.path, spec.options, report, program, discard_environment=discard)
 
 
 def _ignored_signals() -> str:
-    """Return the signals that our caller ignores, but for two that Python itself ignores."""
+    """Return the signals that our caller ignores, without the two that Python ignores."""
     numbers = signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}
     return ",".join(str(int(n)) for n in sorted(numbers) if signal.getsignal(n) is signal.SIG_IGN)
 
 
 def claim_output(program: Program, nsys_path: str | None) -> Path:
-    """Make and return a folder for one run of ``program``; not before there is an nsys to run it."""
-    nsys_install.find(nsys_path)
-    return folder.claim_output(program.name)
+    """Create and return a folder for one run of ``program``. Raises Unavailable if there is no nsys."""
+    find.find(nsys_path)
+    return run_folder.claim_output(program.name)
 
 
 def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
-    """Run the program, leave a complete run folder, and return how it ended.
+    """Run the program, write a complete run folder, and return how the run ended.
 
-    Raises Unavailable and OutputError before anything is started, and OutputError where the run folder was
-    removed meanwhile and cannot be made again.
+    Raises Unavailable or OutputError before anything is started. Raises OutputError later only if the program
+    removed the run folder and it cannot be created again.
     """
     callbacks = callbacks or Callbacks()
-    found, broken = nsys_install.find(spec.nsys_path)
+    nsys, broken = find.find(spec.nsys_path)
     for candidate in broken:
         callbacks.broken(candidate)
     run = RunFolder(spec.output.absolute(), spec.share)
     with (
-        signals_noted() as received,  # to the end: what has run is written down, and nothing is left
+        signals_noted() as received,  # until the end, so that the result is written
         private_folders(run, outcome.temporary_place(spec.env)) as private,
-        _held(run, spec),
+        _run_lock(run, spec),
     ):
-        facts = _facts(spec, found)
+        facts = _facts(spec, nsys)
         run.create(facts, force=spec.force)
         private.make_work()
         began = time.monotonic()
         with private.guarded():
-            ended = _start(spec, found, private, received, callbacks)
-            aside = private.gather()
-            failure = None if ended.ending.killed else _imported(found, private, facts)
+            ended = _start(spec, nsys, private, received, callbacks)
+            renamed = private.gather()
+            failure = None if ended.ending.killed else _imported(nsys, private, facts)
             if spec.discard_rep:
                 private.discard_recordings()
-            left = guard.recordings(private.temporary)
-            seen = outcome.Seen(*ended[:4], failure, private.work, left)
-            status = _finished(spec, seen, private, callbacks.finish)
-            status = replace(status, message="; ".join(filter(None, (status.message, aside))))
+            unmoved = guard.recordings(private.temporary)
+            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
+            status = _finished(spec, evidence, private, callbacks.finish)
+            status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
             private.publish()
-            return _written_down(run, {**facts, **_device_facts()}, status, ended.log)
+            return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
 
 
 @contextmanager
-def _held(run: RunFolder, spec: RunSpec) -> Iterator[None]:
-    """Make the run folder and hold it: one run at a time writes into it."""
+def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
+    """Create the run folder and lock it, so that one run at a time writes into it."""
     try:
         run.make()
     except OSError as error:
@@ -145,36 +143,37 @@ def _held(run: RunFolder, spec: RunSpec) -> Iterator[None]:
 
 def _start(
     spec: RunSpec,
-    found: nsys_install.Nsys,
+    nsys: Nsys,
     private: Private,
     received: list[signal.Signals],
     callbacks: Callbacks,
 ) -> _Ended:
-    """Run nsys, again where it gave up before it started the program."""
+    """Run nsys, again if it gave up before it started the program."""
     starts = 0
     while True:
         starts += 1
-        ending, told = _run(spec, found, private, received, callbacks)
-        log = private.said()
-        ran, number = told.startswith(_launch.STARTED), int(told.removeprefix(_launch.STARTED) or 0)
-        given_up = not (ran or ending.timed_out or received) and nsys.lost_its_agent(log)
+        ending, report = _run(spec, nsys, private, received, callbacks)
+        log = private.nsys_output()
+        ran = report.startswith(exec_program.STARTED)
+        number = int(report.removeprefix(exec_program.STARTED) or 0)
+        given_up = not (ran or ending.timed_out or received) and command.lost_its_agent(log)
         if not given_up or starts == _STARTS:
             return _Ended(ending, ran, number, log, starts)
 
 
 def _run(
     spec: RunSpec,
-    found: nsys_install.Nsys,
+    nsys: Nsys,
     private: Private,
     received: list[signal.Signals],
     callbacks: Callbacks,
 ) -> tuple[Ending, bytes]:
-    """Run nsys once; return how it ended, and what the launcher told."""
+    """Run nsys once; return how it ended and what the launcher reported."""
     with _descriptors(spec) as own, private.log.open("wb") as log:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                command_line(spec, found, (*own, writer), private.output / STEM),
+                command_line(spec, nsys, (*own, writer), private.output / STEM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -194,16 +193,21 @@ def _run(
 
 
 def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
-    """Return the environment of nsys, with what the launcher needs to give the program its own."""
+    """Return the environment of nsys, with the variables from which the launcher restores the program's."""
     own = {**os.environ, **spec.env}
-    before = {f"{_launch.PREFIX}{name}": f"={own[name]}" if name in own else "" for name in _launch.RESTORED}
+    before = {
+        f"{exec_program.PREFIX}{name}": f"={own[name]}" if name in own else ""
+        for name in exec_program.RESTORED
+    }
     return {**own, **before, "TMPDIR": str(private.temporary), guard.MARK: private.token}
 
 
-def _finished(spec: RunSpec, seen: outcome.Seen, private: Private, finish: Callable[[Path], None]) -> Status:
-    """Judge the run, and have a complete export finished: one that cannot be is removed."""
-    status = outcome.judge(spec, seen)
-    if nsys.check_export(private.work / EXPORT):
+def _finished(
+    spec: RunSpec, evidence: outcome.Evidence, private: Private, finish: Callable[[Path], None]
+) -> Status:
+    """Return how the run ended. Call ``finish`` on a complete export; if it fails, remove the export."""
+    status = outcome.judge(spec, evidence)
+    if command.check_export(private.work / EXPORT):
         return status
     try:
         finish(private.work)
@@ -216,20 +220,20 @@ def _finished(spec: RunSpec, seen: outcome.Seen, private: Private, finish: Calla
     return status
 
 
-def _imported(found: nsys_install.Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
-    """Import and export what nsys recorded and failed to; return why that cannot be done either."""
+def _imported(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
+    """Import and export a recording if nsys failed to; return the error if this fails too."""
     try:
         environment = {**os.environ, guard.MARK: private.token}
-        if second_import.complete(found.path, private.output, environment):
+        if reimport.complete(nsys.path, private.output, environment):
             facts["exported_by"] = "nsyswrap, as nsys failed to"
     except NsyswrapError as error:
-        return type(error)(private.named(str(error)), private.named(error.hint))
+        return type(error)(private.with_final_paths(str(error)), private.with_final_paths(error.hint))
     return None
 
 
 @contextmanager
 def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
-    """Duplicates of our stdin, stdout and stderr that survive until the program has them."""
+    """Yield duplicates of our stdin, stdout and stderr for the program."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     own: list[int] = []
@@ -249,7 +253,7 @@ def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
 def _duplicate(number: int) -> int:
     try:
         return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-    except OSError:  # closed by whoever started us
+    except OSError:  # closed by our caller
         with Path(os.devnull).open("r+b") as nothing:
             return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
 
@@ -258,13 +262,13 @@ def _launcher_report(reader: int) -> bytes:
     os.set_blocking(reader, False)
     try:
         return os.read(reader, _READ_BYTES)
-    except BlockingIOError:  # somebody still holds the other end, and the launcher said nothing
+    except BlockingIOError:  # a process still has the other end open, and the launcher wrote nothing
         return b""
 
 
-def _written_down(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:
-    """Write what nsys said, what ran, and last how the run ended; where there is no room for that, say so."""
-    log, tables = nsys.split_log(text)
+def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:
+    """Write nsys' output, run.json and at last the status; return the status, with errors of writing."""
+    log, tables = command.split_log(text)
     with suppress(OutputError):
         run.write(LOG, log)
         if tables:
@@ -281,24 +285,24 @@ def _written_down(run: RunFolder, facts: dict[str, Any], status: Status, text: s
     return status
 
 
-def _facts(spec: RunSpec, found: nsys_install.Nsys) -> dict[str, Any]:
-    """Return what run.json holds. Of the environment only the names that were set: values can be secrets."""
+def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
+    """Return the content of run.json. Of ``--env`` it has the names only: values can be secrets."""
     return {
         "nsyswrap": __version__,
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
         "env_set": sorted(spec.env),
-        "nsys": {"path": found.path, "version": found.version, **asdict(spec.options.without_values())},
+        "nsys": {"path": nsys.path, "version": nsys.version, **asdict(spec.options.without_values())},
         "timeout_s": spec.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
 
 
-def _device_facts() -> dict[str, Any]:
-    """GPU and driver, asked after the run: asking before would change what it measures."""
-    devices = device.query()
+def _gpu_facts() -> dict[str, Any]:
+    """Return GPUs and driver for run.json. A query before the run would affect its measurements."""
+    devices = gpus.query()
     return {
         "gpus": list(devices.names),
         "driver": devices.driver,

@@ -1,6 +1,6 @@
-"""Scenarios: plain scripts that each run one experiment. Finding them, building them, running them.
+"""Find, build and run scenarios: scripts that each run one experiment.
 
-A script says by literals what a runner needs to know, see ``Scenario``; it is read, never imported.
+A script describes itself by literals, see ``Scenario``. It is parsed and never imported.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
-from nsyswrap.record import gpus as device
+from nsyswrap.record import gpus
 from nsyswrap.record.in_program.script import CLOCK_OPTION, VARIANT_OPTION
-from nsyswrap.record.nvcc import find_nvcc
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+with lazy_imports():
+    from nsyswrap.record import nvcc
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -37,10 +40,11 @@ _PACKAGE = Path(__file__).parents[1]
 class Scenario:
     """One script and its literals.
 
-    ``VARIANTS`` in the order they are run; ``VARIANT_OPTION`` picks one (default ``--variant``); ``NEEDS`` of
-    every and ``VARIANT_NEEDS`` of some variants; ``NSYS`` how some are recorded; ``ALONE`` those that hold a
-    profiler of their own and run without nsys; ``CROSS_CHECK`` where it can be timed by several clocks;
-    ``LOOK_FOR`` what to see in the closing table. A function ``build`` is what ``--build`` calls.
+    ``VARIANTS`` lists the variants in the order of their runs. ``VARIANT_OPTION`` selects one (default
+    ``--variant``). ``NEEDS`` are the requirements of all variants, ``VARIANT_NEEDS`` those of some. ``NSYS``
+    has recording options of some variants. ``ALONE`` lists variants that use a profiler of their own and run
+    without nsys. ``CROSS_CHECK``: the script can be timed by several clocks. ``LOOK_FOR`` says what to see in
+    the closing table. ``builds``: the script has a function ``build``, which ``--build`` calls.
     """
 
     path: Path
@@ -49,7 +53,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """The script's name, less the underscore that keeps it from hiding a package of that name."""
+        """The script's name without the trailing underscore, which avoids the name of a package."""
         return self.path.stem.rstrip("_")
 
     @property
@@ -69,26 +73,26 @@ class Scenario:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants, in the order they are run."""
+        """The variants in the order of their runs."""
         return tuple(self.constants["VARIANTS"])
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The variants that use CUPTI themselves, and so run without nsys."""
+        """The variants that use CUPTI themselves and therefore run without nsys."""
         return tuple(self.constants.get("ALONE", ()))
 
     @property
     def can_cross_check(self) -> bool:
-        """Whether the script can be timed by several clocks."""
+        """True if the script can be timed by several clocks."""
         return bool(self.constants.get("CROSS_CHECK"))
 
     @cached_property
     def lacks(self) -> list[str]:
-        """What this machine lacks of what every variant needs, in words."""
+        """The requirements of all variants that this machine does not meet, as texts."""
         return _missing(self.constants["NEEDS"])
 
     def lacks_for(self, variant: str) -> list[str]:
-        """What this machine lacks of what one variant needs, in words."""
+        """Return the requirements of one variant that this machine does not meet, as texts."""
         return self.lacks + _missing(self.constants.get("VARIANT_NEEDS", {}).get(variant, ()))
 
     def argv(self, *arguments: str) -> tuple[str, ...]:
@@ -96,9 +100,10 @@ class Scenario:
         return (sys.executable, str(self.path), *arguments)
 
     def build(self, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Build what the script runs with these arguments, outside any measured run.
+        """Build what the script runs with these arguments, outside of any measured run.
 
-        Returns the arguments that name what was built. Raises ScenarioFailed or Unavailable.
+        Returns the arguments that name the result. Raises ScenarioFailed if the build fails, Unavailable if
+        this machine cannot run the scenario.
         """
         if self.lacks:
             raise Unavailable(f"{self.name} cannot run here: {'; '.join(self.lacks)}")
@@ -110,7 +115,7 @@ class Scenario:
         return ("--built", done.stdout.splitlines()[-1])
 
     def check(self, variants: Iterable[str]) -> None:
-        """Raise UsageError with the variants there are, unless all are among them."""
+        """Raise UsageError if the script does not have all these variants."""
         for variant in variants:
             if variant not in self.variants:
                 raise UsageError(
@@ -118,19 +123,19 @@ class Scenario:
                 )
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
-        """Return the arguments that pick one variant."""
+        """Return the arguments that select one variant."""
         return str(self.constants.get("VARIANT_OPTION", VARIANT_OPTION)), variant
 
     def clock_argv(self, clock: str) -> tuple[str, ...]:
-        """Return the arguments that time every operation with one clock: of variants that run under nsys."""
+        """Return the arguments that time all variants that run under nsys with one clock."""
         option, _ = self.variant_argv("")
-        chosen = [] if option == CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
-        return (*(part for variant in chosen for part in (option, variant)), CLOCK_OPTION, clock)
+        variants = [] if option == CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
+        return (*(part for variant in variants for part in (option, variant)), CLOCK_OPTION, clock)
 
     def spec(
         self, arguments: tuple[str, ...], output: Path, *, variant: str = "", force: bool = False
     ) -> RunSpec:
-        """Return the run of the script under nsys; its stdout goes into the run folder."""
+        """Return the spec of a run under nsys; the script's stdout goes into the run folder."""
         options = Options(**self.constants.get("NSYS", {}).get(variant, {}))
         return RunSpec(
             Program(self.argv(*arguments), self.name), output, options, force=force, keep_output=True
@@ -138,12 +143,12 @@ class Scenario:
 
 
 def run_alone(spec: RunSpec) -> Status:
-    """Run the program of a RunSpec without nsys: a run folder with its output and outcome, and no report."""
+    """Run the program of a RunSpec without nsys; its run folder has output and status, and no report."""
     folder = RunFolder(spec.output, spec.share)
     folder.create({"program": list(spec.program.argv), "nsys": None}, force=spec.force)
     with os.fdopen(folder.open(PROGRAM_OUTPUT), "wb") as output:
         code = subprocess.run(spec.program.argv, stdout=output, check=False).returncode
-    code = 128 - code if code < 0 else code  # as a shell tells a signal
+    code = 128 - code if code < 0 else code  # the exit code of a shell for a signal
     message = f"the program ended with exit code {code}" if code else ""
     status = Status("program_failed" if code else "done", code, None, code, message)
     folder.write_status(status)
@@ -151,47 +156,47 @@ def run_alone(spec: RunSpec) -> Status:
 
 
 def kernels_dir() -> Path:
-    """Return the folder of the kernels' sources: of the checkout, or of the installed package."""
+    """Return the folder with the sources of the kernels, in the installed package or the checkout."""
     return _shipped("kernels")
 
 
 def scenarios() -> list[Scenario]:
-    """Return every scenario there is, by name."""
+    """Return all scenarios, sorted by name."""
     return [load(path) for path in sorted(_shipped("scenarios").glob("[a-z]*.py"))]
 
 
 def find(name: str) -> Scenario:
-    """Return one scenario; raises UsageError with the names there are."""
-    found = {scenario.name: scenario for scenario in scenarios()}
-    if name not in found:
-        raise UsageError(f"there is no scenario {name!r}", f"scenarios: {' '.join(found)}")
-    return found[name]
+    """Return the scenario of this name. Raises UsageError if there is none."""
+    by_name = {scenario.name: scenario for scenario in scenarios()}
+    if name not in by_name:
+        raise UsageError(f"there is no scenario {name!r}", f"scenarios: {' '.join(by_name)}")
+    return by_name[name]
 
 
 def load(path: Path) -> Scenario:
-    """Read docstring and constants of a script without importing it: it may need what is not installed."""
+    """Parse docstring and literals of a script, without importing it: it may need missing packages."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     constants: dict[str, Any] = {"__doc__": ast.get_docstring(tree)}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:  # not a literal: none of the constants a runner reads
+            except ValueError:  # not a literal, so not part of the description
                 continue
     builds = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
     return Scenario(path, constants, builds)
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Return what the script measured, the last line of JSON it printed; empty where it printed none."""
+    """Return the last line of JSON that the script printed, its measurements; empty if there is none."""
     try:
         lines = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
     for line in reversed(lines):
         if line.startswith("{"):
-            found: dict[str, Any] = json.loads(line)
-            return found
+            measurements: dict[str, Any] = json.loads(line)
+            return measurements
     return {}
 
 
@@ -217,7 +222,7 @@ def _lacks_ninja() -> str:
 
 def _lacks_nvcc() -> str:
     try:
-        find_nvcc()
+        nvcc.find_nvcc()
     except Unavailable as error:
         return str(error)
     return ""
@@ -229,13 +234,13 @@ def _lacks_mpi() -> str:
 
 
 @cache
-def _devices() -> device.Devices:
-    return device.query()
+def _devices() -> gpus.Devices:
+    return gpus.query()
 
 
 def _lacks_gpus() -> str:
-    found = len(_devices().names)
-    return _devices().error or ("" if found > 1 else f"it takes two GPUs, and there is {found}")
+    count = len(_devices().names)
+    return _devices().error or ("" if count > 1 else f"it takes two GPUs, and there is {count}")
 
 
 NEEDS: dict[str, Callable[[], str]] = {

@@ -1,11 +1,11 @@
-"""What one run is to be: the program, how nsys records it, where to, and what is called meanwhile."""
+"""One run to be made: its program, its recording options, its folder and its callbacks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys.command import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What to run, how to record it, and where to.
+    """The program, its recording options and its run folder.
 
-    ``env`` is added to the program's environment; ``timeout_s`` ends the run; ``keep_output`` and
-    ``keep_errors`` send the program's stdout and stderr into the run folder instead of to ours. ``rank``:
-    which rank of a launch it is, for run.json. ``keep_environment``: nothing is taken out. ``discard_rep``:
-    keep the export alone. ``share``: who else may read the folder. ``is_locked``: the caller holds its lock.
+    ``env`` is added to the program's environment. ``timeout_s`` limits the run, in seconds. ``force``
+    replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and stderr
+    into the run folder. ``rank`` is the rank's entry in run.json. ``keep_environment`` leaves the environment
+    in the export. ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the
+    owner. ``is_locked``: the caller has locked the folder.
     """
 
     program: Program
     output: Path
-    options: nsys.Options = field(default_factory=nsys.Options)
+    options: Options = field(default_factory=Options)
     nsys_path: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
@@ -44,12 +45,12 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """What is called in the course of a run.
+    """Functions that are called during a run.
 
-    ``finish`` gets the private folder with a complete export before anybody else sees it: it takes secrets
-    out, and adds what belongs to the run; where it raises NsyswrapError the export is removed. ``progress``
-    gets what nsys does after the program's end, ``broken`` an unusable nsys that was passed over; ``signal``
-    is called as soon as a signal has come that ends the run.
+    ``finish`` gets the private folder with a complete export before it is published. It removes secrets and
+    adds files of the run. If it raises NsyswrapError, the export is removed. ``progress`` gets messages on
+    what nsys does after the program's end. ``broken`` gets each unusable nsys that was passed over.
+    ``signal`` is called as soon as a signal ends the run.
     """
 
     finish: Callable[[Path], None] = lambda _: None

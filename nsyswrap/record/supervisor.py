@@ -1,4 +1,4 @@
-"""Watching a running nsys: its progress, our signals, the time limit, and nothing left behind."""
+"""Watch a running nsys: show its progress, forward signals, limit its time, end its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.nsys import command as nsys
+from nsyswrap.base.nsys import command
 from nsyswrap.record import guard
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 POLL_S = 0.05
-START_S = 2  # nsys starts the program within this, or it may be told to stop at once
-LATE_S = 30  # when it has not by then, something is wrong
-SETTLE_S = 0.5  # this long after it has, it loses signals
+START_S = 2  # a signal to nsys waits this long for the start of the program
+LATE_S = 30  # a program that has not started by then is reported
+SETTLE_S = 0.5  # nsys loses signals for this long after the start of the program
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
-STOP_NSYS_S = 300  # and nsys when it has said nothing for this long: a large report takes its time
-REPEAT_S = 2  # launchers and shells signal twice: only a signal later than this is a sign of impatience
-ALONE_S = 1.5  # Slurm signals every process of a job: a second signal sooner than this costs nsys its report
-LEAVE_S = 5  # nsys' own helpers get this long to end by themselves
+STOP_NSYS_S = 300  # nsys is killed after this time without output: a large report takes long
+REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
+ALONE_S = 1.5  # Slurm signals all processes of a job: a second signal sooner would destroy the report
+LEAVE_S = 5  # nsys' helper processes get this long to end by themselves
 _TAIL_BYTES = 4096
 _IN_JOB = "SLURM_JOB_ID"
 _FORWARDED = {
@@ -40,7 +40,10 @@ _FORWARDED = {
 
 @dataclass(frozen=True)
 class Ending:
-    """How nsys ended: its code (negative: a signal), what we were asked, and whether we had to kill it."""
+    """How nsys ended: its exit code (negative: a signal), and the first signal that we received.
+
+    ``timed_out``: the run reached its time limit. ``killed``: we killed nsys.
+    """
 
     code: int
     signal: signal.Signals | None
@@ -50,12 +53,12 @@ class Ending:
 
 @dataclass
 class Supervisor:
-    """Waits for one nsys. Every process of the run carries a mark in its environment: none is overlooked.
+    """Waits for one nsys. It finds all processes of the run by a mark in their environment.
 
-    ``process`` is nsys, with ``guard.MARK=token`` in its environment, printing into ``log``. ``started`` is a
-    descriptor that can be read from as soon as the program has been started; ``received`` is what
-    ``signals_noted`` fills. ``on_progress`` gets what nsys does, and ``late`` where it does not come to start
-    the program. An OSError of either callback is passed over: whoever watched has gone, the run goes on.
+    ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``started``
+    is a descriptor that is readable as soon as the program has started. ``received`` is the list that
+    ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if the program does
+    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on.
     """
 
     process: subprocess.Popen[bytes]
@@ -68,11 +71,11 @@ class Supervisor:
     late: str = ""
     _stopping_since: float | None = None
     _signalled_at: float = 0.0
-    _said_bytes: int = 0
-    _said_at: float = 0.0
+    _printed_bytes: int = 0
+    _printed_at: float = 0.0
     _pending: signal.Signals | None = None
     _not_before: float = 0.0
-    _log_bytes: int = 0  # as long as the log was before a signal came
+    _log_bytes: int = 0  # length of the log before the first signal
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
     _run: guard.Members = field(init=False)
@@ -81,11 +84,14 @@ class Supervisor:
         self._run = guard.Members(self.token)
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
-        """Wait until nsys has ended; ``leave_program``: what outlives it was meant to."""
+        """Wait until nsys has ended, for at most ``timeout_s`` seconds before nsys is stopped.
+
+        ``leave_program``: processes that outlive nsys are left running.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         timed_out = killed = False
         handled = 0
-        shown = ""
+        message = ""
         while self.process.poll() is None:
             if len(self.received) > handled:
                 killed |= self._forward(again=handled > 0)
@@ -97,18 +103,19 @@ class Supervisor:
                 timed_out = True
                 self._stop(signal.SIGTERM)
             self._deliver()
-            killed |= self._lose_patience()
-            shown = self._show_progress(shown)
+            killed |= self._enforce_limits()
+            message = self._show_progress(message)
             time.sleep(POLL_S)
         if not leave_program:
-            self._clear_up()
+            self._end_leftovers()
         first = self.received[0] if self.received else None
         return Ending(self.process.returncode, first, timed_out, killed)
 
     def _forward(self, *, again: bool) -> bool:
-        """Hand a signal on to nsys, which ends the program and writes the report; a late second one kills.
+        """Forward a signal to nsys, which ends the program and writes the report; a late second one kills.
 
-        Slurm repeats SIGTERM by itself, before its SIGKILL: there it is no sign of impatience.
+        Returns True if the run was killed. Slurm repeats SIGTERM by itself before its SIGKILL, so in a job a
+        second SIGTERM does not kill.
         """
         if again:
             repeated = time.monotonic() < self._signalled_at + REPEAT_S
@@ -121,16 +128,16 @@ class Supervisor:
         return False
 
     def _stop(self, number: signal.Signals) -> None:
-        """Have nsys end the program and write its report."""
+        """Request that nsys ends the program and writes its report."""
         self._stopping_since = self._stopping_since or time.monotonic()
         self._pending = number
         self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
 
     def _deliver(self) -> None:
-        """Send nsys the signal when it can do something with it.
+        """Send nsys the pending signal as soon as nsys can handle it.
 
-        While it starts the program it loses it; once the program has ended, or a signal from elsewhere has
-        come, it is writing the report, and would stop that.
+        nsys loses a signal while it starts the program. While it writes the report, which it does after the
+        program's end or after another signal, a signal would stop that.
         """
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
@@ -147,36 +154,38 @@ class Supervisor:
                 self.process.send_signal(self._pending)
             self._pending = None
 
-    def _lose_patience(self) -> bool:
+    def _enforce_limits(self) -> bool:
+        """Kill what does not end in time; return True if nsys was killed."""
         if not self.log.exists() and all(map(self._is_nsys, self._members())):
-            guard.kill(self._members())  # without its temporary folder nsys would wait for ever
+            guard.kill(self._members())  # without its temporary folder nsys would wait forever
             return True
         if self._stopping_since is None:
             return False
         now = time.monotonic()
-        if now - max(self._stopping_since, self._said_at) > STOP_NSYS_S:
+        if now - max(self._stopping_since, self._printed_at) > STOP_NSYS_S:
             guard.kill(self._members())
             return True
         for pid in self._members():
             if now - self._stopping_since > STOP_PROGRAM_S and not self._is_nsys(pid):
                 guard.kill([pid])
-            elif _is_stopped(pid):  # it could not heed the signal
+            elif _is_stopped(pid):  # it cannot handle the signal
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         return False
 
     def _show_progress(self, shown: str) -> str:
+        """Show what nsys does now, if that is not ``shown`` already; return it."""
         try:
             with self.log.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - _TAIL_BYTES))
-                now = nsys.progress(file.read().decode(errors="replace"))
+                now = command.progress(file.read().decode(errors="replace"))
         except OSError:
             return shown
-        if not self.received and self._stopping_since is None:  # asked after the size was
+        if not self.received and self._stopping_since is None:  # checked after the size was read
             self._log_bytes = size
-        if size != self._said_bytes:
-            self._said_bytes, self._said_at = size, time.monotonic()
+        if size != self._printed_bytes:
+            self._printed_bytes, self._printed_at = size, time.monotonic()
         if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
             now = self.late
         if now != shown:
@@ -187,8 +196,8 @@ class Supervisor:
         with suppress(OSError):
             self.on_progress(message)
 
-    def _clear_up(self) -> None:
-        """Wait a moment for nsys' helpers, then end whatever is left of the run."""
+    def _end_leftovers(self) -> None:
+        """Wait a moment for nsys' helpers, then kill all remaining processes of the run."""
         deadline = time.monotonic() + LEAVE_S
         while (left := self._members()) and time.monotonic() < deadline:
             if self.received or self._stopping_since is not None or self.process.returncode < 0:
@@ -201,7 +210,7 @@ class Supervisor:
         return self._run.living()
 
     def _is_nsys(self, pid: int) -> bool:
-        """Whether a process is nsys or one of its helpers, whatever their threads call themselves."""
+        """Return True if a process is nsys or one of its helpers, by its executable."""
         try:
             executable = Path(f"/proc/{pid}/exe").readlink().name
         except OSError:
@@ -211,10 +220,10 @@ class Supervisor:
 
 @contextmanager
 def signals_noted() -> Iterator[list[signal.Signals]]:
-    """Collect the signals that would end us, from before nsys is started until it is gone.
+    """Yield a list that collects SIGINT, SIGTERM and SIGHUP instead of ending this process.
 
-    One that is ignored (under nohup, or in the background of a script) stays so. Outside the main thread
-    Python cannot take signals: there the defaults stay.
+    A signal that is ignored (under nohup, or in the background of a script) stays ignored. Outside the main
+    thread Python cannot set handlers, so nothing changes there.
     """
     received: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
@@ -234,7 +243,7 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process was stopped, as by SIGSTOP."""
+    """Return True if a process was stopped, as by SIGSTOP."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

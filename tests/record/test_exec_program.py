@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.record import exec_program as _launch
+from nsyswrap.record import exec_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LAUNCHER = [sys.executable, "-I", "-S", _launch.__file__]
+LAUNCHER = [sys.executable, "-I", "-S", exec_program.__file__]
 STDIN, STDOUT, STDERR = range(3)
 
 
@@ -52,7 +52,7 @@ def launch(
 
 def test_the_program_gets_the_streams_that_were_handed_over() -> None:
     code, stdout, stderr, report = launch("sh", "-c", "cat; echo complaint >&2; exit 7", stdin=b"a\xff\n")
-    assert (code, stdout, stderr, report) == (7, b"a\xff\n", b"complaint\n", _launch.STARTED)
+    assert (code, stdout, stderr, report) == (7, b"a\xff\n", b"complaint\n", exec_program.STARTED)
 
 
 def test_the_program_gets_no_other_descriptor() -> None:
@@ -88,7 +88,7 @@ def test_a_program_that_cannot_be_executed(
     if mode is not None:
         program.write_text(content)
         program.chmod(mode)
-    assert launch(str(program)) == (code, b"", b"", _launch.STARTED + error)
+    assert launch(str(program)) == (code, b"", b"", exec_program.STARTED + error)
 
 
 def test_signals_are_as_a_shell_would_leave_them() -> None:

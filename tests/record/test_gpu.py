@@ -14,7 +14,7 @@ from nsys_says import era_of, made_by_us, said_by
 
 from nsyswrap import open_capture
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.record import gpus as device
+from nsyswrap.record import gpus
 from nsyswrap.record.scenarios import find as find_scenario
 from nsyswrap.record.scenarios import scenarios
 from nsyswrap.reports import NAMES, find_report
@@ -22,7 +22,7 @@ from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PARITY = [name for name in NAMES if find_report(name).layer == "parity"]
-NO_GPU = device.query().error
+NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

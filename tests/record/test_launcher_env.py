@@ -12,7 +12,7 @@ import pytest
 from slurm_cluster import running_cluster
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.record.launcher_env import Rank, chosen, detect, facts, session
+from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ def test_ranks_of_one_node_are_called_after_their_parent() -> None:
 
 @pytest.mark.parametrize(("text", "ranks"), [("0,8", (0, 8)), ("0-3,8", (0, 1, 2, 3, 8)), (" 1 , 1", (1,))])
 def test_ranks_to_profile(text: str, ranks: tuple[int, ...]) -> None:
-    assert chosen(text, 9) == ranks
+    assert parse_ranks(text, 9) == ranks
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_ranks_to_profile(text: str, ranks: tuple[int, ...]) -> None:
 )
 def test_ranks_that_are_none(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        chosen(text, 9)
+        parse_ranks(text, 9)
 
 
 def test_what_run_json_says() -> None:
     said = {"rank": 1, "world_size": 4, "local_rank": None, "launcher": "Slurm"}
     rank = Rank(1, 4, None, "Slurm")
-    assert facts(rank) == {**said, "profiled": None}
-    assert facts(rank, (0, 1)) == {**said, "profiled": [0, 1]}
+    assert rank_facts(rank) == {**said, "profiled": None}
+    assert rank_facts(rank, (0, 1)) == {**said, "profiled": [0, 1]}
 
 
 # Real launchers

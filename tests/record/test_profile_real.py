@@ -17,7 +17,7 @@ import pytest
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, STATS, STATUS
-from nsyswrap.record import gpus as device
+from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
-without_gpu = pytest.mark.skipif(not device.query().error, reason="there is a GPU here")
+without_gpu = pytest.mark.skipif(not gpus.query().error, reason="there is a GPU here")
 
 PROGRAM = r"""
 import sys, time
@@ -129,7 +129,7 @@ def test_what_nsys_says_is_in_its_log_alone(recorded: Recorded) -> None:
 def test_no_gpu_work_is_said_with_its_cause(recorded: Recorded) -> None:
     said = recorded.done.stderr.decode()
     assert "No GPU work was recorded" in said
-    assert f"this machine has no usable GPU: {device.query().error}" in said
+    assert f"this machine has no usable GPU: {gpus.query().error}" in said
 
 
 def test_of_the_environment_only_names_are_written_down(recorded: Recorded) -> None:

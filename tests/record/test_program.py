@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.errors import NotExecutable, NsyswrapError, ProgramNotFound
-from nsyswrap.record import program
+from nsyswrap.record import nvcc
 from nsyswrap.record.program import Program, resolve
 
 
@@ -67,7 +67,7 @@ def test_a_cuda_source_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         seen.append((source, arch))
         return tmp_path / "built" / "add"
 
-    monkeypatch.setattr(program, "compile_cuda", compiled)
+    monkeypatch.setattr(nvcc, "compile_cuda", compiled)
     make("add.cu", 0o644)
     assert resolve(["add.cu", "grid"], arch="sm_90") == Program((f"{tmp_path}/built/add", "grid"), "add")
     assert seen == [(Path("add.cu"), "sm_90")]

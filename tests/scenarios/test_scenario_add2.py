@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
 
-from nsyswrap.record.in_program import instruments
 from nsyswrap.record.in_program import measure as measurement
+from nsyswrap.record.in_program import nvtx_binding
 from nsyswrap.record.in_program.script import main
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Whose clock is the one that `measure` reads, and whose ranges are those it opens."""
     found = Recorder([])
     monkeypatch.setattr(measurement, "perf_counter_ns", found.clock)
-    monkeypatch.setattr(instruments, "nvtx", lambda: found)
-    monkeypatch.setattr(instruments, "recorded", lambda: False)
+    monkeypatch.setattr(nvtx_binding, "nvtx", lambda: found)
+    monkeypatch.setattr(nvtx_binding, "recorded", lambda: False)
     return found
 
 

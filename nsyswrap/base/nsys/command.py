@@ -105,10 +105,9 @@ class Options:
         for argument in self.extra:
             option, equals, values = argument.partition("=")
             if option == "--env-var" and equals:
-                argument = f"{option}={_names(values)}"  # noqa: PLW2901
-            elif before in ("-e", "--env-var"):
-                argument = _names(argument)  # noqa: PLW2901
-            extra.append(argument)
+                extra.append(f"{option}={_names(values)}")
+            else:
+                extra.append(_names(argument) if before in ("-e", "--env-var") else argument)
             before = argument
         return replace(self, extra=tuple(extra))
 

@@ -1,1 +1,1 @@
-"""What a profiled program imports: clocks, NVTX ranges, the frame of a scenario's script."""
+"""Modules that a profiled program imports: ``measure``, clocks, and the frame of a scenario's script."""

@@ -1,11 +1,11 @@
-"""Timing one PyTorch operation with each of the clocks that people use, sample by sample.
+"""Time one PyTorch operation with one of four common clocks, sample by sample.
 
-    sync      time.perf_counter around the operation and a synchronise: launch, kernel, and the wait for it
+    sync      time.perf_counter around the operation and a synchronize: the launch, the kernel and the wait
     nosync    time.perf_counter around the operation alone: the launch
-    event     a torch.cuda.Event before and one after, all read at the end: the stream between the two
+    event     a torch.cuda.Event before and after, read at the end: the time on the stream between them
     profiler  torch.profiler: the kernels themselves
 
-Every clock runs the operation equally often. Under nsys torch.profiler stays off: both use CUPTI.
+All clocks run the operation equally often. Under nsys torch.profiler stays off, as both use CUPTI.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLOCKS = ("sync", "nosync", "event", "profiler")
 
 
 class ProfiledTiming(Timing):
-    """A timing, and what the profiler saw meanwhile: None if it stayed off."""
+    """A timing with the profiler's results, which are None if the profiler stayed off."""
 
     profiler: Profiled | None
 
@@ -46,14 +46,14 @@ def add_clock_option(parser: argparse.ArgumentParser) -> None:
 
 
 def usable(clock: str) -> str:
-    """Return the clock to use; in place of torch.profiler under nsys ``sync``, with a word on stderr."""
+    """Return the clock to use. Under nsys ``sync`` replaces ``profiler``, with a message on stderr."""
     if clock != "profiler" or not under_nsys():
         return clock
     print(f"{STAYS_OFF}; timed with a synchronise instead", file=sys.stderr)
     return "sync"
 
 
-def time_operation(  # noqa: PLR0913 - the terms of one measurement
+def time_operation(  # noqa: PLR0913 - the settings of one measurement
     torch: ModuleType,
     operation: Operation,
     *,
@@ -63,9 +63,10 @@ def time_operation(  # noqa: PLR0913 - the terms of one measurement
     iterations: int,
     clock: str = "sync",
 ) -> Timing:
-    """Warm ``operation`` up, then take one sample for each iteration.
+    """Warm ``operation`` up, then take one sample per iteration.
 
-    Each iteration is in an NVTX range ``variant/operator``, the warm-up in one of its own.
+    Each iteration has an NVTX range ``variant/operator``. The warm-up has one range, with ``warm-up`` before
+    this name.
     """
     span = f"{variant}/{operator}"
     _warm_up(torch, operation, span, warmup)
@@ -74,7 +75,7 @@ def time_operation(  # noqa: PLR0913 - the terms of one measurement
     return summarise(variant, operator, samples, span=span, launches=warmup + iterations)
 
 
-def time_profiled(  # noqa: PLR0913 - the terms of one measurement
+def time_profiled(  # noqa: PLR0913 - the settings of one measurement
     torch: ModuleType,
     operation: Operation,
     open_profiler: Callable[[], AbstractContextManager[Any]],
@@ -85,9 +86,9 @@ def time_profiled(  # noqa: PLR0913 - the terms of one measurement
     launches: int,
     after_launch: Callable[[Any, int], object] = lambda _profiler, _done: None,
 ) -> ProfiledTiming:
-    """Warm ``operation`` up, then open the profiler and take one ``sync`` sample for each launch.
+    """Warm ``operation`` up, then open the profiler and take one ``sync`` sample per launch.
 
-    ``after_launch`` gets the profiler, where it is on, and how many launches there were.
+    If the profiler is on, ``after_launch`` is called with it and the number of launches so far.
     """
     span = f"{variant}/{operator}"
     _warm_up(torch, operation, span, warmup)

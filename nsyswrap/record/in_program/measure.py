@@ -1,4 +1,4 @@
-"""Timing a part of a program so that a capture of it can be held against what was measured."""
+"""Time a part of a program in an NVTX range, so that a capture can be compared with the measured time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from nsyswrap.base.marks import MEASURE_MARK
 from nsyswrap.base.units import Unit, human
-from nsyswrap.record.in_program import instruments
+from nsyswrap.record.in_program import nvtx_binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,25 +26,25 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Measured(Protocol[P, R_co]):
-    """A function that `measure` decorates, with its finished calls in the order they ended."""
+    """A function decorated by `measure`, with the measurements of its calls in the order of their ends."""
 
     measurements: list[Measurement]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call it, in its range."""
+        """Call the function in its range."""
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:  # noqa: ANN401 - as functions do
-        """Bind it to an object: it may be a method."""
+        """Bind the function to an object, as a method."""
 
 
 class Measurement:
-    """What one run of a measured part took."""
+    """The times of one run of a measured part."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._host_ns: int | None = None
         self._cuda_ns: int | None = None
-        self._events: tuple[Any, Any] | None = None  # recorded, and not read
+        self._events: tuple[Any, Any] | None = None  # recorded but not read
         self._mark: Callable[[str], object] | None = None
 
     def __repr__(self) -> str:
@@ -57,21 +57,21 @@ class Measurement:
 
     @property
     def host_ns(self) -> int:
-        """Time between the two stamps in ns. Raises ValueError while it runs, and where it raised."""
+        """Time between the two time stamps in ns. Raises ValueError while the part runs, or if it raised."""
         if self._host_ns is None:
             raise ValueError(f"{self.name!r} has no time: it has not ended, or it raised")
         return self._host_ns
 
     @property
     def cuda_ns(self) -> int | None:
-        """Time between the two CUDA events in ns, which resolve about 500; None where there are none.
+        """Time between the two CUDA events in ns, with a resolution of about 500 ns; None without events.
 
-        The first reading waits until the GPU has passed the second event.
+        The first access waits until the GPU has passed the second event.
         """
         if self._events:
             start, stop = self._events
             stop.synchronize()
-            self._cuda_ns = round(start.elapsed_time(stop) * 1e6)  # in ms
+            self._cuda_ns = round(start.elapsed_time(stop) * 1e6)  # elapsed_time is in ms
             self._events = None
             self._write_mark()
         return self._cuda_ns
@@ -79,7 +79,7 @@ class Measurement:
     def finish(
         self, host_ns: int, events: tuple[Any, Any] | None, mark: Callable[[str], object] | None
     ) -> None:
-        """Take the time, the events that are to be read, and what marks it all once it is known."""
+        """Store the time in ns, the events to read, and the function that writes the mark."""
         self._host_ns, self._events, self._mark = host_ns, events, mark
         if not events:
             self._write_mark()
@@ -89,44 +89,46 @@ class Measurement:
     def _write_mark(self) -> None:
         _unread.pop(id(self), None)
         if self._mark:
-            said: dict[str, object] = {"name": self.name, "host_ns": self._host_ns}
+            times: dict[str, object] = {"name": self.name, "host_ns": self._host_ns}
             if self._cuda_ns is not None:
-                said["cuda_ns"] = self._cuda_ns
-            self._mark(MEASURE_MARK + json.dumps(said, separators=(",", ":")))
+                times["cuda_ns"] = self._cuda_ns
+            self._mark(MEASURE_MARK + json.dumps(times, separators=(",", ":")))
 
 
-_unread: dict[int, Measurement] = {}  # that wait for their events to be read, and for their marks
+_unread: dict[int, Measurement] = {}  # measurements whose events are not read and whose marks are not written
 
 
 @atexit.register
 def _read_the_rest() -> None:
-    with suppress(RuntimeError):  # PyTorch's, where the GPU failed: then there are no times
+    with suppress(RuntimeError):  # from PyTorch, if the GPU failed: there are no times then
         for measurement in list(_unread.values()):
-            measurement.cuda_ns  # noqa: B018 - reading it marks it
+            measurement.cuda_ns  # noqa: B018 - reading it writes the mark
 
 
-class measure:  # noqa: N801 - used as a function is
+class measure:  # noqa: N801 - used like a function
     """Time a part of a program in an NVTX range: ``with measure("step") as m:`` or ``@measure("step")``.
 
-    ``synchronise`` waits before the stop stamp: True by torch.cuda.synchronize (the current device), else
-    by calling it. ``events`` records a CUDA event on PyTorch's current stream at either end. ``show`` prints
-    a line on stderr after the range, with ``events`` once the GPU has passed them.
+    ``synchronise`` waits before the stop time stamp. True calls torch.cuda.synchronize for the current
+    device; a function is called itself. ``events`` records a CUDA event on PyTorch's current stream at both
+    ends. ``show`` prints a line on stderr after the range; with ``events`` it waits until the GPU has passed
+    them.
 
-    ``with`` gives a new Measurement each time: ``m.host_ns`` (time.perf_counter_ns) and ``m.cuda_ns``. A
-    decorated function keeps those of its calls in ``.measurements``. Both can be nested, entered again
-    while open, and shared by threads. A body that raises has its range closed, and no measurement.
+    Each ``with`` gives a new Measurement with ``m.host_ns`` (from time.perf_counter_ns) and ``m.cuda_ns``. A
+    decorated function keeps the measurements of its calls in ``.measurements``. Both forms can be nested,
+    entered again while open, and shared by threads. If the body raises, the range is closed and there is no
+    measurement.
 
-    What happens, in this order: range opened, start stamp, event, body, event, synchronise, stop stamp,
-    range closed. Recording the events is therefore part of ``host_ns``. On an AMD EPYC (Python 3.11, package
-    nvtx, no events) an empty body has 0.34 µs, its range 0.33 µs more; all in all a measurement takes
-    4 µs, under nsys 5 to 6, which one around it has in its time.
+    The order is: open range, start stamp, event, body, event, synchronize, stop stamp, close range. So
+    ``host_ns`` includes recording the events. On an AMD EPYC (Python 3.11, package nvtx, no events) an empty
+    body measures 0.34 µs and its range is 0.33 µs longer. One measurement costs 4 µs, under nsys 5 to 6 µs.
+    An enclosing measurement includes this cost.
 
-    The range is a push/pop range in NVTX' default domain, by torch.cuda.nvtx where a PyTorch for CUDA was
-    imported, else by the package nvtx; without either there is none. Under nsys an NVTX mark follows that
-    says what was measured: ``nsyswrap.measure {"name":"step","host_ns":1234}``, with ``cuda_ns`` where there
-    are events, and then when they are first read: at the latest when the program ends.
+    The range is a push/pop range in NVTX' default domain. It is made by torch.cuda.nvtx if a PyTorch for CUDA
+    is imported, otherwise by the package nvtx. Without either there is no range. Under nsys an NVTX mark with
+    the measurement follows: ``nsyswrap.measure {"name":"step","host_ns":1234}``. With events it also has
+    ``cuda_ns``, and is written when they are first read, at the latest when the program ends.
 
-    Raises Unavailable, before the body runs, where PyTorch or a GPU is needed and missing.
+    Raises Unavailable before the body runs if PyTorch or a GPU is needed and missing.
     """
 
     def __init__(
@@ -157,7 +159,10 @@ class measure:  # noqa: N801 - used as a function is
         return self._open.runs.pop().__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[P, R_co]) -> Measured[P, R_co]:
-        """Return the function measured; raises TypeError for one that does its work after it returned."""
+        """Return the function with each call measured.
+
+        Raises TypeError for a coroutine function or a generator, which works after it has returned.
+        """
         if any(test(function) for test in _LATER):
             raise TypeError(
                 f"measure cannot decorate {function!r}: its work is done after the call, between that of "
@@ -178,7 +183,7 @@ class measure:  # noqa: N801 - used as a function is
     @contextmanager
     def _run(self) -> Iterator[Measurement]:
         measurement = Measurement(self.name)
-        synchronise, events, nvtx = self._synchroniser(), self._new_events(), instruments.nvtx()
+        synchronise, events, nvtx = self._synchroniser(), self._new_events(), nvtx_binding.nvtx()
         nvtx.push(self.name)
         try:
             start = perf_counter_ns()
@@ -192,20 +197,20 @@ class measure:  # noqa: N801 - used as a function is
             host_ns = perf_counter_ns() - start
         finally:
             nvtx.pop()
-        measurement.finish(host_ns, events, nvtx.mark if instruments.recorded() else None)
+        measurement.finish(host_ns, events, nvtx.mark if nvtx_binding.recorded() else None)
         if self._show:
             print(measurement, file=sys.stderr)
 
     def _synchroniser(self) -> Callable[[], object] | None:
         if self._synchronise is True:
-            waits: Callable[[], object] = instruments.torch("synchronise=True").cuda.synchronize
+            waits: Callable[[], object] = nvtx_binding.torch("synchronise=True").cuda.synchronize
             return waits
         return self._synchronise or None
 
     def _new_events(self) -> tuple[Any, Any] | None:
         if not self._events:
             return None
-        event = instruments.torch("events=True").cuda.Event
+        event = nvtx_binding.torch("events=True").cuda.Event
         return event(enable_timing=True), event(enable_timing=True)
 
 
@@ -213,7 +218,7 @@ _LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isas
 
 
 class _Open(threading.local):
-    """The runs of one `measure` that a thread has open, the innermost last."""
+    """The open runs of one `measure` on this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.runs: list[AbstractContextManager[Measurement]] = []

@@ -1,4 +1,4 @@
-"""PyTorch's profilers inside a program, which use CUPTI as nsys does: opening one, reading what it saw."""
+"""Open PyTorch's profilers in a program and read their results. They use CUPTI, as nsys does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 STAYS_OFF = "PyTorch's profiler stays off under nsys: both use CUPTI"
-_NO_KERNELS = ("Memcpy", "Memset")  # how a profiler calls what else ran on the GPU
-_OPERATORS = "aten::"  # PyTorch's own, as a profiler calls them
+_NO_KERNELS = ("Memcpy", "Memset")  # prefixes of GPU operations that are not kernels
+_OPERATORS = "aten::"  # prefix of PyTorch's own operators
 
 
 class Profiled(TypedDict):
-    """What a profiler saw of the launches it was open for.
+    """What a profiler recorded during a number of launches.
 
-    ``kernels``: those that ran on the GPU; ``kernel_median_us``: their median duration, None without any.
-    ``cpu_ops``: PyTorch's operators (``aten::...``) on the CPU, also those that an operator called. CUDA API
-    calls, such as cudaLaunchKernel, are neither.
+    ``kernels`` counts the kernels on the GPU. ``kernel_median_us`` is their median duration in microseconds,
+    None without kernels. ``cpu_ops`` counts PyTorch's operators (``aten::...``) on the CPU, including those
+    called by other operators. CUDA API calls such as cudaLaunchKernel count as neither.
     """
 
     launches: int
@@ -29,29 +29,29 @@ class Profiled(TypedDict):
 
 
 def torch_profiler(torch: ModuleType, **options: Any) -> Any:  # noqa: ANN401 - no types without torch
-    """Return a torch.profiler of CPU and GPU, to be opened with ``with``."""
-    # It warns of what it does between cycles to everybody, also where there is one.
+    """Return a torch.profiler of CPU and GPU, for a ``with`` statement."""
+    # It warns about the end of each cycle even if there is only one.
     warnings.filterwarnings("ignore", "Warning: Profiler clears events at the end of each cycle")
     activity = torch.profiler.ProfilerActivity
     return torch.profiler.profile(activities=[activity.CPU, activity.CUDA], **options)
 
 
 def kernels_us(torch: ModuleType, profiler: Any) -> list[float]:  # noqa: ANN401 - no types without torch
-    """Return the duration in µs of each kernel a profiler saw, in order of start."""
-    seen = [
+    """Return the duration in µs of each recorded kernel, in order of start."""
+    kernels = [
         event
         for event in _events(profiler)
         if event.device_type == torch.autograd.DeviceType.CUDA
-        # A step of a schedule shows on the GPU as well, as if it were a kernel.
-        and not getattr(event, "is_user_annotation", False)  # unknown to old releases
+        # A step of a schedule is an event on the GPU as well, but no kernel.
+        and not getattr(event, "is_user_annotation", False)  # missing in old releases
         and not event.name.startswith(_NO_KERNELS)
     ]
-    seen.sort(key=lambda event: event.time_range.start)
-    return [event.time_range.elapsed_us() for event in seen]
+    kernels.sort(key=lambda event: event.time_range.start)
+    return [event.time_range.elapsed_us() for event in kernels]
 
 
 def read(torch: ModuleType, profiler: Any, launches: int) -> Profiled:  # noqa: ANN401 - no types without torch
-    """Return what a torch.profiler.profile or a torch.autograd.profiler.profile saw, once it is closed."""
+    """Return the results of a closed torch.profiler.profile or torch.autograd.profiler.profile."""
     cpu = torch.autograd.DeviceType.CPU
     kernels = kernels_us(torch, profiler)
     operators = [e for e in _events(profiler) if e.device_type == cpu and e.name.startswith(_OPERATORS)]
@@ -64,5 +64,5 @@ def read(torch: ModuleType, profiler: Any, launches: int) -> Profiled:  # noqa: 
 
 
 def _events(profiler: Any) -> Any:  # noqa: ANN401 - no types without torch
-    # torch.profiler's is a wrapper around one of torch.autograd.profiler's.
+    # torch.profiler.profile wraps torch.autograd.profiler.profile, which has function_events.
     return profiler.events() if hasattr(profiler, "events") else profiler.function_events

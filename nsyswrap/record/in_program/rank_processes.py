@@ -1,4 +1,4 @@
-"""Ranks that a script starts as processes of its own: they end with it, and leave their results in files."""
+"""Ranks that a script starts as child processes. They end with the script and write results into files."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def leave_result(folder: Path, rank: int, make: Callable[[], dict[str, Any]]) -> None:
-    """Be one rank, whose stdin its parent holds open; leave the result, or in one line what went wrong."""
+    """Run one rank: write the result of ``make``, or a one-line error. Its parent keeps its stdin open."""
     Thread(target=_end_with_parent, daemon=True).start()
     result = folder / f"rank-{rank}.json"
     try:
         result.write_text(json.dumps(make()))
-    except Exception as error:  # noqa: BLE001 - whatever it is: the parent tells it
+    except Exception as error:  # noqa: BLE001 - the parent reports any error
         result.with_suffix(".error").write_text(" ".join(str(error).split()) or type(error).__name__)
-        # Not by way of the destructors: NCCL's may wait for the other ranks.
+        # Without destructors: NCCL's may wait for the other ranks.
         os._exit(1)
 
 
 def _end_with_parent() -> None:
-    os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants when it ends
+    os.read(0, 1)  # not sys.stdin, whose lock the interpreter needs at exit
     os._exit(1)
 
 
 def await_ranks(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> list[dict[str, Any]]:
-    """Return the results of all; when one has failed, end the others and raise ScenarioFailed."""
+    """Return the results of all ranks. If one fails, kill the others and raise ScenarioFailed."""
     codes: list[int | None] = [None]
     while None in codes and not any(codes):
         time.sleep(0.05)
@@ -49,7 +49,7 @@ def await_ranks(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> list[
 
 
 def _cause(folder: Path, rank: int, code: int) -> str:
-    said = folder / f"rank-{rank}.error"
-    if said.exists():
-        return f"failed: {said.read_text()}"
+    error = folder / f"rank-{rank}.error"
+    if error.exists():
+        return f"failed: {error.read_text()}"
     return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

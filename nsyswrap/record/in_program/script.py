@@ -1,7 +1,8 @@
-"""What the scripts in scenarios/ share: their command line, their build, and the line of JSON they end with.
+"""The frame of the scripts in scenarios/: their command line, their build, and their line of JSON.
 
-A script keeps ``VARIANTS``, ``NEEDS`` and the like as literals (see ``nsyswrap.record.scenarios``), says in
-``build`` what is compiled before anything is measured, in ``measure`` what is run, and ends in ``main``.
+A script has ``VARIANTS``, ``NEEDS`` and more as literals (see ``nsyswrap.record.scenarios``). Its function
+``build`` compiles what it needs, before anything is measured. Its function ``measure`` runs and times the
+variants. The script ends with a call of ``main``.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ VARIANT_OPTION = "--variant"
 CLOCK_OPTION = "--clock"
 
 Counts: TypeAlias = "Mapping[str, tuple[int, int, str]]"
-"""Option name -> (least, default, meaning): whole numbers of a script's command line."""
+"""Option name -> (minimum, default, help): integer options of a script."""
 
 
 class Timing(TypedDict):
-    """One operation's samples and their summary, in microseconds.
+    """The samples of one operation and their summary, in microseconds.
 
-    ``range`` is the NVTX range around each sample; ``launches`` how often the operation was run in all, the
-    warm-up too.
+    ``range`` is the NVTX range around each sample. ``launches`` counts all runs of the operation, including
+    the warm-up.
     """
 
     variant: str
@@ -44,7 +45,7 @@ class Timing(TypedDict):
     samples_us: list[float]
 
 
-def make_parser(  # noqa: PLR0913 - what a script can say of itself
+def make_parser(  # noqa: PLR0913 - the properties of a script
     doc: str | None,
     variants: Sequence[str],
     *,
@@ -53,10 +54,10 @@ def make_parser(  # noqa: PLR0913 - what a script can say of itself
     counts: Counts | None = None,
     builds: bool = True,
 ) -> argparse.ArgumentParser:
-    """Return the parser of a script: its variants, its counts, its build.
+    """Return the parser of a script, with options for its variants, its counts and its build.
 
-    ``options.variants`` lists those asked for, None for all in turn. A script that runs one at a time names
-    its default in ``only``, and finds it in ``options.variant``.
+    ``options.variants`` lists the requested variants, None for all. A script that runs one variant at a time
+    gives its default as ``only``; ``options.variant`` is then the requested one.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if only:
@@ -86,7 +87,7 @@ def make_parser(  # noqa: PLR0913 - what a script can say of itself
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """Return an argument type: an integer of at least ``least``."""
+    """Return an argparse type for an integer of at least ``least``."""
 
     def parse(text: str) -> int:
         value = int(text)
@@ -94,17 +95,17 @@ def whole_number(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"must be at least {least}")
         return value
 
-    parse.__name__ = "whole number"  # argparse names it: "invalid whole number value"
+    parse.__name__ = "whole number"  # for argparse's message: "invalid whole number value"
     return parse
 
 
 def chosen(options: argparse.Namespace, variants: Sequence[str]) -> tuple[str, ...]:
-    """Return the variants asked for, each once and in the order given; all if none was."""
+    """Return the requested variants without repetitions, in their order; all if none was requested."""
     return tuple(dict.fromkeys(options.variants or variants))
 
 
 def counted(options: argparse.Namespace, counts: Counts) -> dict[str, int]:
-    """Return the counts as they were set, by name."""
+    """Return the values of the counts by option name."""
     return {name: getattr(options, name) for name in counts}
 
 
@@ -114,10 +115,11 @@ def main(
     measure: Callable[[argparse.Namespace], Mapping[str, Any]],
     build: Callable[[argparse.Namespace], str] | None = None,
 ) -> int:
-    """Build if asked to or needed, measure, print the result as one line of JSON; return the exit code.
+    """Build if needed, measure, and print the result as one line of JSON; return the exit code.
 
-    ``build`` returns what ``measure`` finds in ``options.built``. What is missing, a wrong result
-    (AssertionError) and an error of PyTorch's (RuntimeError) are one message on stderr.
+    With --build it only builds. ``measure`` gets the return value of ``build`` as ``options.built``. A
+    NsyswrapError, a wrong result (AssertionError) and an error of PyTorch (RuntimeError) are printed as one
+    message on stderr.
     """
     try:
         if build and not options.built:
@@ -132,7 +134,7 @@ def main(
     except AssertionError as error:
         print(f"{name}: the result is wrong: {error}", file=sys.stderr)
         return 1
-    except RuntimeError as error:  # PyTorch's, as when the memory does not suffice
+    except RuntimeError as error:  # from PyTorch, as when memory is short
         print(f"{name}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
         return 1
     print(json.dumps(result))
@@ -142,12 +144,10 @@ def main(
 def become(
     program: str, variants: Sequence[str], counts: Mapping[str, int], launcher: Sequence[str] = ()
 ) -> NoReturn:
-    """Replace this process with a compiled program: under nsys the CUDA process is then this one.
+    """Replace this process with a compiled program, so that under nsys this is the CUDA process.
 
-    Its command line is ``LAUNCHER... PROGRAM VARIANT... --NAME COUNT...``; a launcher, such as mpirun, is
-    looked for on PATH, and starts the program as often as it likes.
-
-    Raises Unavailable where that cannot be executed.
+    The command line is ``LAUNCHER... PROGRAM VARIANT... --NAME COUNT...``. A launcher such as mpirun is
+    searched on PATH and may start the program several times. Raises Unavailable if it cannot be executed.
     """
     flags = [part for name, count in counts.items() for part in (f"--{name}", str(count))]
     argv = [*launcher, program, *variants, *flags]
@@ -159,7 +159,7 @@ def become(
 
 
 def platform(torch: ModuleType) -> dict[str, str]:
-    """Return what a result was measured on: GPU, PyTorch, and the CUDA it was built for."""
+    """Return the names of the GPU, the PyTorch version and its CUDA version, for a result."""
     return {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
@@ -168,13 +168,13 @@ def platform(torch: ModuleType) -> dict[str, str]:
 
 
 def under_nsys() -> bool:
-    """Whether nsys records this process: two users of CUPTI in one process do not go together."""
+    """Return True if nsys records this process. A process can have one user of CUPTI only."""
     return any(name in os.environ for name in ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY"))
 
 
 def summarise(variant: str, operator: str, samples_s: Sequence[float], *, span: str, launches: int) -> Timing:
-    """Return the samples, given in seconds, and their summary in microseconds; ``span``: their NVTX range."""
-    # Rounded to a nanosecond: the clocks resolve no more.
+    """Return the samples, given in seconds, and their summary in microseconds. ``span``: their NVTX range."""
+    # Rounded to 1 ns, the resolution of the clocks.
     samples_us = [round(1e6 * sample, 3) for sample in samples_s]
     return {
         "variant": variant,

@@ -1,4 +1,4 @@
-"""Building PyTorch extensions for scenarios, before anything is measured, and loading what was built."""
+"""Build PyTorch extensions for scenarios before anything is measured, and load them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"
 
 
 def import_torch() -> ModuleType:
-    """Return torch, once it is known to see a GPU; raises Unavailable."""
+    """Return the module torch. Raises Unavailable if it cannot be imported, or finds no GPU."""
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
@@ -32,10 +32,10 @@ def import_torch() -> ModuleType:
 
 
 def build(torch: ModuleType, folder: Path) -> ModuleType:
-    """Return the extension made of a folder's .cpp and .cu files, called like the folder.
+    """Build the .cpp and .cu files of a folder into an extension with the folder's name, and return it.
 
-    It is built for the current GPU, in the user's cache, unless it was before. Raises Unavailable without
-    ninja or nvcc.
+    It is built for the current GPU in the user's cache, unless it is there already. Raises Unavailable
+    without ninja or nvcc.
     """
     cpp_extension = _import_builder()
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -51,7 +51,7 @@ def build(torch: ModuleType, folder: Path) -> ModuleType:
 
 
 def build_inline(torch: ModuleType, name: str, cpp: str, cuda: str, functions: Sequence[str]) -> ModuleType:
-    """Return the extension made of source texts by PyTorch's ``load_inline``; else like ``build``.
+    """Build source texts into an extension by PyTorch's ``load_inline``, in the same way as ``build``.
 
     ``cpp`` declares the ``functions`` that ``cuda`` defines.
     """
@@ -69,7 +69,7 @@ def build_inline(torch: ModuleType, name: str, cpp: str, cuda: str, functions: S
 
 
 def load(name: str, library: str) -> ModuleType:
-    """Return the extension ``name`` from the library that ``build`` made before."""
+    """Load the extension ``name`` from a library that ``build`` made. Raises Unavailable if that fails."""
     spec = importlib.util.spec_from_file_location(name, library)
     if spec is None or spec.loader is None:
         raise Unavailable(f"{library} is no extension module")
@@ -90,22 +90,22 @@ def build_name(
     capability: tuple[int, int],
     files: Mapping[str, bytes],
 ) -> str:
-    """Return a folder name that differs for builds that must not share a folder.
+    """Return a folder name that is different for builds that must not share a folder.
 
-    ``capability`` is the device's compute capability (major, minor); ``files`` are contents by name.
+    ``capability`` is the GPU's compute capability (major, minor). ``files`` are contents by name.
     """
     digest = hashlib.sha256()
     for file, content in sorted(files.items()):
-        # With the length, so that no two sets of files give the same stream of bytes.
+        # The length makes different sets of files different streams of bytes.
         digest.update(f"{file}\0{len(content)}\0".encode() + content)
     major, minor = capability
     return f"{name}-torch{torch_version}-python{python_version}-sm{major}{minor}-{digest.hexdigest()[:12]}"
 
 
 def _build_directory(torch: ModuleType, name: str, files: Mapping[str, bytes]) -> Path:
-    """Return the folder for a build for the current GPU, and make PyTorch build for that alone."""
+    """Return the folder for a build for the current GPU, and make PyTorch build for this GPU only."""
     capability: tuple[int, int] = torch.cuda.get_device_capability()
-    # Without it PyTorch builds for every GPU it sees, and says so at length.
+    # Otherwise PyTorch builds for all GPUs that it sees, and prints a long warning.
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*capability))
     python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
     directory = cache_dir(build_name(name, torch.__version__, python_version, capability, files))
@@ -114,9 +114,9 @@ def _build_directory(torch: ModuleType, name: str, files: Mapping[str, bytes]) -
 
 
 def _import_builder() -> ModuleType:
-    """Return torch.utils.cpp_extension, once all it needs is known to be there."""
+    """Return torch.utils.cpp_extension. Raises Unavailable if ninja or nvcc is missing."""
     cpp_extension = importlib.import_module("torch.utils.cpp_extension")
-    # An environment that is used but not activated has its ninja beside its Python.
+    # ninja of a virtual environment that is not activated is beside its Python.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     if not cpp_extension.is_ninja_available():
         raise Unavailable("ninja was not found", PIP_INSTALL)

@@ -1,4 +1,4 @@
-"""NVTX and PyTorch, where a program has them, for measuring it."""
+"""The NVTX functions and the PyTorch of a program, if it has them, for ``measure``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-# Either is set by what records NVTX, as nsys does.
+# Tools that record NVTX, such as nsys, set one of these variables.
 _RECORDERS = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 
 class Nvtx(NamedTuple):
-    """Open a range of this name, close it, write a mark: of the default domain, on the calling thread."""
+    """Functions that open a range, close it and write a mark: default domain, calling thread."""
 
     push: Callable[[str], object]
     pop: Callable[[], object]
@@ -27,7 +27,7 @@ class Nvtx(NamedTuple):
 
 
 def nvtx() -> Nvtx:
-    """Return PyTorch's functions where it was imported, as it keeps no text; else those of the package."""
+    """Return the NVTX functions of an imported PyTorch, which keep no texts, or those of the package nvtx."""
     torch_nvtx = sys.modules.get("torch.cuda.nvtx")
     if torch_nvtx and getattr(sys.modules.get("torch.version"), "cuda", None):
         return Nvtx(torch_nvtx.range_push, torch_nvtx.range_pop, torch_nvtx.mark)
@@ -35,28 +35,30 @@ def nvtx() -> Nvtx:
 
 
 def recorded() -> bool:
-    """Whether anybody would see a mark of this process."""
+    """Return True if a tool records the NVTX marks of this process."""
     return any(name in os.environ for name in _RECORDERS)
 
 
 @functools.cache
 def _package() -> Nvtx:
     try:
-        from nvtx import mark, pop_range, push_range  # noqa: PLC0415 - may be missing
+        package = importlib.import_module("nvtx")
     except ImportError:
         return Nvtx(lambda _: None, lambda: None, lambda _: None)
-    return Nvtx(push_range, pop_range, mark)
+    return Nvtx(package.push_range, package.pop_range, package.mark)
 
 
 @functools.cache
-def torch(asked: str) -> ModuleType:
-    """Return PyTorch, once it is known to see a GPU; else raise Unavailable, naming what ``asked`` for it."""
+def torch(option: str) -> ModuleType:
+    """Return PyTorch. Raises Unavailable if it is missing or has no GPU; ``option`` of measure needs it."""
     try:
-        found = importlib.import_module("torch")
+        module = importlib.import_module("torch")
     except ImportError as error:
         raise Unavailable(
-            f"measure({asked}): PyTorch cannot be imported ({error}); install torch, or leave that out"
+            f"measure({option}): PyTorch cannot be imported ({error}); install torch, or leave that out"
         ) from error
-    if not found.cuda.is_available():
-        raise Unavailable(f"measure({asked}): PyTorch {found.__version__} finds no CUDA GPU; leave that out")
-    return found
+    if not module.cuda.is_available():
+        raise Unavailable(
+            f"measure({option}): PyTorch {module.__version__} finds no CUDA GPU; leave that out"
+        )
+    return module

@@ -15,7 +15,7 @@ from recorded import SHIPPED
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
-from nsyswrap.record import second_import
+from nsyswrap.record import reimport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,16 +67,16 @@ def test_an_import_that_failed_is_made_up_for(tmp_path: Path, environment: dict[
 
 
 def test_what_cannot_be_imported_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
-    assert not second_import.complete(nsys, tmp_path)
+    assert not reimport.complete(nsys, tmp_path)
     (tmp_path / RECORDING).write_bytes(b"no recording")
-    assert not second_import.complete(nsys, tmp_path)
+    assert not reimport.complete(nsys, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [RECORDING]
 
 
 def test_a_complete_export_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
     shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
     (tmp_path / RECORDING).write_bytes(b"of an older run")
-    assert not second_import.complete(nsys, tmp_path)
+    assert not reimport.complete(nsys, tmp_path)
     assert (tmp_path / RECORDING).exists()
 
 
