@@ -1,1 +1,1 @@
-"""Groups, intervals and nested spans in numpy arrays."""
+"""Group statistics, intervals and nested spans on numpy arrays."""

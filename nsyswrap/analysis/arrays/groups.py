@@ -1,4 +1,4 @@
-"""Grouped statistics, once, as nsys defines them."""
+"""Number the distinct values of columns, and compute statistics per group as nsys defines them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_RADIX = 2**16
-_SMALL = 64  # rows a group has on average, from which on a loop over groups pays
-_DENSE = 4  # numbers a table may have for every row
-_HANDFUL = 64
+_RADIX = 2**16  # groups that 16-bit codes can number
+_LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
+_DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
+_HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """One entry per group. ``count``, ``total``, ``min``, ``max`` are int64, the others float64.
+    """One entry per group: ``count``, ``total``, ``min`` and ``max`` are int64, the others float64.
 
-    A group without values has count 0, deviation 0.0 and NaN for average and median; its ``min`` and
-    ``max`` mean nothing.
+    A group without values has count 0, deviation 0.0 and NaN for average and median. Its ``min`` and ``max``
+    have no meaning.
     """
 
     count: NDArray[Any]
@@ -39,34 +39,34 @@ class Statistics:
 
 
 def grouped(codes: NDArray[Any], values: NDArray[Any], groups: int) -> Statistics:
-    """Return the statistics of int64 ``values`` per group code in ``range(groups)``.
+    """Return the statistics of int64 ``values`` for each group code in ``range(groups)``.
 
-    The deviation is the sample's (n - 1), 0.0 for a single value. The median is the middle value, or
-    the mean of the two middle ones.
+    The deviation is the sample standard deviation (n - 1), 0.0 for a single value. The median of an even
+    number of values is the mean of the two middle ones.
     """
     return Groups(codes, groups).of(values)
 
 
 def order_by_code(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
-    """Return the rows by their code in ``range(groups)``; rows of one code stay in their order."""
-    # numpy sorts 16-bit integers by radix, which takes a tenth of the time.
+    """Return the rows sorted by their code in ``range(groups)``; the sort is stable."""
+    # numpy sorts 16-bit integers by radix, in a tenth of the time.
     narrow = codes.astype(np.uint16) if groups <= _RADIX else codes
     return np.argsort(narrow, kind="stable")
 
 
 class Groups:
-    """Rows by group, sorted once for the statistics of several columns."""
+    """Rows sorted by group once, for the statistics of several columns."""
 
     def __init__(self, codes: NDArray[Any], groups: int) -> None:
-        """Take a group code in ``range(groups)`` per row."""
+        """Take one group code in ``range(groups)`` per row."""
         self._count = np.bincount(codes, minlength=groups)
         self._filled = self._count > 0
         self._first = np.cumsum(self._count) - self._count
         self._order = order_by_code(codes, groups)
-        self._large = np.count_nonzero(self._filled) * _SMALL <= len(codes)
+        self._large = np.count_nonzero(self._filled) * _LOOP_ROWS <= len(codes)
 
     def of(self, values: NDArray[Any]) -> Statistics:
-        """Return the statistics of one int64 value per row, as ``grouped`` does."""
+        """Return the statistics of one int64 value per row, as ``grouped`` defines them."""
         count, first = self._count, self._first
         ordered = self._sorted(values)
         if not len(ordered):
@@ -88,15 +88,15 @@ class Groups:
         )
 
     def quantile(self, values: NDArray[Any], share: float) -> NDArray[Any]:
-        """Return one quantile per group, as nsys defines its quartiles; NaN in a group without values.
+        """Return one quantile per group, as nsys defines its quartiles; NaN for a group without values.
 
-        Of n values in order it is the one behind the first n * share of them; where that is a whole number,
-        the mean of those on both sides.
+        It is the value after the first n * share of n sorted values. If n * share is a whole number, it is
+        the mean of the values before and after that place.
         """
         ordered = self._sorted(values)
         if not len(ordered):
             return np.full(len(self._count), np.nan)
-        exact = Fraction(str(share))  # 0.07 * 100 is no whole number to a float
+        exact = Fraction(str(share))  # as floats, 0.07 * 100 is not a whole number
         whole, rest = np.divmod(self._count * exact.numerator, exact.denominator)
         high = np.minimum(whole, self._count - 1)
         low = np.where((rest == 0) & (whole > 0), whole - 1, high)
@@ -104,9 +104,9 @@ class Groups:
         return np.where(self._filled, (before + behind) / 2, np.nan)
 
     def _sorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values by group and, in each, ascending."""
+        """Return the values sorted by group, then by value."""
         ordered = values[self._order]
-        if self._large:  # groups that fit the processor's cache, one after another
+        if self._large:  # one group after another, as each fits the cache
             for rows in self._slices():
                 ordered[rows].sort()
             return ordered
@@ -114,7 +114,7 @@ class Groups:
         return ordered[np.lexsort((ordered, codes))]
 
     def _squares(self, ordered: NDArray[Any], avg: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of the squared deviations of each group."""
+        """Return the sum of squared deviations of each group."""
         if not self._large:
             deviations = ordered - np.repeat(avg[self._filled], self._count[self._filled])
             return self._sums(deviations * deviations)
@@ -137,77 +137,77 @@ class Groups:
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the distinct int64 values, ascending, and the position among them of each row's.
+    """Return the distinct int64 values, ascending, and the position of each row's value among them.
 
-    As np.unique with its inverse; without sorting where the values are dense, as ids are, or few.
+    The result is that of np.unique with return_inverse. Dense values, such as ids, and few distinct values
+    are not sorted.
     """
     if not len(values):
         return values, np.empty(0, np.int64)
     low, high = int(values.min()), int(values.max())
     if low == MISSING:
         known = values != MISSING
-        found, codes = distinct(values[known])
+        others, codes = distinct(values[known])
         all_codes = np.zeros(len(values), np.int64)
         all_codes[known] = codes + 1
-        return np.concatenate(([MISSING], found)), all_codes
+        return np.concatenate(([MISSING], others)), all_codes
     if high - low < _DENSE * len(values):
         return _dense(values, low, high)
     return _few(values) or np.unique(values, return_inverse=True)
 
 
 def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    there = np.zeros(high - low + 1, dtype=bool)
-    there[values - low] = True
-    found = np.flatnonzero(there)
-    number = np.zeros(len(there), np.int64)
-    number[found] = np.arange(len(found))
-    return found + low, number[values - low]
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[values - low] = True
+    offsets = np.flatnonzero(present)
+    number = np.zeros(len(present), np.int64)
+    number[offsets] = np.arange(len(offsets))
+    return offsets + low, number[values - low]
 
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Number a handful of distinct values, as process ids are; None where there are more."""
-    found: list[int] = []
+    """Number a handful of distinct values, such as process ids; None if there are more."""
+    known: list[int] = []
     rest = values
     while len(rest):
-        if len(found) == _HANDFUL:
+        if len(known) == _HANDFUL:
             return None
-        found.append(int(rest[0]))
-        rest = rest[rest != found[-1]]
-    found.sort()
+        known.append(int(rest[0]))
+        rest = rest[rest != known[-1]]
+    known.sort()
     codes = np.zeros(len(values), np.int64)
-    for number, value in enumerate(found[1:], 1):
+    for number, value in enumerate(known[1:], 1):
         codes[values == value] = number
-    return np.array(found), codes
+    return np.array(known), codes
 
 
 def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """Number the distinct rows of the key columns in ascending order.
 
-    Returns a code per row, and the key columns with one entry per code.
+    Returns one code per row, and the key columns with one entry per code.
     """
-    found, codes = distinct(keys[0])
-    columns = [found]
+    values, codes = distinct(keys[0])
+    columns = [values]
     for key in keys[1:]:
-        found, inner = distinct(key)
-        pairs, codes = distinct(codes * len(found) + inner)  # below the square of the rows: no overflow
+        values, inner = distinct(key)
+        pairs, codes = distinct(codes * len(values) + inner)  # below the square of the rows: no overflow
         columns = [
-            *(column[pairs // max(len(found), 1)] for column in columns),
-            found[pairs % max(len(found), 1)],
+            *(column[pairs // max(len(values), 1)] for column in columns),
+            values[pairs % max(len(values), 1)],
         ]
     return codes, columns
 
 
 def text_codes(ids: NDArray[Any], text: Callable[[int], str | None]) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per id and the text of each code, in the texts' order; each id's is asked for once."""
+    """Return one code per id and the sorted texts; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
     return _ranked(positions, [text(i) for i in known.tolist()])
 
 
 def number_texts(ids: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
-    """Number text by its order, None first: one text can stand behind several ids.
+    """Return one code per id and the sorted texts, None first; several ids can have the same text.
 
-    ``texts[i]`` is the text of the i-th distinct id in ascending order. Returns a code per row and the
-    text of each code.
+    ``texts[i]`` is the text of the i-th distinct id in ascending order.
     """
     return _ranked(distinct(ids)[1], texts)
 

@@ -1,7 +1,7 @@
-"""Intervals of time, [start, end) in ns: what they cover, where they leave gaps, how much of each chunk.
+"""Compute unions, intersections, gaps and overlaps of time intervals [start, end) in ns.
 
-All functions that take starts and ends take int64 arrays, in any order. Intervals may overlap, touch, and be
-empty; none ends before it starts.
+Starts and ends are int64 arrays in any order. Intervals may overlap, touch and be empty, but must not end
+before they start.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class Cover(NamedTuple):
-    """Time that is covered: intervals in order of time that neither overlap, nor touch, nor are empty."""
+    """Covered time: intervals in order of time that do not overlap or touch and are not empty."""
 
     start: NDArray[Any]
     end: NDArray[Any]
 
     @property
     def length(self) -> int:
-        """How much time it is, in ns."""
+        """The covered time in ns."""
         return int((self.end - self.start).sum())
 
     def holds(self, times: NDArray[Any]) -> NDArray[Any]:
-        """Mark the times that lie in it."""
+        """Mark the times that are covered."""
         last = np.searchsorted(self.start, times, "right") - 1
-        found: NDArray[Any] = last >= 0
+        inside: NDArray[Any] = last >= 0
         if len(self.start):
-            found &= times < self.end[np.maximum(last, 0)]
-        return found
+            inside &= times < self.end[np.maximum(last, 0)]
+        return inside
 
     def within(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-        """Return how much of it lies in each interval, in ns."""
+        """Return the covered time in each interval, in ns."""
         passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
         return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
 
     def _before(self, passed: NDArray[Any], times: NDArray[Any]) -> NDArray[Any]:
-        """Return how much of it lies before each time; ``passed`` is how much before each of its parts."""
+        """Return the covered time before each time; ``passed`` is that before each interval of the cover."""
         if not len(self.start):
             return np.zeros_like(times)
         last = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
@@ -48,7 +48,7 @@ class Cover(NamedTuple):
 
 
 def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
-    """Return the time that at least one of the intervals covers."""
+    """Return the time covered by at least one interval."""
     order = np.argsort(start, kind="stable")
     order = order[start[order] < end[order]]
     start, reached = start[order], np.maximum.accumulate(end[order])
@@ -59,20 +59,20 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
 
 
 def intersection(left: Cover, right: Cover) -> Cover:
-    """Return the time that both cover."""
+    """Return the time covered by both."""
     times = np.sort(np.concatenate((*left, *right)), kind="stable")
-    both = np.flatnonzero(left.holds(times) & right.holds(times))  # from such a time to the next
+    both = np.flatnonzero(left.holds(times) & right.holds(times))  # both cover from here to the next time
     return union(times[both], times[both + 1])
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return, in order of time, the intervals that each gap lies between, as two arrays of positions.
+    """Return the positions of the intervals before and after each gap, in order of time.
 
-    Gap ``i`` reaches from ``end[before[i]]`` to ``start[after[i]]``. Where several intervals end together
-    at a gap, the last of them in the arrays is the one before it.
+    Gap ``i`` lasts from ``end[before[i]]`` to ``start[after[i]]``. If several end at the same time,
+    ``before`` has the last of them in the arrays.
     """
     starts, ends = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
-    # The n-th end comes before the start after it only if the n intervals before are over: then all is idle.
+    # The n-th end precedes the next start only if the first n intervals are over: then there is a gap.
     idle = np.flatnonzero(start[starts[1:]] > end[ends[:-1]])
     return ends[idle], starts[idle + 1]
 
@@ -80,19 +80,19 @@ def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 def overlap(
     start: NDArray[Any], end: NDArray[Any], chunk_start: NDArray[Any], chunk_end: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return how much of every chunk the intervals take, in ns; what overlaps counts once per interval."""
+    """Return the time of the intervals in each chunk, in ns; overlaps count once per interval."""
     return _before(start, end, chunk_end) - _before(start, end, chunk_start)  # type: ignore[no-any-return]
 
 
 def _before(start: NDArray[Any], end: NDArray[Any], times: NDArray[Any]) -> NDArray[Any]:
-    """Return, for each time, the sum over the intervals of their part before it."""
+    """Return for each time the sum of the parts of all intervals before it."""
     if not len(start):
         return np.zeros_like(times)
-    moments = np.concatenate((start, end))
-    order = np.argsort(moments, kind="stable")
-    moments = moments[order]
-    active = np.cumsum(np.where(order < len(start), 1, -1))  # intervals open from each moment to the next
-    taken = np.concatenate(([0], np.cumsum(active[:-1] * np.diff(moments))))
-    last = np.searchsorted(moments, times, "right") - 1
+    edges = np.concatenate((start, end))
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    active = np.cumsum(np.where(order < len(start), 1, -1))  # intervals open from each edge to the next
+    taken = np.concatenate(([0], np.cumsum(active[:-1] * np.diff(edges))))
+    last = np.searchsorted(edges, times, "right") - 1
     known = np.maximum(last, 0)
-    return np.where(last < 0, 0, taken[known] + active[known] * (times - moments[known]))
+    return np.where(last < 0, 0, taken[known] + active[known] * (times - edges[known]))

@@ -1,7 +1,7 @@
-"""Which spans of time lie in which: calls in NVTX ranges, ranges in each other.
+"""Find which spans of time enclose which: calls inside NVTX ranges, ranges inside ranges.
 
-A span holds those of its own thread that start no earlier and end no later than it does. Spans of one thread
-may overlap in any way: NVTX ranges of start/end need not nest.
+A span encloses the spans of its own thread that start no earlier and end no later. Spans of one thread may
+overlap in any way: NVTX start/end ranges need not nest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spans(NamedTuple):
-    """Thread, start and end of calls or ranges, in ns; ``MISSING`` where one is unknown."""
+    """Thread, start and end of calls or ranges; times in ns, unknown values ``MISSING``."""
 
     thread: NDArray[Any]
     start: NDArray[Any]
@@ -31,16 +31,16 @@ class Spans(NamedTuple):
 
 
 def enclosures(inner: Spans, outer: Spans) -> Pairs:
-    """Return all pairs of an inner span and an outer one that holds it, by their numbers."""
+    """Return all pairs of an inner span and an outer span that encloses it, by position."""
     parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_layered(inner, outer)]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = False) -> NDArray[Any]:
-    """Return the outer span of the smallest distance that holds each inner one; -1: none does.
+    """Return for each inner span the enclosing outer span with the smallest distance; -1 without any.
 
-    ``distance`` is per outer span; of equals the first counts. ``same``: both are the same spans, and none
-    holds itself.
+    ``distance`` has one value per outer span; of equal ones the first span counts. ``same`` means that inner
+    and outer are the same spans, and no span counts as enclosing itself.
     """
     best = np.full(len(inner.start), -1)
     for held, holder in _layered(inner, outer):
@@ -53,9 +53,9 @@ def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = 
 
 
 def one_axis(*parts: Spans) -> list[Pairs]:
-    """Return starts and ends on one axis, on which the threads lie one behind another and never touch.
+    """Return starts and ends on one axis where the spans of different threads never touch.
 
-    Within a thread all times keep their distances. They have to be known, of one span at least.
+    Times of one thread keep their distances. There must be at least one span, and no time may be missing.
     """
     _, codes = distinct(np.concatenate([part.thread for part in parts]))
     times = np.concatenate([times for part in parts for times in (part.start, part.end)])
@@ -65,9 +65,9 @@ def one_axis(*parts: Spans) -> list[Pairs]:
 
 
 class Inside:
-    """The calls that begin in each range, on its thread; one that begins at its end is not in it.
+    """The calls that begin in each range, on its thread; a call that begins at the range's end is outside.
 
-    ``order`` has the calls' positions by thread and start, and range ``i`` the calls
+    ``order`` has the positions of the calls by thread and start. Range ``i`` has the calls
     ``order[first[i]:last[i]]``.
     """
 
@@ -77,15 +77,15 @@ class Inside:
         self.first, self.last = (np.searchsorted(starts[self.order], times, "left") for times in ends)
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of one value per call over the calls in each range."""
+        """Return the sum over the calls in each range of one value per call."""
         running = np.concatenate(([0], np.cumsum(values[self.order])))
         return running[self.last] - running[self.first]
 
 
 class Tree(NamedTuple):
-    """What holds each span: its parent (-1: none), how many stand above it, and the topmost, by number.
+    """Parent (-1: none), number of ancestors, and topmost ancestor of each span, by position.
 
-    Two spans with the same times are each other's parents: they, and what lies in them, have depth MISSING.
+    Two spans with the same times are each other's parents. They and the spans inside have depth MISSING.
     """
 
     parent: NDArray[Any]
@@ -94,26 +94,26 @@ class Tree(NamedTuple):
 
 
 def tree(spans: Spans) -> Tree:
-    """Return the tree in which a span's parent is the tightest other one that holds it."""
+    """Return the tree in which a span's parent is the shortest other span that encloses it."""
     parent = closest(spans, spans, spans.end - spans.start, same=True)
     top = np.where(parent < 0, np.arange(len(parent)), parent)
     depth = (parent >= 0).astype(np.int64)
-    for _ in range(len(parent).bit_length()):  # each time twice as far up
+    for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed
         depth, top = depth + depth[top], top[top]
     return Tree(parent, np.where(parent[top] < 0, depth, MISSING), top)
 
 
 def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
-    """Return the names from the topmost span down to each one, as ``:1:4:5``; None without a depth."""
+    """Return the names from the topmost span down to each span, as ``:1:4:5``; None if depth is MISSING."""
     parent, label = nesting.parent.tolist(), names.tolist()
-    made: list[str | None] = [None] * len(parent)
+    texts: list[str | None] = [None] * len(parent)
     for i in np.argsort(nesting.depth, kind="stable")[(nesting.depth == MISSING).sum() :].tolist():
-        made[i] = f"{made[parent[i]] if parent[i] >= 0 else ''}:{label[i]}"
-    return made
+        texts[i] = f"{texts[parent[i]] if parent[i] >= 0 else ''}:{label[i]}"
+    return texts
 
 
 def _layered(inner: Spans, outer: Spans) -> Iterator[Pairs]:
-    """Yield the pairs layer by layer: each inner span is in one pair of a layer at most."""
+    """Yield the pairs layer by layer; each inner span is in at most one pair of a layer."""
     held = _by_thread(inner)
     for thread, holders in _by_thread(outer).items():
         if thread not in held:
@@ -127,7 +127,7 @@ def _layered(inner: Spans, outer: Spans) -> Iterator[Pairs]:
 
 
 def _by_thread(spans: Spans) -> dict[int, NDArray[Any]]:
-    """Return the numbers of each thread's spans, by start; without a thread or an end they meet nothing."""
+    """Return the positions of each thread's spans by start, without spans that lack a thread or an end."""
     known = np.flatnonzero((spans.thread != MISSING) & (spans.end != MISSING))
     order = known[np.lexsort((spans.start[known], spans.thread[known]))]
     threads, first = np.unique(spans.thread[order], return_index=True)
@@ -135,9 +135,9 @@ def _by_thread(spans: Spans) -> dict[int, NDArray[Any]]:
 
 
 def _layers(start: NDArray[Any], end: NDArray[Any]) -> list[NDArray[Any]]:
-    """Part spans, which come in order of their starts, into as few layers as can be: in none do two touch."""
+    """Split spans, sorted by start, into the fewest layers in which no two spans touch."""
     layer = np.empty(len(start), np.int64)
-    ends: list[tuple[int, int]] = []  # of the last span of each layer; the earliest is first
+    ends: list[tuple[int, int]] = []  # end and number of each layer, as a heap
     for i, (begins, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         if ends and ends[0][0] < begins:
             layer[i] = ends[0][1]

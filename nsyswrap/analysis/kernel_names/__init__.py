@@ -1,7 +1,7 @@
-"""What a kernel's name tells: its class, and words that a person can read.
+"""Classify kernels by their names, and shorten the names for people.
 
-``classify`` puts a kernel into one of ``CLASSES``, ``readable`` shortens its name for a screen. Both go by
-the name alone, and leave alone what they do not know: the class is ``other``, the name stays.
+``classify`` returns one of ``CLASSES``, ``readable`` a short name for a screen. Both use the name alone. For
+an unknown name the class is ``other`` and the readable name is the name itself.
 """
 
 from nsyswrap.analysis.kernel_names.classes import CLASSES, OTHER, RULES, classify, read_rules

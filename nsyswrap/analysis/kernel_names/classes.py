@@ -1,10 +1,10 @@
-"""Find the class of a kernel by its name: the first pattern of an ordered table that matches.
+"""Find the class of a kernel by its name, from the first matching pattern of an ordered table.
 
-Two classes exist because their kernels would be taken for something else. The name of a *convolution* of
-cuDNN contains "gemm" ("implicit gemm"), but the program did not ask for a matrix product. A *softmax* is
-neither a reduction nor a norm.
+Two classes exist because other classes would match their kernels. The name of a cuDNN *convolution* contains
+"gemm" ("implicit gemm"), but the program did not ask for a matrix product. A *softmax* is neither a reduction
+nor a norm.
 
-Rules of the user come from a TOML file and are tried first:
+The user's own rules come from a TOML file and are tried first:
 
 [[class]]
 name = "stencil"
@@ -20,6 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+
+with lazy_imports():
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,16 +37,16 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 
-# (class, pattern): searched for in the name without its return type and its unnamed namespaces. A pattern
-# that begins with IN looks at the function's own name and its namespaces, not at its template arguments.
+# (class, pattern): the pattern is searched for in the name without return type and unnamed namespaces. IN at
+# its beginning limits it to the function's own name and namespaces, without the template arguments.
 IN = r"^[\w:]*"
 _MOVES = (
     "to_copy|clone|copy|cat|stack|transpose|permute|view|unsafe_view|expand|slice|select|constant_pad_nd|t"
 )
 
 RULES: tuple[tuple[str, str], ...] = (
-    # Triton kernels of torch.compile: the names behind "fused" are where its inputs come from as well as what
-    # it does, so that only the kind before them is sure: poi(ntwise), red(uction), per(sistent), tem(plate).
+    # Triton kernels of torch.compile. The operators after "fused" include those that made the inputs, so only
+    # the kind before them is certain: poi(ntwise), red(uction), per(sistent), tem(plate).
     ("copy", rf"^triton_poi_fused(_+({_MOVES}))+(_\d+)?$"),
     ("elementwise", r"^triton_(poi|for)_"),
     ("attention", r"^triton_tem_.*flex_(attention|decoding)"),
@@ -49,22 +56,22 @@ RULES: tuple[tuple[str, str], ...] = (
     ("norm", r"^triton_(red|per)_.*(layer|batch|group|rms)_norm"),
     ("sort", r"^triton_per_.*_sort(_|$)"),
     ("reduce", r"^triton_(red|per|spl)_"),
-    # NCCL, NVSHMEM, and the collectives that inference servers write themselves.
+    # NCCL, NVSHMEM, and the own collectives of inference servers.
     ("communication", r"^nccl\w*Kernel_|^oneRankReduce<"),
     ("communication", IN + r"(?i:all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|nvshmem)"),
     ("communication", IN + r"(?:cross_device_reduce_|deep_ep::)"),
-    # Names that say more than what they do: a cache of attention is written, not attended to.
+    # These kernels write the attention cache; they do not compute attention.
     ("copy", IN + r"(?:reshape_and_cache|concat_and_cache)"),
     ("attention", IN + r"(?i:fmha|sdpa|attention|attn|flash_(?:fwd|bwd|mla|decod))"),
     ("attention", IN + r"(?:Prefill|Decode)With\w*KVCache"),
     ("attention", r"^(?:pytorch_)?flash::|^cutlass::device_kernel<flash::"),
     ("attention", r"^cudnn::fusion::(?:compute_dot_do_o|convert_dq)"),
-    # cuDNN computes convolutions as matrix products: before those.
+    # cuDNN computes convolutions as matrix products, so they are tried before gemm.
     ("convolution", r"(?:xmma|cutlass)_\w*(?:fprop|dgrad|wgrad)"),
     ("convolution", IN + r"(?i:winograd|convolve|convolution|depthwise_?conv|conv_?transpose)"),
     ("convolution", IN + r"(?:(?<![A-Za-z])conv(?:[123]d|_depthwise)|[dw]grad(?:2d|_engine|_alg))"),
     ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|(?<![a-z])[hs]\d*cudnn_"),
-    # cuBLAS, cuBLASLt, CUTLASS, and who names their own the same way; with what they do around a product.
+    # cuBLAS, cuBLASLt, CUTLASS and kernels named like theirs, with prologues and epilogues of the product.
     ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|cutlass_\w*gemm"),
     ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),
     ("gemm", r"^cutlass::(?:device_kernel|Kernel2?)<cutlass::gemm::|^cublasLt::epilogue::"),
@@ -79,7 +86,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("copy", IN + r"(?:CatArrayBatchedCopy|index_elementwise_kernel|convertTensor_kernel)"),
     ("copy", IN + r"(?i:copy|index_?select|gather|scatter|im2col|col2im|transpose|permut)"),
     ("copy", IN + r"(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|(?:constant|reflection|replication)_?pad)"),
-    # A running sum is here too: it reads all of its input for every value.
+    # Scans (running sums) count as reductions.
     ("reduce", r"multi_tensor_apply_kernel<.*?(?:L2|Lp)NormFunctor|^dot_kernel<|^nrm2_kernel|^asum_kernel"),
     ("reduce", r"^(?![\w:]*backward)[\w:]*(?i:reduce|reduction|argmax|argmin)"),
     ("reduce", IN + r"(?:(?<![a-z])scan|Scan)"),
@@ -95,10 +102,10 @@ _FORM = 'write, for each class and in the order they are tried: [[class]] name =
 
 
 def classify(name: str | None, rules: Rules = ()) -> str:
-    """Return the class of a kernel, ``other`` for a name that nobody knows.
+    """Return the class of a kernel, ``other`` for an unknown name.
 
-    ``rules`` are pairs of a class and a regular expression; they are searched for in the whole name, in their
-    order, and before the built-in ones.
+    ``rules`` are pairs of a class and a regular expression. They are searched for in the full name, in order,
+    before the built-in rules.
     """
     if name is None:
         return OTHER
@@ -116,9 +123,9 @@ def _built_in(name: str) -> str:
 
 
 def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
-    """Return the classes and patterns of a file, in its order.
+    """Return the pairs of class and pattern from a TOML file, in its order.
 
-    Raises UsageError with what is wrong where, and how to write it.
+    Raises UsageError with the error, its place, and the correct form.
     """
     entries = _document(path).get("class")
     if not isinstance(entries, list) or not entries:
@@ -127,20 +134,16 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib  # noqa: PLC0415 - most reports need none
-    else:
-        import tomli as tomllib  # noqa: PLC0415 - tomllib as it was before Python 3.11
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is no TOML: {error}", _FORM) from None
-    for key in found:
+    for key in document:
         if key != "class":
             raise UsageError(f"{path}: there is no {key!r} in such a file", _FORM)
-    return found
+    return document
 
 
 def _rule(entry: object, where: str) -> tuple[str, str]:

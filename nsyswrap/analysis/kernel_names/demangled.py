@@ -1,4 +1,4 @@
-"""Demangled C++ names taken apart, as nsys writes them and as c++filt does.
+"""Take demangled C++ names apart, in the form of nsys and in that of c++filt.
 
 nsys writes ``f<(int)4, <unnamed>::G<float>>(T2)`` where c++filt writes
 ``f<4, (anonymous namespace)::G<float> >(float)``.
@@ -18,24 +18,24 @@ _OPEN, _CLOSE = "<([{", ">)]}"
 
 @dataclass(frozen=True)
 class Name:
-    """A function or a type: its qualified name, and its template arguments."""
+    """A function or type: its qualified name and its template arguments."""
 
     path: str
     arguments: tuple[str, ...]
 
     @property
     def base(self) -> str:
-        """The name without its namespaces."""
+        """The name without namespaces."""
         return self.path.rpartition("::")[2]
 
 
 def plain(name: str) -> str:
-    """Return a name without its return type, unnamed namespaces and the types of its numbers."""
+    """Return a name without return type, unnamed namespaces and casts of numbers."""
     return _CAST.sub("", _UNNAMED.sub("", _RETURN.sub("", name)))
 
 
 def parse(name: str) -> Name:
-    """Take the beginning of a name apart; what follows the template arguments is left out."""
+    """Return path and template arguments at the beginning of a name; the rest is ignored."""
     text = plain(name.strip())
     path = _PATH.findall(text)[0]
     rest = text[len(path) :]
@@ -43,7 +43,7 @@ def parse(name: str) -> Name:
 
 
 def split(text: str) -> list[str]:
-    """Return what stands between the bracket that ``text`` begins with and its counterpart, by comma."""
+    """Return the comma-separated parts inside the bracket that ``text`` begins with."""
     parts, depth, begin = [], 0, 1
     for i, char in enumerate(text):
         depth += (char in _OPEN) - (char in _CLOSE)

@@ -1,7 +1,7 @@
-"""Read the kernel names of libraries: what is computed, on which types.
+"""Read operation and data types from the kernel names of libraries.
 
-Matrix products of cuBLAS (nvjet and older names) and CUTLASS, templates of PyTorch, and the Triton kernels
-that torch.compile writes, such as ``triton_poi_fused_add_relu_0``.
+Known are matrix products of cuBLAS (nvjet and older names) and CUTLASS, templates of PyTorch, and the Triton
+kernels of torch.compile, such as ``triton_poi_fused_add_relu_0``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHORT = {
     "Float8_e4m3fn": "e4m3",
     "Float8_e5m2": "e5m2",
 }
-# Arguments that hold the operation in them.
+# Templates that wrap the operation as their last argument.
 _WRAPPERS = {"gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "func_wrapper_t"}
 _OF_SCALARS = {"BinaryFunctor": "", "AUnaryFunctor": "scalar_", "BUnaryFunctor": "_scalar"}
 _BEFORE = re.compile(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
@@ -36,14 +36,14 @@ _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 _TYPES = r"bf16|tf32|fp16|f16|f32|f64|e4m3|e5m2|int8|i8|s8"
 _TILE = r"_(?P<tile>\d+x\d+)"
-# In 64x4 behind a tile, and in stages_64x4, 64 is how deep the tile is and 4 how many are under way.
+# In 64x4 after a tile, and in stages_64x4, 64 is the depth of the tile and 4 the number of stages.
 _NVJET = re.compile(
     rf"^nvjet_(?:sm\d+_)?(?P<type>[a-z]+){_TILE}_(?P<depth>\d+)x\d+_.*_(?P<layout>[NT]{{3}})$"
 )
 _XMMA = re.compile(
     rf"xmma_gemm_(?P<type>{_TYPES})\w*?_(?P<layout>[nt]{{2}})_n_tilesize(?P<tile>\d+x\d+x\d+)_"
 )
-# s16816gemm: the type it adds up in, and the shape of one instruction.
+# s16816gemm: the accumulator type and the shape of one instruction.
 _LETTER = re.compile(
     rf"(?:_(?P<type>{_TYPES}))?_(?P<sum>[a-z])\d*gemm(?:_[a-z]+)??(?:_(?P<out>{_TYPES}))?"
     rf"{_TILE}(?:_(?P<depth>\d+)x\d+)?(?P<rest>\w*)"
@@ -62,11 +62,11 @@ _CONVERSION = re.compile(r"(b?float\d+\w*)_copy")
 _ARITHMETIC = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
 _DISTRIBUTION = re.compile(r"templates::cuda::(\w+?)(?:_and_transform|_kernel)?<")
 
-_NAME = re.compile(r"triton_(poi|red|per|tem|for|spl)_fused_([A-Za-z_]\w*?)(?:_\d+)?")
-# What a name's second word says of the kernel; pointwise goes without saying.
+_TRITON = re.compile(r"triton_(poi|red|per|tem|for|spl)_fused_([A-Za-z_]\w*?)(?:_\d+)?")
+# The kind of a Triton kernel, from the second word of its name; pointwise is not written.
 _KINDS = {"for": "foreach ", "red": "reduce ", "per": "reduce ", "spl": "scan ", "tem": "template "}
-# The names of operators follow one another with nothing between them but what is in them too. Those of more
-# than one word are here; of others each word is taken for an operator.
+# Operators are joined with underscores, which their names contain too. These names have several words; any
+# other word counts as an operator of its own.
 _SEVERAL_WORDS = """
     adaptive_avg_pool2d avg_pool2d bitwise_and bitwise_not bitwise_or constant_pad_nd
     convert_element_type cross_entropy_loss embedding_dense_backward flex_attention full_like
@@ -86,7 +86,7 @@ _OPERATOR = re.compile(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
 def operation(text: str) -> tuple[str, list[str]]:
-    """Return what a functor or a lambda computes and on which types, each once."""
+    """Return the operation of a functor or lambda, and its distinct types."""
     functor = parse(text)
     if functor.base in _WRAPPERS:
         return operation([argument for argument in functor.arguments if not is_number(argument)][-1])
@@ -101,18 +101,18 @@ def operation(text: str) -> tuple[str, list[str]]:
 
 
 def value_types(arguments: Sequence[str]) -> list[str]:
-    """Return the types among template arguments, each once, as short as they are told apart."""
+    """Return the distinct types among template arguments, in short form."""
     types = (short_type(argument) for argument in arguments if argument and not is_number(argument))
     return [name for name in dict.fromkeys(types) if not name.endswith("Policy")]
 
 
 def is_number(argument: str) -> bool:
-    """Whether a template argument is a number or a truth value."""
+    """Return True if a template argument is a number or a truth value."""
     return bool(_NUMBER.fullmatch(plain(argument)))
 
 
 def short_type(text: str) -> str:
-    """Return ``bf16`` for ``c10::BFloat16``, and others without their namespaces."""
+    """Return the short form of a type: ``bf16`` for ``c10::BFloat16``, others without namespaces."""
     if _BUILT_IN.fullmatch(text):
         return _SHORT.get(text, text).rstrip("*")
     name = parse(text)
@@ -123,80 +123,79 @@ def short_type(text: str) -> str:
 
 
 def words(name: str) -> str:
-    """Return ``gelu`` for ``GeluCUDAKernelImpl``, ``add`` for ``CUDAFunctor_add``."""
+    """Return the operation in a name: ``gelu`` of ``GeluCUDAKernelImpl``, ``add`` of ``CUDAFunctor_add``."""
     name = name.replace("CUDAFunctorOnSelf_add", "add_scalar")
     return _HUMP.sub("_", _AFTER.sub("", _BEFORE.sub("", name)) or name).lower()
 
 
 def _scalar(functor: str, inner: str) -> str:
-    """Say on which side a scalar stands."""
-    mark = _OF_SCALARS[functor]
-    return mark + inner if mark.endswith("_") else inner + mark
+    """Write the operand that is a scalar: before the operation or after it."""
+    scalar = _OF_SCALARS[functor]
+    return scalar + inner if scalar.endswith("_") else inner + scalar
 
 
 def gemm(name: str, kernel: Name) -> str | None:
-    """Return ``gemm bf16 128x256x64 tn``: type, tile in M, N and K, layout, and what is done besides."""
-    if found := _NVJET.search(name):
-        kind = _NVJET_TYPES.get(found["type"], found["type"])
-        return _said(kind, f"{found['tile']}x{found['depth']}", found["layout"].lower(), name)
-    if found := _XMMA.search(name):
-        return _said(found["type"], found["tile"], found["layout"], name)
-    if found := _LETTER.search(name):
-        return _lettered(found, name)
+    """Return ``gemm bf16 128x256x64 tn``: type, tile in M, N and K, layout, then extras such as split-k."""
+    if match := _NVJET.search(name):
+        kind = _NVJET_TYPES.get(match["type"], match["type"])
+        return _gemm_text(kind, f"{match['tile']}x{match['depth']}", match["layout"].lower(), name)
+    if match := _XMMA.search(name):
+        return _gemm_text(match["type"], match["tile"], match["layout"], name)
+    if match := _LETTER.search(name):
+        return _lettered(match, name)
     return _cutlass_3(kernel)
 
 
-def _lettered(found: re.Match[str], name: str) -> str:
-    stages, layout = _STAGES.search(found["rest"]), _LAYOUT.search(found["rest"])
-    depth = stages[1] if stages else found["depth"]
-    kind = found["type"] or found["out"] or _SUMS.get(found["sum"], found["sum"])
-    return _said(
-        kind, f"{found['tile']}x{depth}" if depth else found["tile"], layout[1] if layout else "", name
-    )
+def _lettered(match: re.Match[str], name: str) -> str:
+    stages, layout = _STAGES.search(match["rest"]), _LAYOUT.search(match["rest"])
+    depth = stages[1] if stages else match["depth"]
+    kind = match["type"] or match["out"] or _SUMS.get(match["sum"], match["sum"])
+    tile = f"{match['tile']}x{depth}" if depth else match["tile"]
+    return _gemm_text(kind, tile, layout[1] if layout else "", name)
 
 
 def _cutlass_3(kernel: Name) -> str | None:
-    """Look into ``device_kernel<GemmUniversal<..., CollectiveMma<schedule, tile, type, ...>, ...>>``."""
+    """Read ``device_kernel<GemmUniversal<..., CollectiveMma<schedule, tile, type, ...>, ...>>``."""
     for argument in kernel.arguments:
         inner = parse(argument)
         if inner.base == "CollectiveMma":
             _, tile, kind, *_ = inner.arguments
-            return _said(short_type(kind), "x".join(_EXTENT.findall(tile)), "", "")
-        if "gemm::" in argument and (found := _cutlass_3(inner)):
-            return found
+            return _gemm_text(short_type(kind), "x".join(_EXTENT.findall(tile)), "", "")
+        if "gemm::" in argument and (text := _cutlass_3(inner)):
+            return text
     return None
 
 
-def _said(kind: str, tile: str, layout: str, name: str) -> str:
+def _gemm_text(kind: str, tile: str, layout: str, name: str) -> str:
     extras = [extra for mark, extra in _EXTRAS.items() if mark in name]
     return " ".join(part for part in ("gemm", _SAME.get(kind, kind), tile, layout, *extras) if part)
 
 
 def pytorch(name: str, kernel: Name) -> str | None:
-    """Return ``elementwise add<float> strided``, ``reduce sum<float>``, ``copy<bf16> unrolled``."""
+    """Return class, operation and types: ``elementwise add<float> strided``, ``reduce sum<float>``."""
     families = {"distribution_": _random, "reduce_kernel": _reduce, "multi_tensor_apply_kernel": _foreach}
-    made = next((make for begin, make in families.items() if kernel.base.startswith(begin)), _elementwise)
-    return made(name, kernel) if kernel.arguments else None
+    read = next((read for prefix, read in families.items() if kernel.base.startswith(prefix)), _elementwise)
+    return read(name, kernel) if kernel.arguments else None
 
 
 def _elementwise(name: str, kernel: Name) -> str | None:
     if "elementwise_kernel" not in kernel.base:
         return None
     functors = [argument for argument in kernel.arguments if not is_number(argument)]
-    functor = functors[kernel.base.endswith("_with_index")]  # that one begins with the type of the index
+    functor = functors[kernel.base.endswith("_with_index")]  # whose first type is that of the index
     return f"{_on_types(classify(name), *operation(functor))}{_access(kernel)}"
 
 
 def _on_types(kind: str, what: str, types: list[str]) -> str:
     on = ",".join(types)
-    if found := _CONVERSION.fullmatch(what):
-        return f"{kind}<{on} to {found[1].replace('bfloat', 'bf')}>"
-    said = kind if what in _COPIES else f"{kind} {what}"
-    return f"{said}<{on}>" if on else said
+    if match := _CONVERSION.fullmatch(what):
+        return f"{kind}<{on} to {match[1].replace('bfloat', 'bf')}>"
+    text = kind if what in _COPIES else f"{kind} {what}"
+    return f"{text}<{on}>" if on else text
 
 
 def _access(kernel: Name) -> str:
-    """Say how the elements are reached: so many at once, with gaps between them, in another type."""
+    """Return the access to elements: vectorized with its width, unrolled or strided, with casts or not."""
     cast = " cast" if any("LoadWithCast" in argument for argument in kernel.arguments) else ""
     if kernel.base.startswith("vectorized_"):
         return f" {_TIMES}{kernel.arguments[0]}"
@@ -206,7 +205,7 @@ def _access(kernel: Name) -> str:
 
 
 def _reduce(name: str, kernel: Name) -> str | None:
-    """Look into ``reduce_kernel<512, 1, ReduceOp<float, MeanOps<float, ...>, ...>>``."""
+    """Read ``reduce_kernel<512, 1, ReduceOp<float, MeanOps<float, ...>, ...>>``."""
     inner = parse(kernel.arguments[-1])
     if inner.base != "ReduceOp":
         return None
@@ -215,7 +214,7 @@ def _reduce(name: str, kernel: Name) -> str | None:
 
 
 def _foreach(name: str, kernel: Name) -> str:
-    """Look into ``multi_tensor_apply_kernel<Metadata<2>, Functor<float, ...>, std::plus<float>, ...>``."""
+    """Read ``multi_tensor_apply_kernel<Metadata<2>, Functor<float, ...>, std::plus<float>, ...>``."""
     functor, *more = kernel.arguments[1:]
     what, types = operation(functor)
     operators = (_ARITHMETIC.get(parse(argument).base) for argument in more)
@@ -224,16 +223,16 @@ def _foreach(name: str, kernel: Name) -> str:
 
 
 def _random(name: str, kernel: Name) -> str:
-    found = _DISTRIBUTION.search(name)
-    what = found[1] if found else words(kernel.base)
+    match = _DISTRIBUTION.search(name)
+    what = match[1] if match else words(kernel.base)
     return _on_types(classify(name), what, value_types(kernel.arguments[:1]))
 
 
 def triton(name: str) -> str | None:
-    """Return ``triton add+relu``, with the kind of kernel where it is none that goes point by point."""
-    found = _NAME.fullmatch(name)
-    if not found:
+    """Return ``triton add+relu``, with the kind of kernel unless it is pointwise."""
+    match = _TRITON.fullmatch(name)
+    if not match:
         return None
-    kind, fused = found.groups()
+    kind, fused = match.groups()
     operators = _OPERATOR.findall(fused)
     return f"triton {'' if operators == ['sort'] else _KINDS.get(kind, '')}{'+'.join(operators)}"

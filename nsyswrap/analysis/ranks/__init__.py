@@ -1,1 +1,1 @@
-"""The ranks of one job: which captures they are, and what each did."""
+"""Find the ranks of one job, and compute what each of them did."""

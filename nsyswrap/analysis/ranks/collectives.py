@@ -1,13 +1,13 @@
-"""Collectives: the communication kernels of several ranks that belong together, and who waited in them.
+"""Match the communication kernels of several ranks, and compute how long each rank waited in them.
 
-The k-th kernel of a name in the i-th communication stream of one rank belongs to the k-th of the others: a
-collective is called by all of its ranks, in the same order. That needs no common clock. Its kernel starts on
-each rank as soon as that rank has come to it, and ends when all have: so the last to arrive has the shortest
-one, and what the others' last longer is waiting.
+All ranks of a communicator call its collectives in the same order. So the k-th kernel of a name in the i-th
+communication stream of one rank belongs to the k-th kernel of the others. This needs no common clock. A
+collective's kernel starts on each rank as that rank arrives, and ends on all ranks when the last one has
+arrived. So the last rank has the shortest kernel, and the extra time of the others is waiting.
 
-That holds for collectives that end on all ranks together: all-reduce, all-gather, reduce-scatter, all-to-all.
-In a broadcast or a send one side may run ahead of the other; these are counted as communication, not matched.
-Which ranks share a communicator is not known: all that have collectives of a name count as one group.
+This holds for all-reduce, all-gather, reduce-scatter and all-to-all. In a broadcast or a send one side may
+run ahead: those kernels count as communication but are not matched. The captures do not record which ranks
+share a communicator, so all ranks with collectives of a name count as one group.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 COMMUNICATION = "communication"
-_TOGETHER = re.compile(
+_MATCHABLE = re.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
 )
-_LEAST = 2
-Key = tuple[int, str]  # the number of the stream, by its first collective, and the name
+_FEWEST_RANKS = 2
+Key = tuple[int, str]  # number of the stream, in order of its first collective; kernel name
 
 
 @dataclass(frozen=True)
 class Collectives:
-    """Matched collectives: for each of the member numbers in ``ranks`` a row, for each collective a column.
+    """Matched collectives of one name: one row per member in ``ranks``, one column per collective.
 
-    ``row`` is the position of the kernel among all of the rank's, times are in ns since its capture's start.
+    ``row`` is the position of the kernel among all kernels of the rank. Times are in ns since the start of
+    the rank's capture.
     """
 
     name: str
@@ -52,21 +53,21 @@ class Collectives:
 
     @property
     def waiting_ns(self) -> NDArray[Any]:
-        """What each rank's kernel lasted longer than the shortest."""
-        lasting = self.end_ns - self.start_ns
-        return lasting - lasting.min(axis=0)  # type: ignore[no-any-return]
+        """The time by which each rank's kernel is longer than the shortest of its collective, in ns."""
+        duration = self.end_ns - self.start_ns
+        return duration - duration.min(axis=0)  # type: ignore[no-any-return]
 
     @property
     def last(self) -> NDArray[Any]:
-        """The row of the rank that came last to each; -1 where two came together."""
+        """The row of the rank that arrived last at each collective; -1 if two arrived together."""
         waiting = self.waiting_ns
-        alone = (waiting == 0).sum(axis=0) == 1
-        return np.where(alone, waiting.argmin(axis=0), -1)
+        one_last = (waiting == 0).sum(axis=0) == 1
+        return np.where(one_last, waiting.argmin(axis=0), -1)
 
 
 @dataclass(frozen=True)
 class Matched:
-    """All matched collectives of a job, and what could not be matched, in words."""
+    """All matched collectives of a job, and notes on what could not be matched."""
 
     groups: tuple[Collectives, ...]
     notes: tuple[str, ...]
@@ -76,7 +77,7 @@ class Matched:
         return sum(group.row.shape[1] for group in self.groups)
 
     def waiting_by_kernel(self, member: int, kernels: int) -> NDArray[Any]:
-        """Return the waiting of one member inside each of its kernels, in ns; 0 outside of collectives."""
+        """Return the waiting time of one member in each of its kernels, in ns; 0 outside of collectives."""
         waiting = np.zeros(kernels, np.int64)
         for group in self.groups:
             if member in group.ranks:
@@ -86,7 +87,7 @@ class Matched:
 
 
 def communicates(capture: Capture) -> NDArray[Any]:
-    """Mark the kernels that communicate, by their full name, and return a mark per kernel."""
+    """Mark the communication kernels, classified by their full names."""
     if not capture.has("kernel"):
         return np.empty(0, dtype=bool)
     codes, names = text_codes(capture.columns("kernel", "name")["name"], capture.text)
@@ -95,25 +96,25 @@ def communicates(capture: Capture) -> NDArray[Any]:
 
 
 def match(members: Sequence[Member]) -> Matched:
-    """Match the collectives of several ranks. What is not selected on all of its ranks is left out."""
-    found = [_sequences(member.everything) for member in members]
+    """Match the collectives of several ranks; one that is not selected on all its ranks is left out."""
+    sequences = [_sequences(member.everything) for member in members]
     groups, notes = [], dict[str, None]()
-    for key in dict.fromkeys(key for sequences in found for key in sequences):
-        having = [number for number, sequences in enumerate(found) if key in sequences]
-        counts = [len(found[number][key]) for number in having]
-        if len(having) < _LEAST:
+    for key in dict.fromkeys(key for of_member in sequences for key in of_member):
+        having = [number for number, of_member in enumerate(sequences) if key in of_member]
+        counts = [len(sequences[number][key]) for number in having]
+        if len(having) < _FEWEST_RANKS:
             notes[f"collectives that one rank alone has are matched with nothing: {_short(key[1])}"] = None
             continue
         if len(set(counts)) > 1:
-            said = f"{min(counts)} to {max(counts)} per rank; the first {min(counts)} are matched"
-            notes[f"{_short(key[1])}: {said}, wrongly where not the last ones are missing"] = None
-        rows = np.array([found[number][key][: min(counts)] for number in having])
+            matched = f"{min(counts)} to {max(counts)} per rank; the first {min(counts)} are matched"
+            notes[f"{_short(key[1])}: {matched}, wrongly where not the last ones are missing"] = None
+        rows = np.array([sequences[number][key][: min(counts)] for number in having])
         groups.append(_group(members, key[1], having, rows))
     return Matched(tuple(group for group in groups if group.row.shape[1]), tuple(notes))
 
 
 def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
-    """Return the kernels of each stream and name, by start, as positions among all kernels of the rank."""
+    """Return the collectives of each stream and name by start, as positions among the rank's kernels."""
     if not capture.has("kernel"):
         return {}
     columns = capture.columns("kernel", "start_ns", "device_id", "context_id", "stream_id", "name")
@@ -121,15 +122,15 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
     rows = np.flatnonzero(communicates(capture))
     rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
     streams: dict[tuple[int, ...], int] = {}
-    found: dict[Key, list[int]] = {}
+    rows_by_key: dict[Key, list[int]] = {}
     places = zip(
         *(columns[field][rows].tolist() for field in ("device_id", "context_id", "stream_id")), strict=True
     )
     for row, place, name in zip(rows.tolist(), places, columns["name"][rows].tolist(), strict=True):
-        if _TOGETHER.search(names[name]):
+        if _MATCHABLE.search(names[name]):
             number = streams.setdefault(place, len(streams))
-            found.setdefault((number, names[name]), []).append(row)
-    return {key: np.array(positions) for key, positions in found.items()}
+            rows_by_key.setdefault((number, names[name]), []).append(row)
+    return {key: np.array(positions) for key, positions in rows_by_key.items()}
 
 
 def _group(members: Sequence[Member], name: str, having: list[int], rows: NDArray[Any]) -> Collectives:
@@ -146,7 +147,7 @@ def _group(members: Sequence[Member], name: str, having: list[int], rows: NDArra
 
 
 def selected_kernels(member: Member) -> NDArray[Any]:
-    """Return the positions of a rank's selected kernels among all of the rank's."""
+    """Return the positions of a rank's selected kernels among all its kernels."""
     every, chosen = (c.columns("kernel", "row")["row"] for c in (member.everything, member.capture))
     return np.searchsorted(every, chosen)
 

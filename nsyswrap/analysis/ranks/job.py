@@ -1,7 +1,7 @@
-"""One job over its ranks: what each rank did on its GPU, when it waited, and how well their clocks agree.
+"""Compute what each rank of a job did on its GPU, when it waited, and how well the ranks' clocks agree.
 
-Every session records its start in ns of UTC. Times of captures from several hosts are as comparable as the
-clocks of these hosts. The ends of a matched collective are one moment, so they show the error.
+Every session records its start in UTC, in ns. Times of captures from several hosts are only as comparable as
+the clocks of the hosts. The kernels of a matched collective end together, so their ends show the error.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 
 def offsets_ns(job: Job) -> NDArray[Any] | None:
-    """Return what to add to each rank's times for one zero of all; None where a start is not said."""
+    """Return the offsets of the ranks from a common zero in ns; None if a session start is missing."""
     epochs: dict[str, int | None] = {}
     for member in job.members:
         path = member.capture.path
         if str(path) not in epochs:
-            said = Export(path).select(schema.SESSION_START, "utcEpochNs")
-            epochs[str(path)] = said[0][0] if said else None
-    found = [epochs[str(member.capture.path)] for member in job.members]
-    known = [epoch for epoch in found if epoch is not None]
-    if len(known) < len(found):
+            rows = Export(path).select(schema.SESSION_START, "utcEpochNs")
+            epochs[str(path)] = rows[0][0] if rows else None
+    by_member = [epochs[str(member.capture.path)] for member in job.members]
+    known = [epoch for epoch in by_member if epoch is not None]
+    if len(known) < len(by_member):
         return None
     return np.array([epoch - min(known) for epoch in known])
 
 
 def lateness_ns(job: Job, offsets: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return, for each rank, how much later than the first it came to each of its collectives."""
-    found: list[list[NDArray[Any]]] = [[np.empty(0, np.int64)] for _ in job.members]
+    """Return for each rank the time by which it arrived after the first one at each collective, in ns."""
+    parts: list[list[NDArray[Any]]] = [[np.empty(0, np.int64)] for _ in job.members]
     for group in job.matched.groups:
         starts = group.start_ns + offsets[list(group.ranks)][:, None]
         for number, late in zip(group.ranks, starts - starts.min(axis=0), strict=True):
-            found[number].append(late)
-    return [np.concatenate(parts) for parts in found]
+            parts[number].append(late)
+    return [np.concatenate(of_member) for of_member in parts]
 
 
-def note(job: Job, offsets: NDArray[Any] | None) -> str:
-    """Say how far the ends of matched collectives lie apart; empty without any."""
+def alignment_note(job: Job, offsets: NDArray[Any] | None) -> str:
+    """Return a note on how far the ends of matched collectives are apart; empty without collectives."""
     if offsets is None:
         return (
             "not every capture says when its session began: no arrival times (waiting needs no common clock)"
@@ -67,21 +67,22 @@ def note(job: Job, offsets: NDArray[Any] | None) -> str:
     apart = np.concatenate(spreads)
     if not len(apart):
         return ""
-    found = hosts(job.members)
-    where = f", on {len(found)} hosts, whose clocks differ" if len(found) > 1 else ""
-    lie = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
+    names = hosts(job.members)
+    where = f", on {len(names)} hosts, whose clocks differ" if len(names) > 1 else ""
+    distance = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
     return (
-        f"aligned on the sessions' epochs{where}: the ends of a collective lie {lie}; arrival times are "
+        f"aligned on the sessions' epochs{where}: the ends of a collective lie {distance}; arrival times are "
         "known as well as that, waiting needs no common clock"
     )
 
 
 @dataclass(frozen=True)
 class GpuTimes:
-    """One entry per operation on the GPU, in order of start; times in ns.
+    """One entry per GPU operation, by start; times in ns.
 
-    ``own_ns`` is what does not communicate, ``waiting_ns`` the part of ``communication_ns`` that waits for
-    other ranks. ``launched_ns`` is when the call began that launched it; MISSING where there is none.
+    ``launched_ns`` is the start of the launch call, MISSING without one. ``own_ns`` is the duration of an
+    operation that does not communicate. ``waiting_ns`` is the part of ``communication_ns`` spent waiting for
+    other ranks.
     """
 
     launched_ns: NDArray[Any]
@@ -92,65 +93,66 @@ class GpuTimes:
 
 @dataclass(frozen=True)
 class Job:
-    """The ranks of a job, in their order."""
+    """The ranks of a job, in order of rank."""
 
     members: tuple[Member, ...]
 
     @cached_property
     def matched(self) -> Matched:
-        """The collectives of all ranks."""
+        """The matched collectives of all ranks."""
         return match(self.members)
 
     @cached_property
     def times(self) -> list[GpuTimes]:
-        """What each rank did on its GPU, as far as it is selected."""
+        """The selected GPU work of each rank."""
         return [self._times(number, member.capture) for number, member in enumerate(self.members)]
 
     @cached_property
     def all_times(self) -> list[GpuTimes]:
-        """What each rank did on its GPU, whatever is selected."""
+        """All GPU work of each rank, selected or not."""
         return [self._times(number, member.everything) for number, member in enumerate(self.members)]
 
     def _times(self, number: int, capture: Capture) -> GpuTimes:
         everything = self.members[number].everything
-        done = gpu_operations_of(capture)
-        lasting = done.end_ns - done.start_ns
-        communication, waiting = np.zeros_like(lasting), np.zeros_like(lasting)
-        kernels = np.flatnonzero(done.kind == KINDS.index(KERNEL))
+        operations = gpu_operations_of(capture)
+        duration_ns = operations.end_ns - operations.start_ns
+        communication, waiting = np.zeros_like(duration_ns), np.zeros_like(duration_ns)
+        kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
         if len(kernels):
             rows = everything.columns("kernel", "row")["row"] - 1
-            at = np.searchsorted(rows, done.row[kernels])
-            communication[kernels] = np.where(communicates(everything)[at], lasting[kernels], 0)
+            at = np.searchsorted(rows, operations.row[kernels])
+            communication[kernels] = np.where(communicates(everything)[at], duration_ns[kernels], 0)
             waiting[kernels] = self.matched.waiting_by_kernel(number, len(rows))[at]
-        return GpuTimes(_launched(capture, done.call), lasting - communication, communication, waiting)
+        launched = _call_starts(capture, operations.call)
+        return GpuTimes(launched, duration_ns - communication, communication, waiting)
 
     def name(self, number: int) -> int | str:
-        """Return what a table calls a member: its rank, or its label where not all have one."""
-        found = self.members[number].number if self.numbered else None
-        return self.members[number].label if found is None else found
+        """Return the name of a member in tables: its rank, or its label if not all members have a rank."""
+        rank = self.members[number].number if self.numbered else None
+        return self.members[number].label if rank is None else rank
 
     @cached_property
     def numbered(self) -> bool:
-        """Whether all ranks are known by their number."""
+        """Whether the rank number of every member is known."""
         return all(member.number is not None for member in self.members)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of any table over the ranks has to know."""
+        """Notes for every table over the ranks."""
         graphs = sum(member.capture.count("graph") for member in self.members)
         hidden = f"{graphs:,} whole-graph executions hide their kernels, collectives too: --graphs node"
         return (*self.matched.notes, *([hidden] if graphs else []))
 
     @property
     def selection(self) -> str:
-        """What is selected of the captures."""
+        """The selection of the captures, as text; different processes are left out of it."""
         first = self.members[0].capture.view.selection
         several = len({member.capture.view.selection.processes for member in self.members}) > 1
         return str(replace(first, processes=()) if several else first)
 
 
 def make_job(members: Sequence[Member]) -> Job:
-    """Return a job of ranks, with whole rows: what a selection touches counts to its full length."""
+    """Return a job of ranks whose selections keep rows whole instead of clipping them."""
     return Job(tuple(replace(member, capture=_whole_rows(member.capture)) for member in members))
 
 
@@ -159,7 +161,7 @@ def _whole_rows(capture: Capture) -> Capture:
     return capture.viewed(selection=replace(selection, clip=False)) if selection.windowed else capture
 
 
-def _launched(capture: Capture, call: NDArray[Any]) -> NDArray[Any]:
+def _call_starts(capture: Capture, call: NDArray[Any]) -> NDArray[Any]:
     if not capture.whole.has("api"):
         return np.full(len(call), MISSING)
     start = capture.whole.columns("api", "start_ns")["start_ns"]

@@ -1,4 +1,4 @@
-"""The ranks of one job: the run folders of a launch, captures that know their rank, or processes of one."""
+"""Find the ranks of one job: run folders of a launch, captures of ranks, or processes of one capture."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FOLDERS = "rank-*"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank's capture lies, and what its run.json says: which rank of how many, on which host.
+    """The path of a rank's capture, and the facts on the rank from its run.json.
 
-    ``number`` is None where nobody says which rank it is. ``left_out``: ranks that ran without nsys.
-    ``started``: when, as an ISO time in UTC.
+    ``number`` is the rank, None if unknown. ``left_out`` has the ranks that ran without nsys. ``started`` is
+    the start of the run as an ISO time in UTC.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Member:
-    """One rank and its capture, in the view asked for."""
+    """One rank and its capture, in the requested view."""
 
     label: str
     number: int | None
@@ -54,47 +54,43 @@ class Member:
 
     @property
     def everything(self) -> Capture:
-        """All of the rank, whatever is selected of it: of a capture of several, its process."""
+        """The rank's capture with everything selected; of a capture of several ranks, only its process."""
         processes = self.capture.view.selection.processes
         return self.capture.viewed(selection=replace(EVERYTHING, processes=processes))
 
 
 def places(paths: Sequence[Path]) -> list[Place]:
-    """Return where the captures of ranks lie, by rank: in a folder with rank-* in it, each of these.
+    """Return the places of the captures, by rank; a folder with rank-* folders stands for all of them.
 
-    Raises UsageError where two are of the same rank, or some of another launch than the newest.
+    Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
-    found: list[Path] = []
+    captures: list[Path] = []
     for path in paths:
         inside = [folder for folder in sorted(path.glob(FOLDERS)) if folder.is_dir()] if path.is_dir() else []
-        found += inside or [path]
-    made = [_place(path, label) for path, label in zip(found, shortest_labels(found), strict=True)]
-    twice = [number for number, count in Counter(p.number for p in made).items() if count > 1]
+        captures += inside or [path]
+    labels = shortest_labels(captures)
+    ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
+    twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
     if None not in twice and twice:
-        both = " and ".join(str(place.path) for place in made if place.number == twice[0])
+        both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])
         raise UsageError(f"{both} are both of rank {twice[0]}", "give the ranks of one launch")
-    if any(place.number is None for place in made):
-        return [
-            replace(place, number=None, label=label)
-            for place, label in zip(made, shortest_labels(found), strict=True)
-        ]
-    _check_one_launch(made)
-    return sorted(made, key=lambda place: place.number or 0)
+    if any(place.number is None for place in ranks):
+        return [replace(place, number=None, label=label) for place, label in zip(ranks, labels, strict=True)]
+    _check_one_launch(ranks)
+    return sorted(ranks, key=lambda place: place.number or 0)
 
 
-def _check_one_launch(made: Sequence[Place]) -> None:
-    """Raise UsageError where not all say alike how many ranks there were and which were profiled.
+def _check_one_launch(ranks: Sequence[Place]) -> None:
+    """Raise UsageError if the world sizes or the profiled ranks differ between the captures.
 
-    A launch of fewer ranks into the folder of an earlier one leaves the others of that behind.
+    A launch of fewer ranks into the folder of an earlier one leaves the other ranks of that one behind.
     """
-    saying = [place for place in made if place.world_size]
-    newest = max(saying, key=lambda place: place.started, default=None)
+    sized = [place for place in ranks if place.world_size]
+    newest = max(sized, key=lambda place: place.started, default=None)
     if not newest:
         return
     stale = [
-        place
-        for place in saying
-        if (place.world_size, place.left_out) != (newest.world_size, newest.left_out)
+        place for place in sized if (place.world_size, place.left_out) != (newest.world_size, newest.left_out)
     ]
     if stale:
         names = ", ".join(str(place.path) for place in stale)
@@ -113,11 +109,11 @@ def _world(place: Place) -> str:
 def _place(path: Path, label: str) -> Place:
     home = path.parent if path.name in (EXPORT, REPORT) else path
     run = RunFolder(home).read_run()
-    said = run.get("rank", {})
-    named = re.search(r"rank[-_.]?(\d{1,9})(?!\d)", home.name)
-    number = said.get("rank", int(named[1]) if named else None)
-    world_size = said.get("world_size")
-    profiled = said.get("profiled")
+    rank = run.get("rank", {})
+    in_name = re.search(r"rank[-_.]?(\d{1,9})(?!\d)", home.name)
+    number = rank.get("rank", int(in_name[1]) if in_name else None)
+    world_size = rank.get("world_size")
+    profiled = rank.get("profiled")
     left_out = () if profiled is None else tuple(sorted(set(range(world_size or 0)) - set(profiled)))
     label = label if number is None else f"rank {number}"
     return Place(
@@ -125,18 +121,18 @@ def _place(path: Path, label: str) -> Place:
     )
 
 
-def missing_ranks(found: Sequence[Place]) -> str:
-    """Say which ranks of the world are not there, or why; empty where all are, or nobody knows."""
-    size = max((place.world_size or 0 for place in found), default=0)
-    gone = set(range(size)) - {place.number for place in found}
-    bare = gone & {rank for place in found for rank in place.left_out}
+def missing_ranks(present: Sequence[Place]) -> str:
+    """Return a note on missing ranks and the cause; empty if none is missing or the world size is unknown."""
+    size = max((place.world_size or 0 for place in present), default=0)
+    gone = set(range(size)) - {place.number for place in present}
+    bare = gone & {rank for place in present for rank in place.left_out}
     parts = [f"{_listed(gone - bare)} missing"] if gone - bare else []
     parts += [f"{_listed(bare)} not profiled (--ranks)"] if bare else []
-    return f"{len(found)} of {size} ranks are there: {', '.join(parts)}" if parts else ""
+    return f"{len(present)} of {size} ranks are there: {', '.join(parts)}" if parts else ""
 
 
 def _listed(numbers: set[int]) -> str:
-    """Write numbers as --ranks takes them: 0-3,8."""
+    """Return numbers in the form of --ranks: 0-3,8."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:
@@ -147,18 +143,18 @@ def _listed(numbers: set[int]) -> str:
 
 
 def processes(capture: Capture) -> list[Member]:
-    """Take every process of a capture that used a GPU as a rank; where none did, all that had NVTX ranges."""
+    """Return each process that used a GPU as a rank; if none did, each process with NVTX ranges."""
     kinds = [kind for kind in KINDS if capture.has(kind)]
     fields = dict.fromkeys(kinds, "global_pid") or {"nvtx": "global_tid"}
     ids = [capture.columns(kind, field)[field] for kind, field in fields.items() if capture.has(kind)]
-    found = np.unique(process_ids(np.concatenate(ids))) if ids else np.empty(0, np.int64)
+    pids = np.unique(process_ids(np.concatenate(ids))) if ids else np.empty(0, np.int64)
     selection = capture.view.selection
     return [
         Member(f"process {pid}", None, capture.viewed(selection=replace(selection, processes=(pid,))))
-        for pid in found[found != MISSING].tolist()
+        for pid in pids[pids != MISSING].tolist()
     ]
 
 
 def hosts(members: Sequence[Member]) -> Mapping[str, Any]:
-    """Return the hosts the ranks ran on, as far as their folders say, with the number of ranks of each."""
+    """Return the number of ranks on each host that the run folders name."""
     return Counter(member.host for member in members if member.host)

@@ -1,4 +1,4 @@
-"""NVTX ranges of several ranks, matched by name and occurrence, with the GPU time of each."""
+"""Match the NVTX ranges of several ranks by name and occurrence, with the GPU time of each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _LIBRARY = re.compile(r"nccl[A-Z]")  # NCCL marks its own calls
-_LEAST = 2
+_FEWEST_RANKS = 2
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The ranges of one name: a row for each of the member numbers in ``ranks``, a column per occurrence.
+    """The ranges of one name: arrays with one row per member in ``ranks``, one column per occurrence; in ns.
 
-    ``own_ns`` and ``waiting_ns`` are of the operations that any thread of the process launched while the
-    range was open, wherever these ran: autograd launches backward from threads of its own.
+    ``own_ns`` and ``waiting_ns`` cover the operations that any thread of the process launched during the
+    range, on any device: PyTorch's autograd launches the backward pass from its own threads.
     """
 
     name: str
@@ -39,35 +39,38 @@ class Steps:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether anything of a rank's own was launched in them."""
+        """Whether a rank launched its own GPU work in these ranges."""
         return bool(self.own_ns.any())
 
     @property
     def judged_ns(self) -> NDArray[Any]:
-        """What slow and fast ranks are told by: where ranks wait for each other, their ranges are alike."""
+        """The time that tells slow ranks from fast ones, in ns.
+
+        Ranges last equally long on ranks that wait for each other, so own GPU time counts if there is any.
+        """
         return self.own_ns if self.on_gpu else self.range_ns
 
 
 def steps(job: Job) -> tuple[list[Steps], list[str]]:
-    """Return the ranges that several ranks have, in order of appearance, and what could not be matched."""
-    found = [_of(member.capture, times) for member, times in zip(job.members, job.all_times, strict=True)]
-    made: list[Steps] = []
+    """Return the ranges that several ranks have, by first appearance, and notes on unmatched ones."""
+    by_member = [_of(member.capture, times) for member, times in zip(job.members, job.all_times, strict=True)]
+    matched: list[Steps] = []
     alone, uneven = 0, []
-    for name in dict.fromkeys(name for ranges in found for name in ranges):
-        having = tuple(number for number, ranges in enumerate(found) if name in ranges)
-        counts = [found[number][name].shape[1] for number in having]
-        if len(having) < _LEAST:
+    for name in dict.fromkeys(name for ranges in by_member for name in ranges):
+        having = tuple(number for number, ranges in enumerate(by_member) if name in ranges)
+        counts = [by_member[number][name].shape[1] for number in having]
+        if len(having) < _FEWEST_RANKS:
             alone += 1
             continue
         if len(set(counts)) > 1:
             uneven.append(name)
-        cut = np.array([found[number][name][:, : min(counts)] for number in having])
-        made.append(Steps(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
-    return made, _notes(alone, uneven)
+        cut = np.array([by_member[number][name][:, : min(counts)] for number in having])
+        matched.append(Steps(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
+    return matched, _notes(alone, uneven)
 
 
 def slowest(times: NDArray[Any]) -> NDArray[Any]:
-    """Return the row of the longest time of each column; -1 where several are as long."""
+    """Return the row with the longest time of each column; -1 if several are equally long."""
     longest = times == times.max(axis=0)
     return np.where(longest.sum(axis=0) == 1, longest.argmax(axis=0), -1)
 
@@ -81,7 +84,7 @@ def _notes(alone: int, uneven: list[str]) -> list[str]:
 
 
 def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:
-    """Return, for each name, the times of its ranges by start: those of range, own and waiting, in ns."""
+    """Return for each name the range, own and waiting times of its ranges by start, in ns: three rows."""
     if not capture.has("nvtx"):
         return {}
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type")
@@ -96,7 +99,7 @@ def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:
 
 
 def _launched_inside(start: NDArray[Any], end: NDArray[Any], times: GpuTimes) -> list[NDArray[Any]]:
-    """Return own and waiting time of what was launched in each range."""
+    """Return own and waiting time of the operations launched in each range, in ns."""
     order = np.argsort(times.launched_ns, kind="stable")
     launched = times.launched_ns[order]
     first, last = (np.searchsorted(launched, ends, "left") for ends in (start, end))

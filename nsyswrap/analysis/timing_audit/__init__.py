@@ -1,17 +1,18 @@
-"""Whether the time of an NVTX range is that of the GPU work launched in it: one judgement per range.
+"""Judge whether the time of each NVTX range is the time of the GPU work launched in it.
 
-The GPU works behind the host: a range can end before what it launched, and can wait for what was launched
-before it. `range_work` tells its own work from earlier and from other work; an operation that ends later than
-the range, or earlier work that ends after its start, makes the verdict.
+The GPU runs behind the host. A range can end before the work it launched, and it can wait for work launched
+before it. `range_work` tells own, earlier and other work apart. The verdict depends on own work that ends
+after the range, and on earlier work that ends after the range's start.
 
-The time that a range should have reported lasts from its start to the end of its own work, or to its own end
-if that is later, less what it lost to earlier work. Lost is the time in synchronising calls before its first
-launch, as long as earlier work was running; and from the return of that launch on, the wait for what ended
-before its first operation started. Where that started before the call returned, as in blocking copies, the
-wait is counted from the start of the call.
+The time that a range should have reported lasts from its start to its end, or to the end of its own work if
+that is later, minus the time lost to earlier work. Two waits are lost:
 
-Times of the GPU are converted to the clock of the CPU, which is good to about 1 us: what ends no more than
-TOLERANCE_NS after a range's start or end was over by then.
+- time in synchronizing calls before the first launch, while earlier work was running;
+- the time from the return of the first launch to the end of the operation before the first own one. If the
+  first own operation started before its call returned, as in blocking copies, this wait begins with the call.
+
+GPU times are converted to the CPU's clock, with an error of about 1 us. An end up to TOLERANCE_NS after the
+start or end of a range counts as before it.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import ALL, launched_for
-from nsyswrap.analysis.timing_audit.measured import reported
-from nsyswrap.analysis.timing_audit.range_work import around, operations_of, own_work
+from nsyswrap.analysis.timing_audit.measured import measured_times
+from nsyswrap.analysis.timing_audit.range_work import nearby_work, operations_of, own_work
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.timing_audit.range_work import Around, Operations, Own
+    from nsyswrap.analysis.timing_audit.range_work import NearbyWork, Operations, OwnWork
     from nsyswrap.capture.capture import Capture
 
 TOLERANCE_NS = 1000
@@ -47,20 +48,24 @@ COMPLETE, LAUNCH_ONLY, EARLIER, MIXED, NOTHING = VERDICTS = (
     "mixed",
     "no GPU work",
 )
-_NO_LOAD = "Get|Set"  # in the names of calls that only ask about what was loaded, or are made again and again
+_NO_LOAD = "Get|Set"  # in names of calls that load nothing: queries, and settings made repeatedly
 
 
 @dataclass(frozen=True)
 class Audit:
-    """One entry per closed range of one thread, in order of start; times in ns, MISSING where there is none.
+    """One entry per range that ended on its thread, by start; times in ns, MISSING if there is none.
 
-    ``row`` is the position among the whole capture's NVTX events; ``verdict`` the number in VERDICTS;
-    ``warm_up`` marks ranges with the first launch of a kernel in its process, or that load a module;
-    ``launches`` counts calls. ``own_gpu_ns`` adds the own operations up, ``own_busy_ns`` is the time in which
-    any ran, ``own_end_after_ns`` how long after the range they ended (negative: before). ``earlier_ns`` is
-    how long after the range's start earlier work ended, ``other_ns`` the time in which other work ran.
-    ``reported_ns`` and ``events_ns`` are what nsyswrap.measure found. ``adopted`` counts the launches by
-    other threads.
+    - ``row``: position among the whole capture's NVTX events
+    - ``verdict``: number in VERDICTS
+    - ``warm_up``: marks ranges that load a module or hold the first launch of a kernel in its process
+    - ``launches``: calls that launched GPU work; ``adopted``: those of them made by other threads
+    - ``should_ns``: the time that the range should have reported
+    - ``api_ns``, ``sync_ns``: time in API calls, and in synchronizing calls
+    - ``own_gpu_ns``: sum of the durations of the own operations; ``own_busy_ns``: time in which any ran
+    - ``own_end_after_ns``: from the range's end to the end of own work; negative if own work ended first
+    - ``earlier_ns``: from the range's start to the end of earlier work
+    - ``other_ns``: time in which other work ran
+    - ``reported_ns``, ``events_ns``: host time and CUDA event time that nsyswrap.measure reported
     """
 
     row: NDArray[Any]
@@ -86,18 +91,18 @@ class Audit:
         return len(self.row)
 
     def of(self, rows: NDArray[Any]) -> Audit:
-        """Return these ranges, by position or mark."""
+        """Return the ranges at these positions, or with True at theirs."""
         return Audit(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def host_ns(self) -> NDArray[Any]:
-        """How long each range was."""
+        """The duration of each range in ns."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
 
 @per_capture
 def audit(capture: Capture) -> Audit:
-    """Return the ranges that are selected, judged by the calls and the GPU work of the whole capture."""
+    """Return the selected ranges, judged by the calls and the GPU work of the whole capture."""
     if capture is capture.whole:
         return _audit(capture)
     every = audit(capture.whole)
@@ -106,12 +111,12 @@ def audit(capture: Capture) -> Audit:
 
 def _audit(whole: Capture) -> Audit:
     rows, ranges = closed_ranges(whole)
-    told = reported(whole, rows, ranges)
+    measured = measured_times(whole, rows, ranges)
     parts, places = [], []
     for marks, threads in launched_for(whole, ranges.thread, _calls(whole).thread):
         mine = np.flatnonzero(marks)
         part = Spans(*(field[mine] for field in ranges))
-        parts.append(_judged(whole, rows[mine], part, threads, tuple(times[mine] for times in told)))
+        parts.append(_judged(whole, rows[mine], part, threads, tuple(times[mine] for times in measured)))
         places.append(mine)
     every = Audit(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Audit)))
     return every.of(np.argsort(np.concatenate(places)))
@@ -122,15 +127,19 @@ def _calls(whole: Capture) -> Spans:
 
 
 def _judged(
-    whole: Capture, rows: NDArray[Any], ranges: Spans, threads: NDArray[Any], told: tuple[NDArray[Any], ...]
+    whole: Capture,
+    rows: NDArray[Any],
+    ranges: Spans,
+    threads: NDArray[Any],
+    measured: tuple[NDArray[Any], ...],
 ) -> Audit:
-    """Judge ranges; ``threads`` are those that the launches of each call count for."""
+    """Judge ranges; ``threads`` has the thread that the launches of each call count for."""
     calls = _calls(whole)
     counting = calls._replace(thread=threads)
     inside = Inside(counting, ranges)
     operations = operations_of(whole, counting)
     own = own_work(operations, inside)
-    near = around(operations, ranges, own)
+    near = nearby_work(operations, ranges, own)
     api_ns, sync_ns, waited_ns = _waits(whole, calls, ranges, own, near)
     verdict, should_ns = _judge(ranges, calls, own, near, waited_ns)
     worked = own.launches > 0
@@ -149,14 +158,14 @@ def _judged(
         own_end_after_ns=np.where(worked, own.end - ranges.end, MISSING),
         earlier_ns=near.earlier,
         other_ns=near.other,
-        reported_ns=told[0],
-        events_ns=told[1],
+        reported_ns=measured[0],
+        events_ns=measured[1],
         adopted=inside.sum(_launching(operations, len(calls.start)) & (counting.thread != calls.thread)),
     )
 
 
 def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
-    """Return positions and spans of the ranges that ended on the thread they began on, in order of start."""
+    """Return positions and spans of the ranges that ended on the thread they began on, by start."""
     fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid")
     events = whole.columns("nvtx", *fields)
     closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
@@ -174,7 +183,7 @@ def _launching(operations: Operations, calls: int) -> NDArray[Any]:
 
 
 def _first_uses(whole: Capture) -> NDArray[Any]:
-    """Mark the API calls that launched a kernel for the first time, or loaded something."""
+    """Mark the API calls with the first launch of a kernel, and those that load modules or contexts."""
     ids, positions = distinct(whole.name_ids("api"))
     names = [whole.text(i) or "" for i in ids.tolist()]
     loads = [classify(name) == LOAD and not re.search(_NO_LOAD, name) for name in names]
@@ -185,9 +194,12 @@ def _first_uses(whole: Capture) -> NDArray[Any]:
 
 
 def _waits(
-    whole: Capture, calls: Spans, ranges: Spans, own: Own, near: Around
+    whole: Capture, calls: Spans, ranges: Spans, own: OwnWork, near: NearbyWork
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return time in calls, in synchronising calls, and in those before the first launch for earlier work."""
+    """Return each range's time in calls, in synchronizing calls, and in those that wait for earlier work.
+
+    The last counts only calls before the first launch.
+    """
     (call_start, call_end), (start, end) = one_axis(calls, ranges)
     waits = call_classes(whole) == CLASSES.index(SYNCHRONISE)
     every, waiting = union(call_start, call_end), union(call_start[waits], call_end[waits])
@@ -197,9 +209,9 @@ def _waits(
 
 
 def _judge(
-    ranges: Spans, calls: Spans, own: Own, near: Around, waited_ns: NDArray[Any]
+    ranges: Spans, calls: Spans, own: OwnWork, near: NearbyWork, waited_ns: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return each range's verdict, and what it should have reported."""
+    """Return each range's verdict, and the time it should have reported in ns."""
     worked, busy = own.launches > 0, near.earlier > TOLERANCE_NS
     late = worked & (own.end - ranges.end > TOLERANCE_NS)
     kinds = {

@@ -1,4 +1,4 @@
-"""What a program itself said of its ranges: the NVTX marks that nsyswrap.measure leaves."""
+"""Read the times that a program measured itself: the NVTX marks that nsyswrap.measure leaves."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.arrays.spans import Spans
     from nsyswrap.capture.capture import Capture
 
-    Key = tuple[int, str]
+    Key = tuple[int, str]  # global process id and name of a range
 
 _MARK_EVENT = 34  # NVTX_EVENTS.eventType of a mark
 
 
-class Said(NamedTuple):
-    """One mark: when and on which thread it was left, and the times it tells, in ns."""
+class Mark(NamedTuple):
+    """One mark: its time in ns, its thread, and the range's name and measured times in ns."""
 
     time: int
     thread: int
@@ -34,96 +34,96 @@ class Said(NamedTuple):
     cuda_ns: int | None
 
 
-def reported(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return host time and CUDA event time of each range in ns; MISSING where no mark tells them.
+def measured_times(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the measured host time and CUDA event time of each range in ns; MISSING without a mark.
 
     ``rows`` are the positions of the closed ranges among the capture's NVTX events, ``ranges`` their spans.
     """
     host, cuda = np.full(len(rows), MISSING), np.full(len(rows), MISSING)
-    marks = said(whole)
+    marks = read_marks(whole)
     if marks:
         names = _names(whole, rows, {mark.name for mark in marks})
-        ended = _Ended(ranges, names)
+        open_ranges = OpenRanges(ranges, names)
         for mark in marks:
-            ended.until(mark.time)
-            i = ended.of(mark)
+            open_ranges.add_ended(mark.time)
+            i = open_ranges.take(mark)
             if i is not None:
                 host[i], cuda[i] = mark.host_ns, MISSING if mark.cuda_ns is None else mark.cuda_ns
     return host, cuda
 
 
-def said(whole: Capture) -> list[Said]:
-    """Return the marks in order of time; those that hold something else are left out."""
+def read_marks(whole: Capture) -> list[Mark]:
+    """Return the marks of nsyswrap.measure by time, without those whose text cannot be read."""
     events = whole.columns("nvtx", "event_type", "start_ns", "global_tid")
     rows = np.flatnonzero(events["event_type"] == _MARK_EVENT)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     codes, texts = own_texts(whole, rows)
-    told = [_told(text) for text in texts]
+    contents = [_content(text) for text in texts]
     times, threads = (events[field][rows].tolist() for field in ("start_ns", "global_tid"))
     return [
-        Said(time, thread, *found)
+        Mark(time, thread, *content)
         for time, thread, code in zip(times, threads, codes.tolist(), strict=True)
-        if (found := told[code])
+        if (content := contents[code])
     ]
 
 
-def _told(text: str | None) -> tuple[str, int, int | None] | None:
+def _content(text: str | None) -> tuple[str, int, int | None] | None:
     if not text or not text.startswith(MEASURE_MARK):
         return None
     try:
-        found = json.loads(text.removeprefix(MEASURE_MARK))
-        cuda_ns = found.get("cuda_ns")
-        return str(found["name"]), int(found["host_ns"]), None if cuda_ns is None else int(cuda_ns)
+        content = json.loads(text.removeprefix(MEASURE_MARK))
+        cuda_ns = content.get("cuda_ns")
+        return str(content["name"]), int(content["host_ns"]), None if cuda_ns is None else int(cuda_ns)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def _names(whole: Capture, rows: NDArray[Any], wanted: set[str]) -> dict[int, str]:
-    """Return the names of the ranges that have one of the wanted."""
+    """Return the names of the ranges that have one of the wanted names, by number of the range."""
     codes, texts = own_texts(whole, rows)
     known = {code: text for code, text in enumerate(texts) if text in wanted and text is not None}
     return {i: known[code] for i, code in enumerate(codes.tolist()) if code in known}
 
 
-class _Ended:
-    """The ranges that have ended by some moment and that no mark has told of.
+class OpenRanges:
+    """The ranges that have ended by some time and still wait for their mark.
 
-    A mark follows its range at once, on the same thread, unless it waits for CUDA events to be read. Such a
-    late one belongs to the range of its name, in its process, whose length is nearest to what it says.
+    A mark comes right after its range, on the same thread. A mark with CUDA event times comes later: it
+    belongs to the range of its name and process whose length is nearest to the measured host time.
     """
 
     def __init__(self, ranges: Spans, names: dict[int, str]) -> None:
         self._names = names
         self._thread, self._end = ranges.thread.tolist(), ranges.end.tolist()
         self._length = (ranges.end - ranges.start).tolist()
-        self._coming = sorted(names, key=lambda i: -self._end[i])
+        self._running = sorted(names, key=lambda i: -self._end[i])
         self._latest: dict[Key, int] = {}
-        self._silent: dict[Key, list[tuple[int, int]]] = {}  # lengths and numbers, in order
+        self._waiting: dict[Key, list[tuple[int, int]]] = {}  # sorted lengths and numbers of ranges
 
-    def until(self, time: int) -> None:
-        """Let time pass."""
-        while self._coming and self._end[self._coming[-1]] <= time:
-            i = self._coming.pop()
+    def add_ended(self, time: int) -> None:
+        """Add the ranges that have ended by this time in ns; times must ascend from call to call."""
+        while self._running and self._end[self._running[-1]] <= time:
+            i = self._running.pop()
             self._latest[self._thread[i], self._names[i]] = i
-            insort(self._silent.setdefault(self._key(i), []), (self._length[i], i))
+            insort(self._waiting.setdefault(self._key(i), []), (self._length[i], i))
 
-    def of(self, mark: Said) -> int | None:
-        """Return the number of the range that a mark tells of; each is returned once."""
+    def take(self, mark: Mark) -> int | None:
+        """Remove the range that a mark belongs to and return its number; None if no range waits for it."""
         if mark.cuda_ns is None:
             i = self._latest.pop((mark.thread, mark.name), None)
         else:
-            i = self._nearest(self._silent.get((mark.thread & PROCESS_MASK, mark.name), []), mark.host_ns)
-        silent = self._silent[self._key(i)] if i is not None else []
-        at = bisect_left(silent, (self._length[i], i)) if i is not None else 0
-        if i is None or silent[at : at + 1] != [(self._length[i], i)]:
+            i = self._nearest(self._waiting.get((mark.thread & PROCESS_MASK, mark.name), []), mark.host_ns)
+        waiting = self._waiting[self._key(i)] if i is not None else []
+        at = bisect_left(waiting, (self._length[i], i)) if i is not None else 0
+        if i is None or waiting[at : at + 1] != [(self._length[i], i)]:
             return None
-        del silent[at]
+        del waiting[at]
         return i
 
     def _key(self, i: int) -> Key:
         return self._thread[i] & PROCESS_MASK, self._names[i]
 
-    def _nearest(self, silent: list[tuple[int, int]], length: int) -> int | None:
-        at = bisect_left(silent, (length, -1))
-        near = silent[max(at - 1, 0) : at + 1]
-        return min(near, key=lambda found: abs(found[0] - length))[1] if near else None
+    def _nearest(self, waiting: list[tuple[int, int]], length: int) -> int | None:
+        at = bisect_left(waiting, (length, -1))
+        near = waiting[max(at - 1, 0) : at + 1]
+        return min(near, key=lambda entry: abs(entry[0] - length))[1] if near else None

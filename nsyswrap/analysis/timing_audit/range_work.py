@@ -1,12 +1,12 @@
-"""What the GPU did for an NVTX range, and what else it did meanwhile: own, earlier and other work.
+"""Tell the GPU work of an NVTX range from earlier and other work.
 
-Own work is what the calls that the range's thread made inside it started on the GPU. Earlier work are
-operations of the same process, on the devices of the own work (without any: on all of its devices), whose
-calls began before the range did, and which ended after that. Other work is what else ran on these devices
-during the range: launched meanwhile by other threads, or by other processes.
+Own work was started by calls that the range's thread made inside the range. Earlier work belongs to the same
+process: its calls began before the range, and it ended after the range's start. Other work is everything else
+that ran during the range, launched by other threads meanwhile or by other processes. Earlier and other work
+count on the devices of the own work, or on all devices of the process if there is no own work.
 
-Migrations of unified memory belong to no call and are none of these. An operation whose call was not recorded
-counts as launched when it started.
+Migrations of unified memory have no call and count as none of these. An operation without a recorded call
+counts as launched at its start.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.arrays.spans import Inside, Spans
     from nsyswrap.capture.capture import Capture
 
-_AT_ONCE = 1 << 20  # operations that are looked at together
+_BLOCK_ROWS = 1 << 20  # operations processed at a time, to bound memory
 
 
 class Operations(NamedTuple):
-    """Operations on the GPU; ``call`` is -1 and ``thread`` MISSING where the call was not recorded.
+    """GPU operations, times in ns; ``call`` is -1 and ``thread`` MISSING if the call was not recorded.
 
-    ``devices`` has one bit set, of those of the process; ``device`` numbers the devices of all machines.
+    ``launched`` is the start of the call. ``devices`` has one bit set: that of the device among the devices
+    of the process. ``device`` numbers the devices of all machines.
     """
 
     start: NDArray[Any]
@@ -49,38 +50,43 @@ class Operations(NamedTuple):
     device: NDArray[Any]
 
     def of(self, rows: NDArray[Any]) -> Operations:
-        """Return these operations, by position or mark."""
+        """Return the operations at these positions, or with True at theirs."""
         return Operations(*(field[rows] for field in self))
 
 
 def operations_of(whole: Capture, calls: Spans) -> Operations:
-    """Return all operations but migrations; ``calls`` are the capture's, with the threads they count for."""
-    found = gpu_operations_of(whole)
-    found = found.of(~found.migration)
-    known = found.call >= 0
-    launched, thread, process = found.start_ns.copy(), np.full(len(found), MISSING), found.global_pid.copy()
-    launched[known] = calls.start[found.call[known]]
-    thread[known] = calls.thread[found.call[known]]
-    process[known] = thread[known] & PROCESS_MASK  # trimmed exports do not say whose an operation is
-    codes, (owner, _) = group_keys(process, found.device_id)
+    """Return all operations except migrations.
+
+    ``calls`` are the capture's API calls, each with the thread that its launches count for.
+    """
+    operations = gpu_operations_of(whole)
+    operations = operations.of(~operations.migration)
+    known = operations.call >= 0
+    launched, process = operations.start_ns.copy(), operations.global_pid.copy()
+    thread = np.full(len(operations), MISSING)
+    launched[known] = calls.start[operations.call[known]]
+    thread[known] = calls.thread[operations.call[known]]
+    process[known] = thread[known] & PROCESS_MASK  # trimmed exports lack globalPid
+    codes, (owner, _) = group_keys(process, operations.device_id)
     number = np.arange(len(owner)) - np.searchsorted(owner, owner)
     return Operations(
-        found.start_ns,
-        found.end_ns,
-        found.call,
+        operations.start_ns,
+        operations.end_ns,
+        operations.call,
         launched,
         thread,
         process,
         (1 << number)[codes],
-        group_keys(machine_ids(process), found.device_id)[0],
+        group_keys(machine_ids(process), operations.device_id)[0],
     )
 
 
-class Own(NamedTuple):
-    """Own work of each range, times in ns; of a range without any all are 0.
+class OwnWork(NamedTuple):
+    """Own work of each range, times in ns; all fields are 0 for a range without own work.
 
-    ``first_call`` is the number of the first call that launched something, ``first_start`` when the first
-    operation of it started; ``gpu`` adds the operations up, ``busy`` is the time in which any ran.
+    ``launches`` counts the calls that launched. ``first_call`` is the number of the first of them,
+    ``first_start`` the start of its first operation. ``gpu`` is the sum of the durations of the operations,
+    ``busy`` the time in which at least one ran. ``devices`` has one bit per device of the process.
     """
 
     launches: NDArray[Any]
@@ -92,15 +98,15 @@ class Own(NamedTuple):
     devices: NDArray[Any]
 
 
-def own_work(operations: Operations, inside: Inside) -> Own:
-    """Return what the calls inside each range started."""
+def own_work(operations: Operations, inside: Inside) -> OwnWork:
+    """Return the work started by the calls inside each range."""
     place = np.empty_like(inside.order)
     place[inside.order] = np.arange(len(place))
     rows = np.flatnonzero(operations.call >= 0)
     rows = rows[np.lexsort((operations.start[rows], place[operations.call[rows]]))]
     places = place[operations.call[rows]]
     first, last = (np.searchsorted(places, edge) for edge in (inside.first, inside.last))
-    own = Own(*(np.zeros(len(first), np.int64) for _ in Own._fields))
+    own = OwnWork(*(np.zeros(len(first), np.int64) for _ in OwnWork._fields))
     for ranges, begins, members in _members(first, last):
         part = operations.of(rows[members])
         new = np.diff(part.call, prepend=-1) != 0
@@ -114,12 +120,12 @@ def own_work(operations: Operations, inside: Inside) -> Own:
     return own
 
 
-class Around(NamedTuple):
-    """What ran around each range, times in ns.
+class NearbyWork(NamedTuple):
+    """Work near each range that is not its own, times in ns.
 
-    ``earlier`` is how long after the range's start earlier work ended, 0 where there was none; ``before_own``
-    when the last operation before the first own one ended, MISSING where there was none; ``other`` the time
-    in which other work ran.
+    ``earlier`` is the time from the range's start to the end of earlier work, 0 without any. ``before_own``
+    is the end of the last operation before the first own one, MISSING without any. ``other`` is the time in
+    which other work ran.
     """
 
     earlier: NDArray[Any]
@@ -127,44 +133,49 @@ class Around(NamedTuple):
     other: NDArray[Any]
 
 
-def around(operations: Operations, ranges: Spans, own: Own) -> Around:
-    """Return what ran around each range."""
-    found = Around(*(np.zeros(len(ranges.start), np.int64) for _ in Around._fields))
+def nearby_work(operations: Operations, ranges: Spans, own: OwnWork) -> NearbyWork:
+    """Return the earlier and the other work of each range."""
+    near = NearbyWork(*(np.zeros(len(ranges.start), np.int64) for _ in NearbyWork._fields))
     codes, keys = group_keys(ranges.thread & PROCESS_MASK, own.devices)
     for code, (process, devices) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
         rows = np.flatnonzero(codes == code)
         same = operations.process == process
         mine = operations.of(same & (operations.devices & devices != 0) if devices else same)
         start, end = ranges.start[rows], ranges.end[rows]
-        found.earlier[rows] = np.maximum(_latest(mine.launched, mine.end, start), start) - start
-        found.before_own[rows] = _latest(mine.end, mine.end, own.first_start[rows] + 1)
+        near.earlier[rows] = np.maximum(_latest(mine.launched, mine.end, start), start) - start
+        near.before_own[rows] = _latest(mine.end, mine.end, own.first_start[rows] + 1)
         others = operations.of(~same & np.isin(operations.device, np.unique(mine.device)))
         foreign = union(others.start, others.end)
         for thread in np.unique(ranges.thread[rows]).tolist():
             part = ranges.thread[rows] == thread
-            strangers = mine.of(mine.thread != thread)
-            found.other[rows[part]] = _other(strangers, foreign, start[part], end[part])
-    return found
+            by_others = mine.of(mine.thread != thread)
+            near.other[rows[part]] = _other_time(by_others, foreign, start[part], end[part])
+    return near
 
 
 def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
-    """Return the latest end of what comes before each moment in ``order``; MISSING where nothing does."""
+    """Return the latest end among the entries whose ``order`` is less than each of ``before``.
+
+    MISSING without such an entry.
+    """
     rows = np.argsort(order, kind="stable")
     latest = np.concatenate(([MISSING], np.maximum.accumulate(end[rows])))
     return latest[np.searchsorted(order[rows], before, "left")]
 
 
-def _other(strangers: Operations, foreign: Cover, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Return how much of each range other processes take, or operations launched in it by strangers."""
+def _other_time(
+    by_others: Operations, foreign: Cover, start: NDArray[Any], end: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the time in each range with work of other processes, or launched in it by other threads."""
     total = foreign.within(start, end)
-    strangers = strangers.of(np.argsort(strangers.launched, kind="stable"))
-    first, last = (np.searchsorted(strangers.launched, edge, "left") for edge in (start, end))
+    by_others = by_others.of(np.argsort(by_others.launched, kind="stable"))
+    first, last = (np.searchsorted(by_others.launched, edge, "left") for edge in (start, end))
     low = start.min()
     for ranges, begins, members in _members(first, last):
         size = np.diff(begins, append=len(members))
         window = [np.repeat(edge[ranges], size) for edge in (start, end)]
-        ends = [np.clip(time[members], *window) for time in (strangers.start, strangers.end)]
-        # On a clock that stands still while other processes are at work.
+        ends = [np.clip(time[members], *window) for time in (by_others.start, by_others.end)]
+        # On a clock that stops while other processes work: that time counts once.
         alone = [time - foreign.within(np.full_like(time, low), time) for time in ends]
         total[ranges] += _covered(begins, *alone)
     return total
@@ -173,12 +184,12 @@ def _other(strangers: Operations, foreign: Cover, start: NDArray[Any], end: NDAr
 def _members(
     first: NDArray[Any], last: NDArray[Any]
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Yield ranges that have members, a few at a time: their numbers, and ``first`` to ``last`` of each.
+    """Yield blocks of ranges with members: numbers of the ranges, where each one begins, and the members.
 
-    These come one range after another; between them is where each range's begin.
+    The members of a range are ``first`` to ``last``. Those of a block come one range after another.
     """
     some = np.flatnonzero(last > first)
-    parts = np.cumsum((last - first)[some]) // _AT_ONCE
+    parts = np.cumsum((last - first)[some]) // _BLOCK_ROWS
     for ranges in np.split(some, np.flatnonzero(np.diff(parts)) + 1) if len(some) else ():
         size = (last - first)[ranges]
         begins = np.cumsum(size) - size
@@ -186,8 +197,10 @@ def _members(
 
 
 def _covered(begins: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Return how much time the intervals of each group cover, in ns; ``begins`` is where the groups do."""
+    """Return the time that each group of intervals covers, in ns; ``begins`` has the first row of each."""
     least, most = np.minimum.reduceat(start, begins), np.maximum.reduceat(end, begins)
     edges = np.concatenate(([0], np.cumsum(most - least)))
-    shift = np.repeat(edges[:-1] - least, np.diff(begins, append=len(start)))  # groups one behind another
+    shift = np.repeat(
+        edges[:-1] - least, np.diff(begins, append=len(start))
+    )  # puts the groups one after another
     return union(start + shift, end + shift).within(edges[:-1], edges[1:])

@@ -84,7 +84,7 @@ def table(job: Job) -> Table:
                 *(float(np.median(part)) if len(part) else None for part in (parts[number], late[number])),
             )
         )
-    notes = (*job.notes, alignment.note(job, offsets) if len(job.matched) else _nothing(job))
+    notes = (*job.notes, alignment.alignment_note(job, offsets) if len(job.matched) else _nothing(job))
     made = table_of(with_rank_names(SCHEMA, job), rows)
     return replace(
         made, notes=tuple(filter(None, notes)), verdict=waiting_verdict(job), selection=job.selection
