@@ -1,6 +1,6 @@
-"""A capture as Chrome trace events, which Perfetto and chrome://tracing show as a timeline.
+"""Export a capture as Chrome trace events, which Perfetto and chrome://tracing show as a timeline.
 
-``compose`` says what is in the trace, ``write`` and ``stream`` write it, block by block.
+``compose`` decides what the trace contains. ``write`` and ``stream`` write it block by block.
 """
 
 from nsyswrap.render.perfetto.trace import Trace, compose, stream, write

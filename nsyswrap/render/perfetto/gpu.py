@@ -1,4 +1,4 @@
-"""What ran on GPUs: kernels, copies, memsets and graphs in the lanes of their streams, and page faults."""
+"""The GPU bars of a trace: kernels, copies, memsets and graphs by stream, and GPU page faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, machine_i
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.perfetto.host import timed
-from nsyswrap.render.perfetto.lanes import beside
+from nsyswrap.render.perfetto.lanes import sublane_suffix
 from nsyswrap.render.perfetto.sublanes import disjoint
 
 if TYPE_CHECKING:
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, FAULT)
 _IN_STREAM, _MIGRATION, _FAULT = range(3)
-_LANES = {_MIGRATION: "unified memory", _FAULT: "page faults"}  # of what is in no stream
+_LANES = {_MIGRATION: "unified memory", _FAULT: "page faults"}  # the lanes of bars without a stream
 
 
 @dataclass(frozen=True)
-class OnGpu:
-    """One entry per bar; ``kind`` is the number in DRAWN, ``row`` the position in the whole capture.
+class GpuBars:
+    """Arrays with one entry per bar; times in ns.
 
-    ``call`` is the position of the call that launched it among the whole capture's, -1: none did.
-    ``where`` says whether it is in a stream.
+    ``kind`` is the position in ``DRAWN``, ``row`` the position among the capture's events of that kind.
+    ``call`` is the position of the API call that launched the bar, or -1. ``where`` says whether a bar is in
+    a stream, a migration or a page fault.
     """
 
     kind: NDArray[Any]
@@ -46,74 +47,76 @@ class OnGpu:
     call: NDArray[Any]
     where: NDArray[Any]
 
-    def of(self, rows: NDArray[Any]) -> OnGpu:
-        """Return these bars, by position or mark."""
-        return OnGpu(*(getattr(self, field.name)[rows] for field in fields(self)))
+    def of(self, rows: NDArray[Any]) -> GpuBars:
+        """Return the bars at these positions or of this mask."""
+        return GpuBars(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def launched(self) -> int:
-        """How many of them a call launched: all but migrations and page faults."""
+        """The number of bars that an API call launched: all but migrations and page faults."""
         return int(np.count_nonzero(self.where == _IN_STREAM))
 
-    def numbers(self, lanes: Lanes) -> NDArray[Any]:
-        """Return the number of the process that each bar's GPU is in the trace."""
+    def gpu_numbers(self, lanes: Lanes) -> NDArray[Any]:
+        """Return for each bar the process number that its GPU has in the trace."""
         codes, keys = group_keys(_machine(self.global_pid), self.device_id)
-        known = [lanes.gpu(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
-        numbers: NDArray[Any] = np.array(known, np.int64)[codes]
+        of_gpu = [lanes.gpu(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
+        numbers: NDArray[Any] = np.array(of_gpu, np.int64)[codes]
         return numbers
 
 
-def on_gpu(capture: Capture) -> OnGpu:
-    """Return what is drawn of the selection: all that has a start and does not end before it."""
-    ran = gpu_operations_of(capture)
-    places = (ran.global_pid, ran.device_id, ran.context_id, ran.stream_id)
-    found = OnGpu(
-        ran.kind,
-        ran.row,
-        ran.start_ns,
-        ran.end_ns,
-        *places,
-        ran.call,
-        np.where(ran.migration, _MIGRATION, _IN_STREAM),
+def gpu_bars(capture: Capture) -> GpuBars:
+    """Return the bars of the selection: events with a start that do not end before it."""
+    operations = gpu_operations_of(capture)
+    bars = GpuBars(
+        operations.kind,
+        operations.row,
+        operations.start_ns,
+        operations.end_ns,
+        operations.global_pid,
+        operations.device_id,
+        operations.context_id,
+        operations.stream_id,
+        operations.call,
+        np.where(operations.migration, _MIGRATION, _IN_STREAM),
     )
     if capture.has(FAULT):
-        faults = _faults(capture)
-        found = OnGpu(
-            *(np.concatenate((getattr(found, f.name), getattr(faults, f.name))) for f in fields(OnGpu))
+        faults = _page_faults(capture)
+        bars = GpuBars(
+            *(np.concatenate((getattr(bars, f.name), getattr(faults, f.name))) for f in fields(GpuBars))
         )
-    return found.of(timed(found.start_ns, found.end_ns))
+    return bars.of(timed(bars.start_ns, bars.end_ns))
 
 
-def _faults(capture: Capture) -> OnGpu:
-    found = capture.columns(FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
-    same = np.zeros_like(found["row"])
-    return OnGpu(
+def _page_faults(capture: Capture) -> GpuBars:
+    columns = capture.columns(FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
+    same = np.zeros_like(columns["row"])
+    return GpuBars(
         same + DRAWN.index(FAULT),
-        found["row"] - 1,
-        found["start_ns"],
-        found["end_ns"],
-        found["global_pid"],
-        found["device_id"],
+        columns["row"] - 1,
+        columns["start_ns"],
+        columns["end_ns"],
+        columns["global_pid"],
+        columns["device_id"],
         *(same, same, same - 1, same + _FAULT),
     )
 
 
-def placed(bars: OnGpu, lanes: Lanes) -> NDArray[Any]:
-    """Add lanes for the streams, and for what is in none, and return the lane of each bar."""
-    gpu = bars.numbers(lanes)
+def stream_lanes(bars: GpuBars, lanes: Lanes) -> NDArray[Any]:
+    """Add lanes for streams, migrations and page faults. Return the lane of each bar."""
+    gpu = bars.gpu_numbers(lanes)
     streams, keys = group_keys(gpu, bars.where, bars.global_pid, bars.context_id, bars.stream_id)
     names = _names(keys)
     lane, (of, sublane) = group_keys(streams, disjoint(streams, bars.start_ns, bars.end_ns))
     added = [
-        lanes.own(int(keys[0][stream]), names[stream] + beside(number))
+        lanes.add_named(int(keys[0][stream]), names[stream] + sublane_suffix(number))
         for stream, number in zip(of.tolist(), sublane.tolist(), strict=True)
     ]
-    found: NDArray[Any] = np.array(added, np.int64)[lane]
-    return found
+    lane_of_bar: NDArray[Any] = np.array(added, np.int64)[lane]
+    return lane_of_bar
 
 
 def _names(keys: list[NDArray[Any]]) -> list[str]:
-    """Name streams; with their context and process where those of their GPU have several."""
+    """Name streams. Add context and process if their GPU has several of these."""
     rows = list(zip(*(key.tolist() for key in keys), strict=True))
     processes = {(gpu, process) for gpu, _, process, _, _ in rows}
     contexts = {(gpu, process, context) for gpu, where, process, context, _ in rows if where == _IN_STREAM}

@@ -1,4 +1,4 @@
-"""What ran on the host: calls and ranges in the lanes of their threads."""
+"""The host bars of a trace: API calls and NVTX ranges in the lanes of their threads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.perfetto.lanes import Lanes
 
-# Calls, those first that others are made in: of two that start together the first is around the other.
+# Of two calls that start together, the one whose kind is first here is outside.
 CALLS = (
     *("openmp", "openacc", "mpi_collective", "mpi_p2p", "mpi_start_wait", "mpi_other"),
     *("api", "osrt", "overhead", "cuda_overhead"),
 )
 
 
-class OnThread(NamedTuple):
+class ThreadEvents(NamedTuple):
     """Events of one kind on the host: positions in the selection, times in ns, global thread ids."""
 
     row: NDArray[Any]
@@ -34,22 +34,22 @@ class OnThread(NamedTuple):
     thread: NDArray[Any]
 
 
-def calls(capture: Capture, kind: str) -> OnThread:
+def calls(capture: Capture, kind: str) -> ThreadEvents:
     """Return the calls of one kind that have a start and an end."""
-    found = capture.columns(kind, "start_ns", "end_ns", "global_tid")
-    row = timed(found["start_ns"], found["end_ns"])
-    return OnThread(row, *(values[row] for values in found.values()))
+    columns = capture.columns(kind, "start_ns", "end_ns", "global_tid")
+    row = timed(columns["start_ns"], columns["end_ns"])
+    return ThreadEvents(row, *(values[row] for values in columns.values()))
 
 
 def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions of what has a start and does not end before it."""
+    """Return the positions of events that have a start and do not end before it."""
     return np.flatnonzero((start != MISSING) & (end != MISSING) & (end >= start))
 
 
-def placed(parts: Sequence[OnThread], lanes: Lanes) -> list[NDArray[Any]]:
-    """Add lanes for the threads of all parts and return the lane of each event, part by part.
+def thread_lanes(parts: Sequence[ThreadEvents], lanes: Lanes) -> list[NDArray[Any]]:
+    """Add lanes for the threads of all parts. Return the lane of each event, part by part.
 
-    Of parts that start together the earlier part is outside.
+    Of events that start together, the one of the earlier part is outside.
     """
     sizes = [len(part.row) for part in parts]
     start, end, thread = (

@@ -1,4 +1,4 @@
-"""The rows of a trace: processes of the host, GPUs, and the lanes in them, with their numbers and names."""
+"""Number and name the processes, GPUs and lanes of a trace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-_FIRST_OWN = ID_MASK + 1  # no process or thread has such a number
+_FIRST_FREE = ID_MASK + 1  # larger than any process or thread number
 
 
 class Lane(NamedTuple):
-    """One lane: ``process`` and ``thread`` are its numbers in the trace."""
+    """A lane of the trace. ``process`` and ``thread`` are its numbers in the trace."""
 
     process: int
     thread: int
@@ -26,65 +26,64 @@ class Lane(NamedTuple):
 
 
 class Lanes:
-    """Processes and lanes, in the order in which they are to be shown.
+    """Processes and lanes, in display order.
 
-    Processes and threads of the host keep the numbers of the operating system. GPUs, streams and the lanes
-    beside a lane get numbers that none of these has, and no two the same; so does what has none, or 0, which
-    Perfetto takes for the idle process.
+    Host processes and threads keep the numbers of the operating system. GPUs, streams and sub-lanes get
+    unused numbers. So do processes and threads without a number or with number 0, which Perfetto takes for
+    the idle process.
     """
 
     def __init__(self, capture: Capture) -> None:
-        """Start without lanes; names are those of ``capture``."""
+        """Start without lanes. Names come from ``capture``."""
         self.names: dict[int, str] = {}  # of processes, by their number in the trace
-        self.heads: list[str] = []  # what places an event in each lane
+        self.heads: list[str] = []  # of each lane, the JSON members that place an event in it
         self._lanes: list[Lane] = []
         self._capture = capture.whole
-        self._free = count(_FIRST_OWN)
+        self._free = count(_FIRST_FREE)
         self._numbers: dict[object, int] = {}
         self._ranks = _ranks(self._capture)
 
     def process(self, global_pid: int) -> int:
-        """Return the number of a process of the host; one that another machine had first gets its own."""
+        """Return the number of a host process. If another machine has used the number, use a free one."""
         if global_pid in self._numbers:
             return self._numbers[global_pid]
         known = global_pid != MISSING
         number = global_pid >> PID_SHIFT & ID_MASK if known else 0
-        # Its first thread has its number, and its name.
+        # The first thread has the number and the name of its process.
         _, name = self._capture.threads.get(global_pid | number, (None, None))
         name = name or ("process" if known else "unknown process")
         if global_pid in self._ranks:
             name += f", rank {self._ranks[global_pid]}"
-        return self._add(global_pid, next(self._free) if number in (0, *self.names) else number, name)
+        return self._add_process(global_pid, next(self._free) if number in (0, *self.names) else number, name)
 
     def gpu(self, machine: int, device: int) -> int:
-        """Return the number of a GPU, which stands in the trace as a process."""
+        """Return the number of a GPU, which is a process in the trace."""
         key = ("gpu", machine, device)
         if key in self._numbers:
             return self._numbers[key]
-        numbered = "GPU" if device == MISSING else f"GPU {device}"
+        gpu = "GPU" if device == MISSING else f"GPU {device}"
         name = self._capture.gpu_names.get(device, "")
-        return self._add(key, next(self._free), f"{numbered} {name}".strip())
+        return self._add_process(key, next(self._free), f"{gpu} {name}".strip())
 
-    def _add(self, key: object, number: int, name: str) -> int:
+    def _add_process(self, key: object, number: int, name: str) -> int:
         self.names[number] = name
         self._numbers[key] = number
         return number
 
     def thread(self, global_tid: int, sublane: int) -> int:
-        """Add a thread of the host, or a lane beside it, and return its position among the lanes."""
+        """Add a lane for a host thread, or a sub-lane of it, and return its position among the lanes."""
         known = global_tid != MISSING
         process = self.process(global_tid & ~ID_MASK if known else MISSING)
         _, name = self._capture.threads.get(global_tid, (None, None))
         number = (global_tid & ID_MASK if known and not sublane else 0) or next(self._free)
-        named = name or ("thread" if known else "unknown thread")
-        return self.add(Lane(process, number, named + beside(sublane)))
+        name = name or ("thread" if known else "unknown thread")
+        return self._add(Lane(process, number, name + sublane_suffix(sublane)))
 
-    def own(self, process: int, name: str) -> int:
-        """Add a lane that is no thread, and return its position."""
-        return self.add(Lane(process, next(self._free), name))
+    def add_named(self, process: int, name: str) -> int:
+        """Add a lane that is not a thread, and return its position."""
+        return self._add(Lane(process, next(self._free), name))
 
-    def add(self, lane: Lane) -> int:
-        """Add a lane and return its position."""
+    def _add(self, lane: Lane) -> int:
         self._lanes.append(lane)
         self.heads.append(f'"pid":{lane.process},"tid":{lane.thread}')
         return len(self._lanes) - 1
@@ -93,25 +92,25 @@ class Lanes:
         """Yield the events that name and order processes and lanes."""
         for order, (number, name) in enumerate(self.names.items()):
             head = f'"pid":{number},"tid":{number}'
-            yield _named("process_name", head, "name", name)
-            yield _named("process_sort_index", head, "sort_index", order)
+            yield _metadata_event("process_name", head, "name", name)
+            yield _metadata_event("process_sort_index", head, "sort_index", order)
         for order, (lane, head) in enumerate(zip(self._lanes, self.heads, strict=True)):
-            yield _named("thread_name", head, "name", lane.name)
-            yield _named("thread_sort_index", head, "sort_index", order)
+            yield _metadata_event("thread_name", head, "name", lane.name)
+            yield _metadata_event("thread_sort_index", head, "sort_index", order)
 
 
-def beside(sublane: int) -> str:
-    """Return what follows the name of a lane beside another."""
+def sublane_suffix(sublane: int) -> str:
+    """Return the suffix of a sub-lane's name; empty for the lane itself."""
     return f" ({sublane + 1})" if sublane else ""
 
 
-def _named(what: str, head: str, key: str, value: str | int) -> str:
-    return f'{{"ph":"M","name":"{what}",{head},"args":{{"{key}":{json.dumps(value)}}}}}'
+def _metadata_event(name: str, head: str, key: str, value: str | int) -> str:
+    return f'{{"ph":"M","name":"{name}",{head},"args":{{"{key}":{json.dumps(value)}}}}}'
 
 
 def _ranks(capture: Capture) -> dict[int, int]:
     """Return the MPI rank of each process, by global process id."""
     if not capture.has("mpi_rank"):
         return {}
-    found = capture.columns("mpi_rank", "global_tid", "rank")
-    return dict(zip((found["global_tid"] & ~ID_MASK).tolist(), found["rank"].tolist(), strict=True))
+    columns = capture.columns("mpi_rank", "global_tid", "rank")
+    return dict(zip((columns["global_tid"] & ~ID_MASK).tolist(), columns["rank"].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""NVTX in a trace: push/pop ranges as bars, start/end ranges as spans of their own, marks as instants."""
+"""NVTX events of a trace: push/pop ranges as bars, start/end ranges as async spans, marks as instants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import clipped
-from nsyswrap.render.perfetto.host import OnThread, timed
+from nsyswrap.render.perfetto.host import ThreadEvents, timed
 from nsyswrap.render.perfetto.rows import Section, Texts, encoded, lines, micros
 from nsyswrap.render.perfetto.slices import Bars, complete, outer_first
 
@@ -29,37 +29,37 @@ _MARK = 34  # NVTX_EVENTS.eventType of a mark
 
 
 @dataclass(frozen=True)
-class Named:
-    """Events on host threads, with a code each and the name of each code."""
+class NamedEvents:
+    """Events on host threads, with a code per event and the name of each code."""
 
-    events: OnThread
+    events: ThreadEvents
     codes: NDArray[Any]
     names: Sequence[str | None]
 
-    def of(self, rows: NDArray[Any]) -> Named:
-        """Return these events, by position or mark."""
-        return Named(OnThread(*(part[rows] for part in self.events)), self.codes[rows], self.names)
+    def of(self, rows: NDArray[Any]) -> NamedEvents:
+        """Return the events at these positions or of this mask."""
+        return NamedEvents(ThreadEvents(*(part[rows] for part in self.events)), self.codes[rows], self.names)
 
 
 @dataclass(frozen=True)
 class Nvtx:
     """The NVTX events of a selection."""
 
-    push_pop: Named
-    start_end: Named
-    marks: Named
+    push_pop: NamedEvents
+    start_end: NamedEvents
+    marks: NamedEvents
 
-    def parts(self) -> dict[str, OnThread]:
-        """Return what takes room in the lanes of threads, by name; what is no bar takes none."""
+    def parts(self) -> dict[str, ThreadEvents]:
+        """Return the events that lanes are assigned to, by name. Events that are not bars get no length."""
         points = {"start_end": self.start_end.events, "marks": self.marks.events}
         points = {name: events._replace(end_ns=events.start_ns) for name, events in points.items()}
         return {"push_pop": self.push_pop.events, **points}
 
 
-def read(capture: Capture) -> Nvtx:
-    """Return the NVTX events of the selection, ranges named ``domain:name`` and without a domain ``name``.
+def nvtx_events(capture: Capture) -> Nvtx:
+    """Return the NVTX events of the selection. A range in a domain is named ``domain:name``.
 
-    A range that never ended lasts to the last event of NVTX, which is noted.
+    A range that never ended lasts until the last NVTX event, and a note says so.
     """
     whole = capture.whole
     # Names come from domains, and the ends of what never ended from other events: selected or not.
@@ -69,35 +69,37 @@ def read(capture: Capture) -> Nvtx:
     thread, start, end = (part[once] for part in ranges.spans)
     end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
     names = [name.removeprefix(":") or None for name in ranges.names]
-    found = _selected(capture, Named(OnThread(row - 1, start, end, thread), ranges.code[once], names))
+    found = _selected(
+        capture, NamedEvents(ThreadEvents(row - 1, start, end, thread), ranges.code[once], names)
+    )
     if opened := int((whole.columns(KIND, "end_ns")["end_ns"][found.events.row] == MISSING).sum()):
         capture.note(f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event")
     free = ranges.style[once][np.searchsorted(row - 1, found.events.row)] == STYLES.index("StartEnd")
     return Nvtx(found.of(~free), found.of(free), _selected(capture, _marks(whole)))
 
 
-def _marks(whole: Capture) -> Named:
+def _marks(whole: Capture) -> NamedEvents:
     events = whole.columns(KIND, "event_type", "start_ns", "global_tid")
     row = np.flatnonzero(events["event_type"] == _MARK)
     codes, texts = own_texts(whole, row)
     start = events["start_ns"][row]
-    return Named(OnThread(row, start, start, events["global_tid"][row]), codes, texts)
+    return NamedEvents(ThreadEvents(row, start, start, events["global_tid"][row]), codes, texts)
 
 
-def _selected(capture: Capture, found: Named) -> Named:
-    """Return those that are selected, with their times cut off where the selection does."""
-    events = found.events
+def _selected(capture: Capture, every: NamedEvents) -> NamedEvents:
+    """Return the selected events. Their times are clipped if the selection clips."""
+    events = every.events
     kept = np.isin(events.row, capture.columns(KIND, "row")["row"] - 1)
     times = [events.start_ns, events.end_ns]
     if capture.view.selection.clip and capture.view.selection.windowed:
         times = [clipped(field, part, capture.window) for field, part in zip(SPANS, times, strict=True)]
     events = events._replace(start_ns=times[0], end_ns=times[1])
-    found = Named(events, found.codes, found.names).of(kept)
-    return found.of(timed(found.events.start_ns, found.events.end_ns))
+    selected = NamedEvents(events, every.codes, every.names).of(kept)
+    return selected.of(timed(selected.events.start_ns, selected.events.end_ns))
 
 
 def sections(nvtx: Nvtx, lane: Mapping[str, NDArray[Any]], lanes: Lanes) -> list[Section]:
-    """Return how the events are drawn, in the lanes found for ``parts``."""
+    """Return the sections of the events. ``lane`` has the lanes of ``parts``."""
     return [
         _bars(nvtx.push_pop, lane["push_pop"], lanes),
         _spans(nvtx.start_end, lane["start_end"], lanes),
@@ -105,32 +107,32 @@ def sections(nvtx: Nvtx, lane: Mapping[str, NDArray[Any]], lanes: Lanes) -> list
     ]
 
 
-def _bars(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
-    events = found.events
+def _bars(ranges: NamedEvents, lane: NDArray[Any], lanes: Lanes) -> Section:
+    events = ranges.events
     order = outer_first(events.start_ns, events.end_ns)
     bars = Bars(KIND, *(part[order] for part in (*events[:3], lane)))
-    blocks = complete(bars, (found.codes[order], found.names), lanes, {})
+    blocks = complete(bars, (ranges.codes[order], ranges.names), lanes, {})
     return Section("NVTX push/pop ranges", len(lane), blocks, KIND)
 
 
-def _spans(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
-    """Draw ranges that need not nest as asynchronous events (``b``, ``e``), each with an id of its own."""
+def _spans(ranges: NamedEvents, lane: NDArray[Any], lanes: Lanes) -> Section:
+    """Draw ranges that may cross as asynchronous events (``b``, ``e``), each with its own id."""
     head = '"cat":"nvtx","id":"%s","name":%s,%s,"ts":%s.%03d}'
     common: list[Column] = [
         np.arange(1, len(lane) + 1),
-        Texts(found.codes, encoded(found.names)),
+        Texts(ranges.codes, encoded(ranges.names)),
         Texts(lane, lanes.heads),
     ]
-    columns: list[Column] = [*common, *micros(found.events.start_ns), *common, *micros(found.events.end_ns)]
+    columns: list[Column] = [*common, *micros(ranges.events.start_ns), *common, *micros(ranges.events.end_ns)]
     template = f'{{"ph":"b",{head},\n{{"ph":"e",{head}'
     return Section("NVTX start/end ranges", len(lane), lines(template, columns), KIND)
 
 
-def _instants(found: Named, lane: NDArray[Any], lanes: Lanes) -> Section:
+def _instants(marks: NamedEvents, lane: NDArray[Any], lanes: Lanes) -> Section:
     template = '{"ph":"i","s":"t","cat":"nvtx","name":%s,%s,"ts":%s.%03d}'
     columns: list[Column] = [
-        Texts(found.codes, encoded(found.names)),
+        Texts(marks.codes, encoded(marks.names)),
         Texts(lane, lanes.heads),
-        *micros(found.events.start_ns),
+        *micros(marks.events.start_ns),
     ]
     return Section("NVTX marks", len(lane), lines(template, columns), KIND)

@@ -1,7 +1,7 @@
-"""Trace events as lines of JSON: a template filled with columns, block by block.
+"""Write trace events as lines of JSON by filling a template with columns, block by block.
 
-A line is made by one ``%`` of its template, which takes a fraction of what a JSON encoder would. Texts of a
-capture are encoded, each of them once.
+A line is one ``%`` operation on its template, which is much faster than a JSON encoder. Each text is
+encoded as JSON once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NS_PER_US = 1_000
 
 
 class Texts(NamedTuple):
-    """A column of texts: ``texts[codes[i]]``, JSON already."""
+    """A column of texts that are already JSON: ``texts[codes[i]]``."""
 
     codes: NDArray[Any]
     texts: Sequence[str]
 
 
 class Wide(NamedTuple):
-    """A column of integers of up to 64 bits, as texts: JavaScript holds no integer beyond 2^53."""
+    """A column of integers up to 64 bits, written as strings: JavaScript is exact only up to 2^53."""
 
     values: NDArray[Any]
     form: str = "%d"
@@ -42,9 +42,9 @@ Column: TypeAlias = "NDArray[Any] | Texts | Wide"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a trace: what it draws, how many of it, and the blocks of lines that do so.
+    """A part of a trace: its title, the number of its events, and their lines in blocks.
 
-    ``kind`` is the kind of event, empty for what is no event of the capture.
+    ``kind`` is the kind of event in the capture. It is empty for arrows and counters.
     """
 
     title: str
@@ -54,14 +54,14 @@ class Section:
 
 
 def encoded(names: Iterable[str | None]) -> list[str]:
-    """Return names as JSON in ASCII; what has no name is called so."""
+    """Return names as JSON in ASCII. A missing name becomes ``(no name)``."""
     return [json.dumps(name or "(no name)") for name in names]
 
 
 def micros(ns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return times as the two columns of ``%s.%03d``: whole microseconds, and the ns beyond them."""
+    """Return times as the two columns of ``%s.%03d``: whole microseconds and the remaining ns."""
     whole, rest = np.divmod(np.abs(ns), _NS_PER_US)
-    if (ns < 0).any():  # nsys places some events before the start of the capture
+    if (ns < 0).any():  # nsys records some events before the start of the capture
         return np.array(
             [f"{'-' * (t < 0)}{us}" for t, us in zip(ns.tolist(), whole.tolist(), strict=True)]
         ), rest
@@ -69,7 +69,7 @@ def micros(ns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def argument_slots(arguments: Mapping[str, Sequence[Column]]) -> str:
-    """Return the template of the arguments; one of several columns is a list."""
+    """Return the template of the arguments. An argument with several columns is a list."""
     parts = [
         f"{json.dumps(key)}:" + ("%s" if len(columns) == 1 else f"[{','.join(['%s'] * len(columns))}]")
         for key, columns in arguments.items()
@@ -78,7 +78,7 @@ def argument_slots(arguments: Mapping[str, Sequence[Column]]) -> str:
 
 
 def lines(template: str, columns: Sequence[Column]) -> Iterator[str]:
-    """Yield blocks of lines with commas between them: the template filled with a row of the columns each."""
+    """Yield blocks of lines with commas between them. A line is the template filled with a row."""
     first = columns[0]
     rows = len(first if isinstance(first, np.ndarray) else first[0])
     for start in range(0, rows, BLOCK_ROWS):

@@ -1,4 +1,4 @@
-"""Bars of a trace, with their names and arguments: all that took time on the host or on a GPU."""
+"""Write the bars of a trace with their names and arguments."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _DRAWN = (
     "base_name",
     "mangled_name",
     "copy_kind",
-)  # as themselves
+)  # shown by the bar itself, so no argument is needed
 _WIDE = {"graph_node_id": "%d", "address": "0x%x"}
 
 
 @dataclass(frozen=True)
 class Bars:
-    """What is drawn of one kind: positions of its events in a capture, times in ns, and lanes."""
+    """The bars of one kind: positions of their events in a capture, times in ns, and lanes."""
 
     kind: str
     row: NDArray[Any]
@@ -49,19 +49,19 @@ class Bars:
 
 
 def section(capture: Capture, bars: Bars, lanes: Lanes) -> Section:
-    """Return the bars, whose positions are those in ``capture``, in each lane the outer ones first."""
+    """Return the section of these bars, outer bars first. Positions are those in ``capture``."""
     order = outer_first(bars.start_ns, bars.end_ns)
     ordered = Bars(bars.kind, *(part[order] for part in (bars.row, bars.start_ns, bars.end_ns, bars.lane)))
     return Section(schema.EVENTS[bars.kind].title, len(order), _blocks(capture, ordered, lanes), bars.kind)
 
 
 def outer_first(start_ns: NDArray[Any], end_ns: NDArray[Any]) -> NDArray[Any]:
-    """Return the order in which a viewer takes bars in: by start, of equal ones the longest first."""
+    """Return the order that viewers expect: by start, and of equal starts the longest first."""
     return np.lexsort((-end_ns, start_ns))
 
 
 def _blocks(capture: Capture, bars: Bars, lanes: Lanes) -> Iterator[str]:
-    # A capture of its own: the columns that only the arguments take go when this kind is written.
+    # A separate capture, so that its columns are freed when this kind is written.
     own = Capture(capture.path, source=capture.source, view=capture.view)
     with own.noting():
         codes, names = names_of(own, bars.kind)
@@ -75,7 +75,7 @@ def complete(
     lanes: Lanes,
     arguments: Mapping[str, Sequence[Column]],
 ) -> Iterator[str]:
-    """Yield blocks of complete events (``X``); ``names`` are a code per bar and the name of each code."""
+    """Yield blocks of complete events (``X``). ``names`` are a code per bar and the name of each code."""
     head = f'{{"ph":"X","cat":"{bars.kind}",'
     template = head + '"name":%s,%s,"ts":%s.%03d,"dur":%s.%03d,' + argument_slots(arguments) + "}"
     yield from lines(
@@ -103,19 +103,19 @@ def names_of(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | 
 
 
 def _arguments(capture: Capture, kind: str, row: NDArray[Any]) -> dict[str, list[Column]]:
-    """Return the fields that say more than name, time and lane, those left out that no event has."""
-    found: dict[str, list[Column]] = {}
+    """Return the fields beyond name, time and lane. Fields without any value are left out."""
+    arguments: dict[str, list[Column]] = {}
     fields = schema.EVENTS[kind].fields
     for field, values in capture.columns(kind, *(field for field in fields if field not in _DRAWN)).items():
         if fields[field].kind == "text" or (values == MISSING).all():
             continue
         if field == "global_pid":
-            found["process_id"] = [process_ids(values)[row]]
+            arguments["process_id"] = [process_ids(values)[row]]
         elif field[:-2] in ("grid", "block"):
-            found.setdefault(field[:-2], []).append(values[row])
+            arguments.setdefault(field[:-2], []).append(values[row])
         else:
-            found[field] = [_argument(capture, field, fields[field].kind, values[row])]
-    return found
+            arguments[field] = [_argument(capture, field, fields[field].kind, values[row])]
+    return arguments
 
 
 def _argument(capture: Capture, field: str, kind: schema.FieldKind, values: NDArray[Any]) -> Column:

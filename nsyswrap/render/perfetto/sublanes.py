@@ -1,7 +1,7 @@
-"""Where bars of one lane overlap without nesting, they are drawn in lanes beside it.
+"""Move bars that overlap without nesting into sub-lanes.
 
-A viewer stacks the bars of a lane by their times: what crosses would be drawn in the wrong place, or not at
-all. Lanes are numbers, times in ns; no bar ends before it starts. One that ends where another starts is over.
+A viewer nests the bars of a lane by their times. Bars that cross would be drawn in the wrong place or not at
+all. Lanes are integers, times are in ns. No bar ends before it starts. Bars that only touch do not overlap.
 """
 
 from __future__ import annotations
@@ -19,61 +19,65 @@ if TYPE_CHECKING:
 
 
 def crossing(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Mark the bars that overlap another one of their lane without one holding the other.
+    """Return a mask of the bars that overlap another bar of their lane without nesting.
 
-    The bars come by lane and start, those around others first; of equal starts the later one is inside.
+    Bars are sorted by lane and start. Of equal starts the earlier bar is outside.
     """
     numbers = np.arange(len(start))
-    long = np.flatnonzero(end > start)  # what takes no time crosses nothing
+    long = np.flatnonzero(end > start)  # a bar of no length crosses no other
     first, last = _one_axis(lane[long], start[long], end[long])
     closing = np.lexsort((-numbers[: len(long)], last))
     opens = np.arange(len(long)) + np.searchsorted(last[closing], first, "right")
     closes = np.empty_like(opens)
     closes[closing] = np.arange(len(long)) + np.searchsorted(first, last[closing], "left")
-    # What opens inside a bar closes inside it if the sums of all that is open are equal at both of its ends:
-    # of random numbers, so that none but equal sets sum up to the same (within 2^-64).
+    # A bar crosses no other if the same bars are open at its start and at its end. Each bar gets a random
+    # number, and the XOR of the open bars' numbers is compared. Different sets have equal XORs with a
+    # probability of 2^-63.
     mark = np.random.default_rng(0).integers(0, 2**63, len(long))
     opened = np.zeros(2 * len(long), np.int64)
     opened[opens], opened[closes] = mark, mark
     opened = np.bitwise_xor.accumulate(opened) if len(long) else opened
-    found = np.zeros(len(start), dtype=bool)
-    found[long] = (opened[opens] ^ mark) != opened[closes]
-    return found
+    crosses = np.zeros(len(start), dtype=bool)
+    crosses[long] = (opened[opens] ^ mark) != opened[closes]
+    return crosses
 
 
 def overlapping(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Mark the bars that overlap another one of their lane or start with it; they come by lane and start."""
+    """Return a mask of the bars that overlap another bar of their lane or start with it.
+
+    Bars are sorted by lane and start.
+    """
     first, last = _one_axis(lane, start, end)
     reached = np.maximum.accumulate(last)
-    found = np.zeros(len(start), dtype=bool)
-    found[1:] = (first[1:] < reached[:-1]) | (first[1:] == first[:-1])
-    found[:-1] |= found[1:]
-    return found
+    overlaps = np.zeros(len(start), dtype=bool)
+    overlaps[1:] = (first[1:] < reached[:-1]) | (first[1:] == first[:-1])
+    overlaps[:-1] |= overlaps[1:]
+    return overlaps
 
 
 def nested(lane: Ints, rank: Ints, start: Ints, end: Ints) -> Ints:
-    """Return the number of each bar's sub-lane, so that in each all bars nest; 0 is the lane itself.
+    """Return for each bar a sub-lane in which all bars nest; 0 is the lane itself.
 
-    Of bars that start together the one of the lower rank is outside, of equal ranks the longer one.
+    Of equal starts the bar of the lower rank is outside, and of equal ranks the longer bar.
     """
     order = np.lexsort((-end, rank, start, lane))
     bars = lane[order], start[order], end[order]
-    return _placed(order, bars, crossing(*bars), _fits_inside)
+    return _first_fit(order, bars, crossing(*bars), _fits_inside)
 
 
 def disjoint(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Return the number of each bar's sub-lane, so that in each no two bars overlap; 0 is the lane itself."""
+    """Return for each bar a sub-lane in which no bars overlap; 0 is the lane itself."""
     order = np.lexsort((-end, start, lane))
     bars = lane[order], start[order], end[order]
-    return _placed(order, bars, overlapping(*bars), _fits_behind)
+    return _first_fit(order, bars, overlapping(*bars), _fits_behind)
 
 
-def _placed(
+def _first_fit(
     order: Ints, bars: tuple[Ints, Ints, Ints], meets: Ints, fits: Callable[[list[int], int, int], bool]
 ) -> Ints:
-    """Put each bar that meets another into the first sub-lane that it fits; all others fit the lane."""
-    found = np.zeros(len(order), np.int64)
-    open_ends: dict[int, list[list[int]]] = {}  # of each lane, by sub-lane
+    """Put each bar that meets another into the first sub-lane that it fits. All other bars fit the lane."""
+    sublane = np.zeros(len(order), np.int64)
+    open_ends: dict[int, list[list[int]]] = {}  # by lane, a stack of end times for each sub-lane
     moved = order[meets].tolist()
     rows = zip(moved, *(part[meets].tolist() for part in bars), strict=True)
     for row, lane, start, end in rows:
@@ -82,8 +86,8 @@ def _placed(
         if number == len(stacks):
             stacks.append([])
         stacks[number].append(end)
-        found[row] = number
-    return found
+        sublane[row] = number
+    return sublane
 
 
 def _fits_inside(stack: list[int], start: int, end: int) -> bool:
@@ -92,12 +96,12 @@ def _fits_inside(stack: list[int], start: int, end: int) -> bool:
     return not stack or end <= stack[-1]
 
 
-def _fits_behind(stack: list[int], start: int, end: int) -> bool:  # noqa: ARG001 - as _fits_inside
+def _fits_behind(stack: list[int], start: int, _end: int) -> bool:
     return not stack or stack[-1] <= start
 
 
 def _one_axis(lane: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Put the lanes one behind another, so that they never touch."""
+    """Put the lanes on one time axis, one after another, so that they never touch."""
     if not len(lane):
         return start, end
     low = int(start.min())

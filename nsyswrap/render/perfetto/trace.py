@@ -1,6 +1,6 @@
-"""Compose a whole trace, and write it to a stream or to a file that is complete or absent.
+"""Compose a trace from a capture, and write it to a stream or a file.
 
-A trace says which parts of the capture it leaves out.
+A file is either complete or absent. A trace lists the events of the capture that it leaves out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
 from nsyswrap.render.perfetto import extras, ranges
 from nsyswrap.render.perfetto.extras import ARROWS, counters, flows
-from nsyswrap.render.perfetto.gpu import DRAWN, on_gpu
-from nsyswrap.render.perfetto.gpu import placed as placed_on_gpu
-from nsyswrap.render.perfetto.host import CALLS, calls, placed
+from nsyswrap.render.perfetto.gpu import DRAWN, gpu_bars, stream_lanes
+from nsyswrap.render.perfetto.host import CALLS, calls, thread_lanes
 from nsyswrap.render.perfetto.lanes import Lanes
 from nsyswrap.render.perfetto.slices import Bars, section
 
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.gpu import OnGpu
+    from nsyswrap.render.perfetto.gpu import GpuBars
     from nsyswrap.render.perfetto.rows import Section
 
 
-_LEVEL = 3  # of gzip: what the default takes three times as long for is a tenth smaller
+_LEVEL = 3  # of gzip; the default level takes three times as long and saves a tenth
 
-# What is no event to draw: it names processes and GPUs.
-_DESCRIBE = ("gpu", "mpi_rank")
-# Why events of a kind are not drawn, all or some.
-_WHY = {
+# Kinds that name processes and GPUs. They are not drawn and not counted as left out.
+_NAMING_KINDS = ("gpu", "mpi_rank")
+# Why some or all events of a kind are not drawn.
+_REASONS = {
     "synchronization": "the calls that waited are drawn",
     "diagnostic": "nsyswrap report -r diagnostics shows them",
     "nvtx": "names of domains, threads and categories, and what has no time",
@@ -51,9 +50,9 @@ _UNTIMED = "they lack a start or an end, or end before they start"
 
 
 def write(trace: Trace, path: Path) -> None:
-    """Write Chrome trace-event JSON to ``path``, compressed where its name ends in ``.gz``.
+    """Write Chrome trace-event JSON to ``path``. Compress it if the name ends in ``.gz``.
 
-    Raises OutputError where it cannot be written.
+    Raises OutputError if the file cannot be written.
     """
     with replacing(path) as part, part.open("wb") as file:
         if path.suffix == ".gz":
@@ -65,8 +64,8 @@ def write(trace: Trace, path: Path) -> None:
 
 def stream(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
     """Write Chrome trace-event JSON to an open file."""
-    head = json.dumps(trace.head)
-    file.write(f'{head[:-1]}, "traceEvents": [\n'.encode())
+    members = json.dumps(trace.members)
+    file.write(f'{members[:-1]}, "traceEvents": [\n'.encode())
     for number, block in enumerate(trace.blocks()):
         file.write(b",\n" if number else b"")
         file.write(block.encode("ascii"))
@@ -75,56 +74,59 @@ def stream(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a trace holds: ``head`` are the members before the events, ``left_out`` sentences for a person."""
+    """The content of a trace.
 
-    head: dict[str, Any]
+    ``members`` are the JSON members before the events. ``left_out`` are texts for a message.
+    """
+
+    members: dict[str, Any]
     lanes: Lanes
     sections: list[Section]
     left_out: list[str]
 
     def blocks(self) -> Iterator[str]:
-        """Yield the events, block by block, each a line of JSON, with commas between those of a block."""
+        """Yield blocks of events: a line of JSON for each event, with commas between the lines."""
         metadata = ",\n".join(self.lanes.metadata())
         return chain([metadata] if metadata else [], *(section.blocks for section in self.sections))
 
     def contents(self) -> list[str]:
-        """Say how many of what are in it."""
-        found: dict[str, int] = {}
+        """Return the number and title of each kind of event in the trace."""
+        counts: dict[str, int] = {}
         for part in self.sections:
-            found[part.title] = found.get(part.title, 0) + part.count
-        return [f"{count:,} {title}" for title, count in found.items()]
+            counts[part.title] = counts.get(part.title, 0) + part.count
+        return [f"{count:,} {title}" for title, count in counts.items()]
 
 
 def compose(capture: Capture) -> Trace:
-    """Return the trace of a capture's selection; raises NotInCapture where nothing is in it.
+    """Return the trace of a capture's selection. Raises NotInCapture if there is nothing to draw.
 
-    Columns are read here, and texts made as the blocks are asked for, which works once.
+    Columns are read here. The JSON text is made when ``blocks`` is iterated, which works only once.
     """
     lanes = Lanes(capture)
-    nvtx = ranges.read(capture) if capture.has(ranges.KIND) else None
-    called = {kind: calls(capture, kind) for kind in CALLS if capture.has(kind)}
-    parts = {**(nvtx.parts() if nvtx else {}), **called}
-    lane = dict(zip(parts, placed(list(parts.values()), lanes), strict=True))
-    bars = on_gpu(capture)
-    bar_lane = placed_on_gpu(bars, lanes)
+    nvtx = ranges.nvtx_events(capture) if capture.has(ranges.KIND) else None
+    calls_of = {kind: calls(capture, kind) for kind in CALLS if capture.has(kind)}
+    parts = {**(nvtx.parts() if nvtx else {}), **calls_of}
+    lane = dict(zip(parts, thread_lanes(list(parts.values()), lanes), strict=True))
+    bars = gpu_bars(capture)
+    bar_lane = stream_lanes(bars, lanes)
     sections = [
         *(ranges.sections(nvtx, lane, lanes) if nvtx else ()),
-        *(section(capture, Bars(kind, *part[:3], lane[kind]), lanes) for kind, part in called.items()),
+        *(section(capture, Bars(kind, *part[:3], lane[kind]), lanes) for kind, part in calls_of.items()),
         *_gpu_sections(capture, bars, bar_lane, lanes),
-        *([extras.on_cpu(capture, lanes)] if capture.has(extras.KIND) else ()),
+        *([extras.cpu_page_faults(capture, lanes)] if capture.has(extras.KIND) else ()),
     ]
-    _check(capture, sections)
+    _check_not_empty(capture, sections)
     left_out = _left_out(capture, sections)
-    if "api" in called:
-        row = capture.columns("api", "row")["row"][called["api"].row] - 1
-        arrows = flows((bars, bar_lane), (row, called["api"].start_ns, lane["api"]), lanes)
+    if "api" in calls_of:
+        row = capture.columns("api", "row")["row"][calls_of["api"].row] - 1
+        arrows = flows((bars, bar_lane), (row, calls_of["api"].start_ns, lane["api"]), lanes)
         sections.append(arrows)
-    left_out += _without_arrow(bars, sections)
-    sections += counters(capture, bars, bars.numbers(lanes))
-    return Trace(_head(capture), lanes, [part for part in sections if part.count], left_out)
+    left_out += _arrows_left_out(bars, sections)
+    sections += counters(capture, bars, bars.gpu_numbers(lanes))
+    return Trace(_members(capture), lanes, [part for part in sections if part.count], left_out)
 
 
-def _gpu_sections(capture: Capture, bars: OnGpu, lane: NDArray[Any], lanes: Lanes) -> Iterator[Section]:
+def _gpu_sections(capture: Capture, bars: GpuBars, lane: NDArray[Any], lanes: Lanes) -> Iterator[Section]:
     for number, kind in enumerate(DRAWN):
         mine = np.flatnonzero(bars.kind == number)
         part = bars.of(mine)
@@ -132,7 +134,7 @@ def _gpu_sections(capture: Capture, bars: OnGpu, lane: NDArray[Any], lanes: Lane
             yield section(capture.whole, Bars(kind, part.row, part.start_ns, part.end_ns, lane[mine]), lanes)
 
 
-def _check(capture: Capture, sections: list[Section]) -> None:
+def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
     if any(part.count for part in sections):
         return
     selected = str(capture.view.selection)
@@ -143,28 +145,28 @@ def _check(capture: Capture, sections: list[Section]) -> None:
 
 
 def _left_out(capture: Capture, sections: list[Section]) -> list[str]:
-    """Say how many events are not drawn, kind by kind, and why."""
+    """Return for each kind the number of events that are not drawn, and the reason."""
     drawn: dict[str, int] = {}
     for part in sections:
         drawn[part.kind] = drawn.get(part.kind, 0) + part.count
-    said = []
+    texts = []
     for kind, events in schema.EVENTS.items():
         missing = capture.count(kind) - drawn.get(kind, 0)
-        if missing and kind not in _DESCRIBE:
-            said.append(f"{missing:,} {events.title} ({_WHY.get(kind, _UNTIMED)})")
-    return said
+        if missing and kind not in _NAMING_KINDS:
+            texts.append(f"{missing:,} {events.title} ({_REASONS.get(kind, _UNTIMED)})")
+    return texts
 
 
-def _without_arrow(bars: OnGpu, sections: list[Section]) -> list[str]:
-    """Say how much GPU work has no arrow, though a call launched it."""
+def _arrows_left_out(bars: GpuBars, sections: list[Section]) -> list[str]:
+    """Return the number of launched GPU operations without an arrow, and the reason."""
     missing = bars.launched - sum(part.count for part in sections if part.title == ARROWS)
     return [f"{missing:,} {ARROWS} (the call that launched the work is not there)"] if missing else []
 
 
-def _head(capture: Capture) -> dict[str, Any]:
-    """Return the members of the trace before its events: what recorded it, and when its time 0 was."""
+def _members(capture: Capture) -> dict[str, Any]:
+    """Return the members of the trace before its events: the recorder, the machine and the time 0."""
     info = capture.info
-    said = {
+    metadata = {
         "tool": f"nsyswrap {__version__}",
         "nsys": info.exporter_version,
         "capture": capture.source.name,
@@ -174,4 +176,4 @@ def _head(capture: Capture) -> dict[str, Any]:
         "cuda": info.cuda_version,
         "time_zero_utc": f"{info.started_utc}Z" if info.started_utc else "",
     }
-    return {"displayTimeUnit": "ns", "otherData": {key: text for key, text in said.items() if text}}
+    return {"displayTimeUnit": "ns", "otherData": {key: text for key, text in metadata.items() if text}}
