@@ -36,14 +36,14 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
     plain = {name: _without_parameters(name) for name in names}
     if len(set(plain.values())) < len(plain):  # some differ in their parameters only
         plain = {name: name for name in names}
-    shown = {name: shorten(text, width) for name, text in plain.items()}
+    short = {name: shorten(text, width) for name, text in plain.items()}
     for _ in range(_ROUNDS):
-        for group in alike(shown):
+        for group in alike(short):
             parting = _parting([plain[name] for name in group])
-            shown.update({name: _from(plain[name], parting, width) for name in group})
-    for number, name in enumerate([name for group in alike(shown) for name in group], 1):
-        shown[name] = f"{clip(shown[name], width - len(f'~{number}'))}~{number}"
-    return [shown[name] for name in names]
+            short.update({name: _from(plain[name], parting, width) for name in group})
+    for number, name in enumerate([name for group in alike(short) for name in group], 1):
+        short[name] = f"{clip(short[name], width - len(f'~{number}'))}~{number}"
+    return [short[name] for name in names]
 
 
 def _parting(texts: Sequence[str]) -> int:
@@ -52,10 +52,10 @@ def _parting(texts: Sequence[str]) -> int:
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
-def alike(shown: Mapping[str, str]) -> list[list[str]]:
+def alike(short: Mapping[str, str]) -> list[list[str]]:
     """Return groups of names that are equal when shown."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, text in shown.items():
+    for name, text in short.items():
         groups[text].append(name)
     return [group for group in groups.values() if len(group) > 1]
 

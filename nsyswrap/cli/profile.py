@@ -99,7 +99,7 @@ def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one
     if one_rank and not one_rank.profiled:
         return _shell_line(program.argv, env)
     spec = _spec(program, options, env, one_rank, make_folder=False)
-    if nsys_command.trips_over(spec.output):
+    if nsys_command.cannot_write_into(spec.output):
         raise UsageError(
             f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
             "give another --output, or leave out --dry-run: nsyswrap has a way",

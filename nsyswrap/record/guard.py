@@ -114,12 +114,12 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
 
 
 def _end(token: str, nsys: list[int], log: Path) -> None:
-    printed_at = seen = time.monotonic()  # the last output of nsys, and the last time a process was alive
+    printed_at = alive_at = time.monotonic()  # the last output of nsys, and the last time a process was alive
     due, printed = printed_at + _SETTLE_S, b""
     members = Members(token)
-    while (left := members.living()) or time.monotonic() < seen + _QUIET_S:
+    while (left := members.living()) or time.monotonic() < alive_at + _QUIET_S:
         now = time.monotonic()
-        seen = now if left else seen
+        alive_at = now if left else alive_at
         if (output := _read(log)) != printed:
             printed_at, printed = now, output
         if now > printed_at + _WRITE_S or not set(nsys) & set(left):

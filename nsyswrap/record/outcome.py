@@ -92,7 +92,7 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tupl
     """Return message and hint for a run that we stopped."""
     if lack and not evidence.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.env)
-    return (f"{words}; no report: {lack}", _way_on(spec, evidence)) if lack else (words, "")
+    return (f"{words}; no report: {lack}", _read_command(spec, evidence)) if lack else (words, "")
 
 
 def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     meaning, cure = _fault_and_cure(spec, evidence)
     if cure == command.DISK_FULL[1]:
         cure += f" ({free_space_note(spec.output)})"
-    parts = (cure, _way_on(spec, evidence) if lack else "", f"all nsys said: {spec.output / LOG}")
+    parts = (cure, _read_command(spec, evidence) if lack else "", f"all nsys said: {spec.output / LOG}")
     hint = "; ".join(filter(None, parts))
     if lack:
         return f"nsys left no complete export: {meaning or lack}", hint
@@ -109,7 +109,7 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     return f"{meaning}, and the program with it: the report ends there", hint
 
 
-def _way_on(spec: RunSpec, evidence: Evidence) -> str:
+def _read_command(spec: RunSpec, evidence: Evidence) -> str:
     """Return the command that reads the recording; empty if there is none."""
     recordings = [spec.output / name for name in (REPORT, RECORDING) if (evidence.work / name).exists()]
     recordings += [path for path in evidence.unmoved if path.suffix != Path(EXPORT).suffix]

@@ -173,22 +173,22 @@ class Supervisor:
                     os.kill(pid, signal.SIGCONT)
         return False
 
-    def _show_progress(self, shown: str) -> str:
-        """Show what nsys does now, if that is not ``shown`` already; return it."""
+    def _show_progress(self, previous: str) -> str:
+        """Show what nsys does now, unless it is the ``previous`` message; return it."""
         try:
             with self.log.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - _TAIL_BYTES))
                 now = command.progress(file.read().decode(errors="replace"))
         except OSError:
-            return shown
+            return previous
         if not self.received and self._stopping_since is None:  # checked after the size was read
             self._log_bytes = size
         if size != self._printed_bytes:
             self._printed_bytes, self._printed_at = size, time.monotonic()
         if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
             now = self.late
-        if now != shown:
+        if now != previous:
             self._show(now)
         return now
 

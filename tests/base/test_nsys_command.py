@@ -258,8 +258,8 @@ def test_checking_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a%pb", "R&D", 'a "b"', "two\nlines"])
 def test_folders_nsys_cannot_write_into(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert nsys.trips_over(tmp_path / name / "run")
-    assert not nsys.trips_over(tmp_path / "it's fine" / "run")
+    assert nsys.cannot_write_into(tmp_path / name / "run")
+    assert not nsys.cannot_write_into(tmp_path / "it's fine" / "run")
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
-    assert nsys.trips_over(Path("run"))
+    assert nsys.cannot_write_into(Path("run"))

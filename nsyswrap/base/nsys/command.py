@@ -176,7 +176,7 @@ def _range_argv(capture_range: str | None) -> list[str]:
     return [f"--capture-range={capture_range}"]
 
 
-def trips_over(folder: Path) -> bool:
+def cannot_write_into(folder: Path) -> bool:
     """Return True if nsys would record but then fail to write a report into a folder of this path."""
     return any(character in str(folder.absolute()) for character in _UNUSABLE)
 
@@ -248,8 +248,8 @@ def recorded_s(path: Path) -> float:
     )
     for sql, per_second in sources:
         with suppress(sqlite3.DatabaseError, ValueError), _open(path) as db:
-            if found := float((db.execute(sql).fetchone() or [0])[0] or 0):
-                return found / per_second
+            if recorded := float((db.execute(sql).fetchone() or [0])[0] or 0):
+                return recorded / per_second
     return 0
 
 
