@@ -16,8 +16,9 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RUNS
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
-from nsyswrap.record.batch.executors.slurm.script import Settings, job_script, seconds
+from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
 from nsyswrap.record.batch.folder import Batch, folder_name
+from nsyswrap.record.batch.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,19 +30,26 @@ BATCH = Batch(Path("/data/batch"), "sizes", "5ca1ab1e", {})
 PRINTS = "import os, sys; print(repr(sys.argv[1:]), os.environ.get('MODULE'))"
 
 
+def with_options(options: Mapping[str, Scalar]) -> Plan:
+    return Plan("sizes", (), {"slurm": options})
+
+
 def directives(**options: Scalar) -> list[str]:
-    lines = job_script(BATCH, Settings({name.replace("_", "-"): value for name, value in options.items()}))
+    given = {name.replace("_", "-"): value for name, value in options.items()}
+    lines = job_script(BATCH, with_options(given))
     return [line.removeprefix("#SBATCH ") for line in lines.splitlines() if line.startswith("#SBATCH")]
 
 
 def test_the_script() -> None:
-    settings = Settings(
-        {"partition": "gpu", "gres": "gpu:1"},
+    plan = Plan(
+        "sizes",
+        (),
+        {"slurm": {"partition": "gpu", "gres": "gpu:1"}},
         setup=("module load cuda",),
         wrapper=("apptainer", "exec", "--nv", "my image.sif"),
         python="/opt/venv/bin/python",
     )
-    assert job_script(BATCH, settings, 1001) == (
+    assert job_script(BATCH, plan, 1001) == (
         "#!/bin/bash\n"
         "#SBATCH --partition=gpu\n"
         "#SBATCH --gres=gpu:1\n"
@@ -117,15 +125,15 @@ def test_time_limits_as_sbatch_reads_them(limit: str | int, total_s: int | None)
     ("limit", "margin_s"), [("1", 30), ("3:00", 90), ("4", 120), ("0:30", 15), ("1-0", 120)]
 )
 def test_the_signal_leaves_a_short_run_half_its_time(limit: str, margin_s: int) -> None:
-    settings = Settings({"time": limit})
-    assert f"#SBATCH --signal=B:TERM@{margin_s}\n" in job_script(BATCH, settings)
-    assert f"LIMIT_MARGIN_S={margin_s}\n" in job_script(BATCH, settings)
+    plan = with_options({"time": limit})
+    assert f"#SBATCH --signal=B:TERM@{margin_s}\n" in job_script(BATCH, plan)
+    assert f"LIMIT_MARGIN_S={margin_s}\n" in job_script(BATCH, plan)
     assert directives(t=limit)[-1] == f"--signal=B:TERM@{margin_s}"
 
 
 def test_the_margin_is_that_of_the_plans_own_signal() -> None:
-    assert "LIMIT_MARGIN_S=300\n" in job_script(BATCH, Settings({"signal": "B:TERM@300"}))
-    assert "LIMIT_MARGIN_S=60\n" in job_script(BATCH, Settings({"signal": "TERM"}))
+    assert "LIMIT_MARGIN_S=300\n" in job_script(BATCH, with_options({"signal": "B:TERM@300"}))
+    assert "LIMIT_MARGIN_S=60\n" in job_script(BATCH, with_options({"signal": "TERM"}))
 
 
 @pytest.mark.parametrize("label", ["n=1", "é", "n=2 sync=both"])
@@ -134,8 +142,9 @@ def test_a_task_finds_its_run_folder(tmp_path: Path, label: str) -> None:
     wanted = folder / RUNS / folder_name(1007, label)
     for name in (wanted.name, "10070-n=1", "00107-n=1", "01008-n=1"):
         (folder / RUNS / name).mkdir(parents=True)
-    settings = Settings(setup=("export MODULE='two words'",), wrapper=(sys.executable, "-c", PRINTS, "a 'b"))
-    text = job_script(Batch(folder, "odd", "id", {}), settings, 1001)
+    setup, wrapper = ("export MODULE='two words'",), (sys.executable, "-c", PRINTS, "a 'b")
+    plan = Plan("odd", (), setup=setup, wrapper=wrapper)
+    text = job_script(Batch(folder, "odd", "id", {}), plan, 1001)
     environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "6"}
     said = subprocess.run(
         ["bash"], input=text, env=environment, capture_output=True, text=True, check=True, cwd="/"

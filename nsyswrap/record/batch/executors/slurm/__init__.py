@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import socket
-import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.errors import Unavailable
@@ -45,7 +44,7 @@ class _SlurmExecutor(Executor):
 
     def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
         try:
-            executor.run_all(request.batch, numbers, _settings(request), on_progress)
+            executor.run_all(request, numbers, on_progress)
         except KeyboardInterrupt as interruption:
             cancel = f"nsyswrap batch cancel {shlex.quote(str(request.batch.folder))}"
             return Interruption(
@@ -56,11 +55,10 @@ class _SlurmExecutor(Executor):
 
     def preview(self, request: Request, numbers: Sequence[int]) -> str:
         """Return the job script, and above it the command that submits it."""
-        batch, settings = request.batch, _settings(request)
-        path = shlex.quote(str(batch.folder / script.FOLDER / "job-0.sh"))
-        tasks = commands.array(numbers, settings.max_running)
+        path = shlex.quote(str(request.batch.folder / script.FOLDER / "job-0.sh"))
+        tasks = commands.array(numbers, executor.max_running(request))
         submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
-        return f"\n{submitted}\n{script.job_script(batch, settings)}"
+        return f"\n{submitted}\n{script.job_script(request.batch, request.plan)}"
 
     def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
         is_over = all(state.state == "done" for state in by_folder.values())
@@ -92,17 +90,6 @@ class _SlurmExecutor(Executor):
 def _has_jobs(batch: Batch) -> bool:
     """Return True if jobs of the batch were submitted, by this version or an older one."""
     return (batch.folder / script.FOLDER).exists()
-
-
-def _settings(request: Request) -> script.Settings:
-    plan = request.plan
-    return script.Settings(
-        plan.settings.get("slurm", {}),
-        plan.setup,
-        plan.wrapper,
-        plan.python or sys.executable,
-        request.options["max_running"] or plan.max_running,
-    )
 
 
 EXECUTOR = _SlurmExecutor()

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
-    from nsyswrap.record.batch.executors import OnProgress
-    from nsyswrap.record.batch.executors.slurm.script import Settings
+    from nsyswrap.record.batch.executors import OnProgress, Request
     from nsyswrap.record.batch.folder import Batch
 
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 15.0
@@ -52,8 +51,7 @@ class _SlurmBatch:
     ``queued`` has the jobs of the last squeue. ``never`` counts the polls in which a job had a final reason.
     """
 
-    batch: Batch
-    settings: Settings
+    request: Request
     limits: commands.Limits
     wanted: frozenset[int]
     left: list[int]
@@ -64,14 +62,25 @@ class _SlurmBatch:
     refusal: Unavailable | None = None
     note: str = ""
 
+    @property
+    def batch(self) -> Batch:
+        return self.request.batch
 
-def run_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_progress: OnProgress) -> None:
+
+def max_running(request: Request) -> int | None:
+    """Return how many runs may run at a time: by the command line, else by the plan. None: no limit."""
+    given: int | None = request.options["max_running"]
+    return given or request.plan.max_running
+
+
+def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -> None:
     """Run these runs. Wait for them, and for runs of the batch that are in the queue already.
 
     Raises Unavailable if Slurm refuses the jobs or will never start them. SIGINT and SIGTERM raise
     KeyboardInterrupt, with the signal unless it is SIGINT; the jobs go on. After `batch cancel` this returns
     when the jobs have ended.
     """
+    batch = request.batch
     if not numbers and all(state.state in ENDED for state in batch.survey().values()):
         return
     _prepare(batch)
@@ -79,8 +88,8 @@ def run_all(batch: Batch, numbers: Sequence[int], settings: Settings, on_progres
         limits = commands.limits()
         queued = in_queue(batch)
         states = jobs.states(batch, queued, {})
-        wanted = frozenset(numbers)
-        slurm = _SlurmBatch(batch, settings, limits, wanted, list(numbers), states, queued, began=set(queued))
+        wanted, left = frozenset(numbers), list(numbers)
+        slurm = _SlurmBatch(request, limits, wanted, left, states, queued, began=set(queued))
         _remember_unknown_jobs(slurm)
         _leave_out_queued(slurm)
         _until_all_ended(slurm, on_progress)
@@ -164,7 +173,7 @@ def _next_wave(slurm: _SlurmBatch) -> list[int]:
     """Return runs for one array. Slurm limits its largest index, and the number of jobs of all users."""
     waiting = len(slurm.queued)
     left = [number for number in slurm.left if number not in slurm.queued]
-    if not left or (slurm.settings.max_running and waiting):  # a second array would have a limit of its own
+    if not left or (max_running(slurm.request) and waiting):  # a second array would have a limit of its own
         return []
     size = slurm.limits.array_size
     same = [number for number in left if number // size == left[0] // size]
@@ -174,12 +183,13 @@ def _next_wave(slurm: _SlurmBatch) -> list[int]:
 
 
 def _submit_array(slurm: _SlurmBatch, offset: int, numbers: Sequence[int]) -> None:
-    batch, settings = slurm.batch, slurm.settings
+    batch, plan = slurm.batch, slurm.request.plan
     folder = existing(batch.folder.absolute() / FOLDER)
     name = f"job-{offset}.sh"
-    folder.write(name, job_script(batch, settings, offset))
+    folder.write(name, job_script(batch, plan, offset))
     tasks = [number - offset for number in numbers]
-    job = commands.submit(folder.path / name, comment(batch, offset), array(tasks, settings.max_running))
+    submitted = array(tasks, max_running(slurm.request))
+    job = commands.submit(folder.path / name, comment(batch, offset), submitted)
     remember(batch, Array(job, offset, as_text(tasks)))
     slurm.left = [number for number in slurm.left if number not in set(numbers)]
     slurm.began |= set(numbers)

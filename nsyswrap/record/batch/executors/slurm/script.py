@@ -1,11 +1,10 @@
-"""The job script of a batch, a pure function of its settings. One task of the job array is one run."""
+"""The job script of a batch, a pure function of its plan. One task of the job array is one run."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.run_folder import RUNS
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.task import Scalar
 
 FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
@@ -27,51 +27,36 @@ _NEEDS_QUOTES = re.compile(r"[\s\"'\\#]")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of the jobs of a batch.
-
-    ``options`` are options of sbatch by name: ``partition = "gpu"``, ``p = "gpu"``, true for a flag.
-    ``setup`` has lines of shell that run first on the node. ``wrapper`` is a container's command line; its
-    arguments are ``python -m nsyswrap ...``.
-    """
-
-    options: Mapping[str, Scalar] = field(default_factory=dict)
-    setup: tuple[str, ...] = ()
-    wrapper: tuple[str, ...] = ()
-    python: str = sys.executable
-    max_running: int | None = None
-
-
-def job_script(batch: Batch, settings: Settings, offset: int = 0) -> str:
+def job_script(batch: Batch, plan: Plan, offset: int = 0) -> str:
     """Return the text of the job script; task i of the array is run number ``offset`` + i.
 
     Its last line is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself.
     """
-    options = _options(batch, settings)
-    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *settings.setup]
+    options = _options(batch.name, plan.settings.get("slurm", {}))
+    start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "run-folder"])
+    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
     lines += [
         f"export {MARGIN_VARIABLE}={_margin_s(options)}",
         f"cd -- {shlex.quote(str(batch.folder.absolute() / RUNS))} || exit 73",
         f'run=$(printf %0{NUMBER_WIDTH}d "$(({offset} + SLURM_ARRAY_TASK_ID))")',
         'set -- "$run"-*',
         '[ -d "$1" ] || set -- "$run"  # its label had no letter',
-        f'exec {shlex.join([*settings.wrapper, settings.python, "-m", "nsyswrap", "run-folder"])} "$PWD/$1"',
+        f'exec {start} "$PWD/$1"',
     ]
     return "\n".join(lines) + "\n"
 
 
-def _options(batch: Batch, settings: Settings) -> dict[str, Scalar]:
-    """Return the plan's options, and nsyswrap's own for those that the plan does not set."""
-    given = {_LONG_NAMES.get(name, name): value for name, value in settings.options.items()}
-    ours: dict[str, Scalar] = {"job-name": batch.name, "open-mode": "append"}
-    if _NO_REQUEUE not in given:
-        ours["requeue"] = True
-    limit_s = seconds(str(given["time"])) if "time" in given else None
+def _options(name: str, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the plan's options as they are, and nsyswrap's own for those that the plan does not set."""
+    by_long_name = {_LONG_NAMES.get(key, key): value for key, value in given.items()}
+    limit_s = seconds(str(by_long_name.get("time", "")))
     # Slurm signals up to a minute early, and at once if less than the margin is left.
     margin_s = _MARGIN_S if limit_s is None else min(_MARGIN_S, limit_s // 2)
+    ours: dict[str, Scalar] = {"job-name": name, "open-mode": "append"}
+    if _NO_REQUEUE not in given:
+        ours["requeue"] = True
     ours["signal"] = f"B:TERM@{margin_s}"
-    return {**dict(settings.options), **{name: value for name, value in ours.items() if name not in given}}
+    return {**given, **{key: value for key, value in ours.items() if key not in by_long_name}}
 
 
 def _directives(options: Mapping[str, Scalar]) -> Iterator[str]:
