@@ -6,7 +6,6 @@ import glob
 import tempfile
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,17 +47,6 @@ def progress(runs: int) -> Callable[[Result], None]:
         show(f"{counts['read']:,} of {runs:,} captures, {counts['damaged']:,} damaged{rest}" if rest else "")
 
     return on_result
-
-
-def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
-    """Return a table of the configurations, compared by one figure, with a verdict below it."""
-    groups = list(combinations.combinations(results).values())
-    measure = combinations.chosen_measure(results, by)
-    verdict = combinations.comparison_verdict(combinations.ranked(groups, measure), parameters, measure)
-    table = replace(combinations.by_combination(groups, parameters, measure, top), verdict=verdict)
-    layout = terminal_layout()
-    lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
-    return text.styled(lines, color=layout.color)
 
 
 def list_lacking(results: Sequence[Result]) -> None:
@@ -165,7 +153,10 @@ def collect(
         parameters = tables.parameters_of(results)
         written = _written(output, results, parameters, wanted, Path(scratch))
     if readable:
-        click.echo(comparison(results, parameters, by, top), nl=False)
+        layout = terminal_layout()
+        table = combinations.compare(results, parameters, by, top)
+        lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
+        click.echo(text.styled(lines, color=layout.color), nl=False)
     list_lacking(results)
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same

@@ -6,13 +6,12 @@ Tables too long for memory are written as CSV in pieces: every summary of every 
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports import find_report
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations
@@ -22,119 +21,43 @@ from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS, combi
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
+    from typing import Any, TextIO
 
-    from nsyswrap.reports.runs.digest import Digest
+    from nsyswrap.reports.runs.digest import Summary
+    from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import Result
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
 
-
-RESULTS, PARQUET, SUMMARIES_FILE, KERNELS_FILE = (
-    "results.csv",
-    "results.parquet",
-    "summaries.csv",
-    "kernels.csv",
-)
-_OURS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first that is written
-
-
-class Summaries:
-    """The rows of every report: labels in front, then the reports' columns, empty where one has it not."""
-
-    def __init__(self, parameters: Parameters, reports: Collection[str]) -> None:
-        """Take the names of the reports whose rows there will be."""
-        self._parameters = parameters
-        self._reports = [name for name in SUMMARIES if name in reports]
-        self._front = (RUN, LABEL, *parameters.columns, REPEAT)
-        self._schema = Schema(
-            "summaries",
-            "Summaries of all runs",
-            (*self._front, REPORT, *_union(self._reports)),
-        )
-        self.header = delimited(table_of(self._schema, []), ",", "ns", safe=False)
-
-    def of(self, result: Result, digest: Digest) -> str:
-        """Return the rows of one run."""
-        run = result.run
-        data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
-        for name in self._reports:
-            if name in digest.summaries:
-                summary = digest.summaries[name]
-                rows = len(summary.values[0])
-                given = {
-                    REPORT.name: [name] * rows,
-                    **dict(zip(summary.columns, summary.values, strict=True)),
-                }
-                nothing = [None] * rows
-                for column, values in data.items():
-                    values.extend(given.get(column, nothing))
-        labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat)
-        for front, label in zip(self._front, labels, strict=True):
-            data[front.name] = [label] * len(data[REPORT.name])
-        text = delimited(Table(self._schema, data), ",", "ns", safe=False)
-        return text.removeprefix(self.header)
-
-
-def _union(reports: Sequence[str]) -> list[Column]:
-    """Return the columns of all the reports, each name once; a text in one of them is a text."""
-    columns: dict[str, Column] = {}
-    for column in (column for name in reports for column in find_report(name).columns):
-        if column.name not in columns or column.unit is Unit.TEXT:
-            columns[column.name] = column
-    return list(columns.values())
-
-
-def merged_kernels(
-    pool: Pool, combinations: Sequence[Sequence[Result]], parameters: Parameters
-) -> Iterator[str]:
-    """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
-
-    The pool's parts are the positions of the combinations.
-    """
-    schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
-    header = delimited(table_of(schema, []), ",", "ns", safe=False)
-    yield header
-    for part, kernels in pool.parts():
-        run = combinations[part][0].run
-        merged = sum(result.compared for result in combinations[part])
-        front = (run.name or None, *parameters.of(run), merged)
-        rows = [(*front, *row) for row in _kernel_rows(kernels)]
-        yield delimited(table_of(schema, rows), ",", "ns", safe=False).removeprefix(header)
-
-
-def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of ``cuda_gpu_kern_sum`` for each kernel."""
-    for share, row in zip(shares(kernels), kernels, strict=True):
-        name, count, total, *rest = row
-        yield (share, total, count, *rest, name)
+RESULTS, PARQUET = "results.csv", "results.parquet"
+_SUMMARIES, _KERNELS = "summaries.csv", "kernels.csv"
+_FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
-    there = [
-        output / name for name in (RESULTS, PARQUET, SUMMARIES_FILE, KERNELS_FILE) if (output / name).exists()
-    ]
-    if there and not _begins(output / RESULTS, _OURS):
+    files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _KERNELS)]
+    present = [file for file in files if file.exists()]
+    if present and not _is_ours(output / RESULTS):
         raise OutputError(
-            f"{there[0]} exists, and nothing says that nsyswrap wrote it",
+            f"{present[0]} exists, and nothing says that nsyswrap wrote it",
             "give another --output, or move it away",
         )
 
 
-def _begins(file: Path, text: str) -> bool:
+def _is_ours(results: Path) -> bool:
     try:
-        with file.open("rb") as content:
-            return content.read(len(text)) == text.encode()
+        with results.open("rb") as content:
+            return content.read(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
     except OSError:
         return False
 
 
 def write_results(output: Path, results: Table) -> list[Path]:
-    """Write results.csv and, where pyarrow is installed, results.parquet; return what was written.
+    """Write results.csv and, where pyarrow is installed, results.parquet. Return what was written.
 
     A results.parquet that cannot be replaced is removed: it would be that of other runs.
     """
@@ -152,23 +75,24 @@ def write_results(output: Path, results: Table) -> list[Path]:
 def write_rows(
     output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
-    """Write summaries.csv and kernels.csv, one digest in memory at a time; return what was written."""
+    """Write summaries.csv and kernels.csv, one digest in memory at a time. Return what was written."""
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
-    reports = {name for result in results for name in result.reports if name in wanted}
-    summaries = Summaries(parameters, reports)
+    reports = [name for name in SUMMARIES if name in wanted and any(name in one.reports for one in results)]
+    schema = _summaries_schema(parameters, reports)
     with closing(Pool(scratch / "kernels.sqlite")) as pool:
-        with _replacing(output / SUMMARIES_FILE) as file:
-            file.write(summaries.header)
+        with _replacing(output / _SUMMARIES) as file:
+            file.write(_header(schema))
             for result in results:
                 if result.digest:
                     digest = read(result.digest)
-                    file.write(summaries.of(result, digest))
+                    summaries = {name: digest.summaries[name] for name in reports if name in digest.summaries}
+                    file.write(_without_header(_summary_rows(schema, parameters, result.run, summaries)))
                     if result.compared:
                         pool.add(parts[combination(result.run)], digest.kernels)
-        with _replacing(output / KERNELS_FILE) as file:
-            file.writelines(merged_kernels(pool, list(groups.values()), parameters))
-    return [output / SUMMARIES_FILE, output / KERNELS_FILE]
+        with _replacing(output / _KERNELS) as file:
+            file.writelines(_merged_kernels(pool, list(groups.values()), parameters))
+    return [output / _SUMMARIES, output / _KERNELS]
 
 
 @contextmanager
@@ -178,3 +102,56 @@ def _replacing(path: Path) -> Iterator[TextIO]:
         part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         yield file
+
+
+def _header(schema: Schema) -> str:
+    return csv.delimited(table_of(schema, []), ",", "ns", safe=False)
+
+
+def _without_header(table: Table) -> str:
+    return csv.delimited(table, ",", "ns", safe=False).removeprefix(_header(table.schema))
+
+
+def _summaries_schema(parameters: Parameters, reports: Sequence[str]) -> Schema:
+    """Return the labels of a run, then the columns of all reports. A text in one of them is a text."""
+    columns: dict[str, Column] = {}
+    for column in (column for name in reports for column in find_report(name).columns):
+        if column.name not in columns or column.unit is Unit.TEXT:
+            columns[column.name] = column
+    front = (RUN, LABEL, *parameters.columns, REPEAT)
+    return Schema("summaries", "Summaries of all runs", (*front, REPORT, *columns.values()))
+
+
+def _summary_rows(
+    schema: Schema, parameters: Parameters, run: RecordedRun, summaries: Mapping[str, Summary]
+) -> Table:
+    """Return the rows of one run. A column that a report lacks is empty."""
+    data: dict[str, list[Any]] = {column.name: [] for column in schema.columns}
+    labels = (run.label, run.name or None, *parameters.of(run), run.repeat)
+    for name, summary in summaries.items():
+        rows = len(summary.values[0])
+        own = dict(zip(summary.columns, summary.values, strict=True))
+        own |= {column: [label] * rows for column, label in zip(data, (*labels, name), strict=False)}
+        for column, values in data.items():
+            values.extend(own.get(column, [None] * rows))
+    return Table(schema, data)
+
+
+def _merged_kernels(pool: Pool, groups: Sequence[Sequence[Result]], parameters: Parameters) -> Iterator[str]:
+    """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
+
+    The pool's parts are the positions of the combinations.
+    """
+    schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
+    yield _header(schema)
+    for part, kernels in pool.parts():
+        run = groups[part][0].run
+        front = (run.name or None, *parameters.of(run), sum(result.compared for result in groups[part]))
+        yield _without_header(table_of(schema, [(*front, *row) for row in _kernel_rows(kernels)]))
+
+
+def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:
+    """Yield the cells of ``cuda_gpu_kern_sum`` for each kernel."""
+    for share, row in zip(shares(kernels), kernels, strict=True):
+        name, count, total, *rest = row
+        yield (share, total, count, *rest, name)

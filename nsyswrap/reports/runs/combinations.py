@@ -1,7 +1,4 @@
-"""Group repeated runs: one row per combination of parameters, the lowest value of a measure first.
-
-The verdict says in sentences which combination is best and whether the repeats can tell them apart.
-"""
+"""Compare the combinations of parameters by one measure, over their repeats: a table and a verdict on it."""
 
 from __future__ import annotations
 
@@ -23,137 +20,54 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Table
 
-
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
-_FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of columns
-
-
-def comparison_verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column) -> str:
-    """Say which combination is best and which is worst, with figures; ``ranking``: the least first."""
-    if not ranking:
-        return f"Nothing to compare: no run that is done has {measure.name}."
-    if len(ranking) == 1:
-        return _alone(ranking[0], measure)
-    best, worst, names = ranking[0], ranking[-1], _names(ranking, parameters)
-    if best.median == worst.median:
-        alike = f"the same median in all {len(ranking)} combinations, {shown(best.median or 0, measure)}"
-        return " ".join([f"{measure.name}: {alike}.", *_largest_spread(ranking, names)])
-    least, most = ("best", "worst") if _is_time(measure) else ("least", "most")
-    said = (
-        f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
-        f"{most} {names[-1]}, {_range(worst, measure)}{_ratio(best, worst)}."
-    )
-    return " ".join([said, *_doubts(ranking), *_largest_spread(ranking, names)])
-
-
-def _alone(one: Repeats, measure: Column) -> str:
-    """Say of a single combination which of its runs lie farthest apart."""
-    name = shorten_all([one.results[0].run.name], _NAME_WIDTH)[0]
-    of = f"{measure.name} of {name}" if name else measure.name
-    if len(one.measured) == 1:
-        return f"{of}: {shown(one.values[0], measure)}, one run alone."
-    (low, first), (high, last) = one.measured[0], one.measured[-1]
-    return (
-        f"{of} over {len(one.measured)} runs: median {shown(one.median or 0, measure)}, "
-        f"from {shown(low, measure)} ({first}) to {shown(high, measure)} ({last})"
-        + (f"; spread {_percent(one)}." if one.spread_percent is not None else ".")
-    )
-
-
-def _doubts(ranking: Sequence[Repeats]) -> list[str]:
-    """Say what keeps the order from being certain."""
-    best, worst = ranking[0], ranking[-1]
-    if any(len(one.measured) == 1 for one in (best, worst)):
-        return ["With one run of a combination there is no spread to hold the difference against."]
-    if best.values[-1] >= worst.values[0]:
-        return ["Their ranges over repeats overlap: best and worst cannot be told apart."]
-    alike = sum(one.values[0] <= best.values[-1] for one in ranking[1:])
-    return [f"{alike} more cannot be told from the first: the ranges overlap."] if alike else []
-
-
-def _largest_spread(ranking: Sequence[Repeats], names: Sequence[str]) -> list[str]:
-    known = [(one, name) for one, name in zip(ranking, names, strict=True) if one.spread_percent is not None]
-    if not known:
-        return []
-    widest, name = max(known, key=lambda one: one[0].spread_percent or 0)
-    return [f"Largest spread over repeats: {_percent(widest)} ({name})."]
-
-
-def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
-    """Name the combinations by their labels, or by their parameters where labels are not all different."""
-    runs = [one.results[0].run for one in ranking]
-    labels = [run.name for run in runs]
-    values = [_said(parameters, run) for run in runs]
-    both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
-    found = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
-    return shorten_all(found, _NAME_WIDTH)
-
-
-def _said(parameters: Parameters, run: RecordedRun) -> str:
-    pairs = zip(parameters.columns, parameters.of(run), strict=True)
-    return " ".join(f"{column.header}={value}" for column, value in pairs if value is not None)
-
-
-def _range(one: Repeats, measure: Column) -> str:
-    low, high = (shown(value, measure) for value in (one.values[0], one.values[-1]))
-    middle = shown(one.median or 0, measure)
-    return f"{middle} ({low} to {high} in {len(one.measured)} runs)" if len(one.measured) > 1 else middle
-
-
-def _ratio(best: Repeats, worst: Repeats) -> str:
-    return f", {worst.median / best.median:.2f} times that" if best.median and worst.median else ""
-
-
-def _percent(one: Repeats) -> str:
-    return f"{human(one.spread_percent, Unit.PERCENT)} %"
-
-
-def _is_time(measure: Column) -> bool:
-    return measure.name.endswith(("_ns", "_s"))
+_FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a table is too wide
 
 
 @dataclass(frozen=True)
-class Repeats:
-    """The runs of one combination, and the measure of those that are done, in ascending order.
+class _Repeats:
+    """The runs of one combination.
 
-    A time of 0 is left out: there was nothing to take the time of.
+    ``measured`` has the measure and the label of each run that is done, in ascending order. Times of 0 are
+    left out: such a run had nothing to measure.
     """
 
     results: Sequence[Result]
-    measured: Sequence[tuple[float, str]]  # and the run's label
+    measured: Sequence[tuple[float, str]]
+
+    @property
+    def run(self) -> RecordedRun:
+        return self.results[0].run
 
     @property
     def values(self) -> list[float]:
-        """The measure alone."""
         return [value for value, _ in self.measured]
 
     @property
     def median(self) -> float | None:
-        """The median over the repeats."""
         return median(self.values) if self.measured else None
 
     @property
     def spread_percent(self) -> float | None:
-        """How far apart the repeats are, of their median; None where there are none to compare."""
-        middle = self.median
-        return (
-            100 * (self.values[-1] - self.values[0]) / middle if middle and len(self.measured) > 1 else None
-        )
+        """(Largest - smallest) / median, or None with fewer than two runs."""
+        if len(self.measured) <= 1 or not self.median:
+            return None
+        return 100 * (self.values[-1] - self.values[0]) / self.median
 
 
 def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return the results of each combination, by its key."""
-    found: dict[str, list[Result]] = {}
+    groups: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault(combination(result.run), []).append(result)
-    return found
+        groups.setdefault(combination(result.run), []).append(result)
+    return groups
 
 
 def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
-    """Return the column with this name; without one, what says most: GPU work where any was seen.
+    """Return the column with this name, or without a name the one that tells most of the GPU's work.
 
-    That is the time in kernels, and where graphs were recorded as a whole the time the GPU was busy: what
-    ran in them is in no kernel. Raises UsageError with the columns there are.
+    That is the time in kernels. If graphs were recorded as a whole, it is the time the GPU was busy, because
+    no kernel has their time. Raises UsageError with the columns there are.
     """
     by_name = {column.name: column for column in FIGURES}
     if name and name not in by_name:
@@ -165,76 +79,58 @@ def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
     return by_name[name or "wall_s"]
 
 
-def by_combination(
-    groups: Sequence[Sequence[Result]], parameters: Parameters, measure: Column, top: int | None = None
-) -> Table:
-    """Return a row for each of the first ``top`` combinations: the least median first, none known last."""
-    repeats = sorted((_repeats(group, measure) for group in groups), key=_rank)
-    shown = repeats[:top]
-    front = _constant_first_to_go(parameters, repeats)
-    named = _needs_label(repeats, parameters)
-    of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
+def compare(results: Sequence[Result], parameters: Parameters, by: str = "", top: int | None = None) -> Table:
+    """Return a row for each of the first ``top`` combinations, and a verdict on all of them.
+
+    The lowest median is first. Combinations without the measure are last.
+    """
+    measure = chosen_measure(results, by)
+    repeats = [_repeats(group, measure) for group in combinations(results).values()]
+    repeats.sort(key=lambda one: (one.median is None, one.median or 0.0))
+    listed = repeats[:top]
+    is_labeled = len({parameters.of(one.run) for one in repeats}) < len(repeats)
+    order = f"the {len(listed)} least of {len(repeats)}" if len(listed) < len(repeats) else "the least first"
     schema = Schema(
         name="by_combination",
-        title=f"{measure.header} by combination, {of}",
-        columns=((LABEL,) if named else ()) + front + _figures(measure),
+        title=f"{measure.header} by combination, {order}",
+        columns=(
+            *((LABEL,) if is_labeled else ()),
+            *_parameter_columns(parameters, repeats),
+            *_figure_columns(measure),
+        ),
     )
     rows = [
         (
-            *((one.results[0].run.name or None,) if named else ()),
-            *parameters.of(one.results[0].run),
+            *((one.run.name or None,) if is_labeled else ()),
+            *parameters.of(one.run),
             *(len(one.measured), len(one.results), one.median),
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
             one.spread_percent,
         )
-        for one in shown
+        for one in listed
     ]
-    return table_of(schema, rows)
+    verdict = _verdict([one for one in repeats if one.measured], parameters, measure)
+    return replace(table_of(schema, rows), verdict=verdict)
 
 
-def ranked(groups: Sequence[Sequence[Result]], measure: Column) -> list[Repeats]:
-    """Return the combinations that can be compared, the least median first."""
-    return [one for one in sorted((_repeats(group, measure) for group in groups), key=_rank) if one.measured]
-
-
-def unit_of(measure: Column) -> Unit:
-    """Return the unit of the values here: what is in seconds elsewhere is in ns, as all times on a screen."""
-    return Unit.NS if measure.name.endswith("_s") else measure.unit
-
-
-def shown(value: float, measure: Column) -> str:
-    """Write a value of the measure for a person."""
-    return human(value, unit_of(measure)) + (" %" if measure.unit is Unit.PERCENT else "")
-
-
-def _repeats(group: Sequence[Result], measure: Column) -> Repeats:
+def _repeats(group: Sequence[Result], measure: Column) -> _Repeats:
     factor = NS_PER_S if measure.name.endswith("_s") else 1
     done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
     known = [(value * factor, run.label) for value, run in done if value is not None]
-    return Repeats(group, sorted(one for one in known if one[0] or unit_of(measure) is not Unit.NS))
+    return _Repeats(group, sorted(one for one in known if one[0] or _unit(measure) is not Unit.NS))
 
 
-def _rank(one: Repeats) -> tuple[bool, float]:
-    return (one.median is None, one.median or 0.0)
-
-
-def _needs_label(repeats: Sequence[Repeats], parameters: Parameters) -> bool:
-    """Whether parameters alone do not tell the combinations apart."""
-    return len({parameters.of(one.results[0].run) for one in repeats}) < len(repeats)
-
-
-def _constant_first_to_go(parameters: Parameters, repeats: Sequence[Repeats]) -> tuple[Column, ...]:
-    """Return the columns of the parameters; one that is the same for all is the first to be left out."""
-    values = zip(*(parameters.of(one.results[0].run) for one in repeats), strict=True)
-    constant = len(repeats) > 1
+def _parameter_columns(parameters: Parameters, repeats: Sequence[_Repeats]) -> tuple[Column, ...]:
+    """Return the columns of the parameters. One that is the same for all is dropped first."""
+    values = zip(*(parameters.of(one.run) for one in repeats), strict=True)
     return tuple(
-        replace(column, drop_order=_FIRST_TO_GO) if constant and len(set(given)) == 1 else column
-        for column, given in zip(parameters.columns, values, strict=True)
+        replace(column, drop_order=_FIRST_TO_GO) if len(repeats) > 1 and len(set(own)) == 1 else column
+        for column, own in zip(parameters.columns, values, strict=True)
     )
 
 
-def _figures(measure: Column) -> tuple[Column, ...]:
-    name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), unit_of(measure)
+def _figure_columns(measure: Column) -> tuple[Column, ...]:
+    name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), _unit(measure)
     suffix = "_ns" if unit is Unit.NS else ""
     return (
         Column("done", "Done", Unit.COUNT, "runs that are done and have the measure", 2),
@@ -246,3 +142,85 @@ def _figures(measure: Column) -> tuple[Column, ...]:
             "spread_percent", "Spread", Unit.PERCENT, "(largest - least) / median; missing for one alone", 1
         ),
     )
+
+
+def _unit(measure: Column) -> Unit:
+    """Return the unit of the values here. Seconds become ns, as all times on a screen."""
+    return Unit.NS if measure.name.endswith("_s") else measure.unit
+
+
+def _verdict(ranking: Sequence[_Repeats], parameters: Parameters, measure: Column) -> str:
+    """Return sentences on which combination is best and which is worst. ``ranking``: the least first."""
+    if not ranking:
+        return f"Nothing to compare: no run that is done has {measure.name}."
+    if len(ranking) == 1:
+        return _of_one_combination(ranking[0], measure)
+    best, worst, names = ranking[0], ranking[-1], _names(ranking, parameters)
+    spread = _largest_spread(ranking, names)
+    if best.median == worst.median:
+        alike = f"the same median in all {len(ranking)} combinations, {_as_text(best.median, measure)}"
+        return " ".join([f"{measure.name}: {alike}.", *spread])
+    least, most = ("best", "worst") if measure.name.endswith(("_ns", "_s")) else ("least", "most")
+    ratio = f", {worst.median / best.median:.2f} times that" if best.median and worst.median else ""
+    order = (
+        f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
+        f"{most} {names[-1]}, {_range(worst, measure)}{ratio}."
+    )
+    return " ".join([order, *_doubts(ranking), *spread])
+
+
+def _of_one_combination(one: _Repeats, measure: Column) -> str:
+    name = shorten_all([one.run.name], _NAME_WIDTH)[0]
+    of = f"{measure.name} of {name}" if name else measure.name
+    if len(one.measured) == 1:
+        return f"{of}: {_as_text(one.values[0], measure)}, one run alone."
+    (low, first), (high, last) = one.measured[0], one.measured[-1]
+    return (
+        f"{of} over {len(one.measured)} runs: median {_as_text(one.median, measure)}, "
+        f"from {_as_text(low, measure)} ({first}) to {_as_text(high, measure)} ({last})"
+        + (f"; spread {_spread(one)}." if one.spread_percent is not None else ".")
+    )
+
+
+def _doubts(ranking: Sequence[_Repeats]) -> list[str]:
+    """Return why the order is not certain."""
+    best, worst = ranking[0], ranking[-1]
+    if any(len(one.measured) == 1 for one in (best, worst)):
+        return ["With one run of a combination there is no spread to hold the difference against."]
+    if best.values[-1] >= worst.values[0]:
+        return ["Their ranges over repeats overlap: best and worst cannot be told apart."]
+    alike = sum(one.values[0] <= best.values[-1] for one in ranking[1:])
+    return [f"{alike} more cannot be told from the first: the ranges overlap."] if alike else []
+
+
+def _largest_spread(ranking: Sequence[_Repeats], names: Sequence[str]) -> list[str]:
+    known = [(one, name) for one, name in zip(ranking, names, strict=True) if one.spread_percent is not None]
+    if not known:
+        return []
+    widest, name = max(known, key=lambda one: one[0].spread_percent or 0)
+    return [f"Largest spread over repeats: {_spread(widest)} ({name})."]
+
+
+def _names(ranking: Sequence[_Repeats], parameters: Parameters) -> list[str]:
+    """Name the combinations by their labels, or by their parameters where labels are not all different."""
+    labels = [one.run.name for one in ranking]
+    values = []
+    for one in ranking:
+        pairs = zip(parameters.columns, parameters.of(one.run), strict=True)
+        values.append(" ".join(f"{column.header}={value}" for column, value in pairs if value is not None))
+    both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
+    different = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
+    return shorten_all(different, _NAME_WIDTH)
+
+
+def _range(one: _Repeats, measure: Column) -> str:
+    middle, low, high = (_as_text(value, measure) for value in (one.median, one.values[0], one.values[-1]))
+    return f"{middle} ({low} to {high} in {len(one.measured)} runs)" if len(one.measured) > 1 else middle
+
+
+def _spread(one: _Repeats) -> str:
+    return f"{human(one.spread_percent, Unit.PERCENT)} %"
+
+
+def _as_text(value: float | None, measure: Column) -> str:
+    return human(value or 0, _unit(measure)) + (" %" if measure.unit is Unit.PERCENT else "")

@@ -1,4 +1,4 @@
-"""Which runs there are under the paths that were given, and what lies in the folder of each."""
+"""Find the runs under paths, and read what the folder of each tells of its run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nsyswrap.base.text import shortest_labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    HowFar = Callable[[Path], tuple[str, str]]
+    StateOf = Callable[[Path], tuple[str, str]]
 
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
 _EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
@@ -24,12 +24,11 @@ CAPTURES = (_EXPORT, *_REPORTS)
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run: its folder or loose capture, what tells it apart, and how it ended.
+    """One run: its folder or loose capture, its label, and how it ended. None: not known.
 
-    ``what`` is the label of its combination of parameters, empty for one that was not planned. ``outcome``
-    is that of its status, or how far it is; of a loose capture it is done. ``wall_s`` is what the run took
-    from its start to its report, in seconds. ``batch`` tells batches apart, where there are several. None:
-    not known.
+    ``what`` is the label of its combination of parameters, empty if the run was not planned. ``outcome`` is
+    the one in status.json, or the state of a run without; a loose capture is done. ``wall_s`` is the time
+    from the start of the run to its report, in seconds. ``batch`` names the batch if there are several.
     """
 
     path: Path
@@ -45,55 +44,55 @@ class RecordedRun:
 
     @property
     def name(self) -> str:
-        """What its combination is called; one that was not planned has its own name."""
+        """The label of its combination, or its own label if it was not planned."""
         return self.what or ("" if self.planned else self.label)
 
     @property
     def planned(self) -> bool:
-        """Whether a plan says which repeat of which combination it is."""
+        """True if it is a repeat of a combination of a plan."""
         return self.repeat is not None
 
 
 class _Place(NamedTuple):
-    """Where a run lies: a folder or a loose capture, and the folder of the batch it is of."""
+    """The folder of a run or a loose capture, and the folder of its batch."""
 
     path: Path
     batch: Path | None = None
     loose: bool = False
 
 
-def find_runs(paths: Iterable[Path], unfinished: HowFar) -> list[RecordedRun]:
+def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
-    ``unfinished`` says of a planned run without a status how far it is, and why. Raises CaptureError for a
-    path that is not there.
+    ``state_of`` returns the state of a planned run without a status, and why. Raises CaptureError for a path
+    that does not exist.
     """
-    found: dict[str, _Place] = {}
+    by_real_path: dict[str, _Place] = {}
     for path in paths:
         if not os.path.lexists(path):
             raise CaptureError(f"{path}: No such file or directory", "check the name; quote a pattern")
         for place in _below(path):
-            found.setdefault(os.path.realpath(place.path), place)
-    places = [place for real, place in found.items() if _export_beside(real) not in found]
+            by_real_path.setdefault(os.path.realpath(place.path), place)
+    places = [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
+    labels = shortest_labels([place.path for place in places])
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
-    named: dict[Path | None, str] = {}
+    names: dict[Path | None, str] = {}
     if len(batches) > 1:
-        named.update(zip(batches, shortest_labels(batches), strict=True))
+        names.update(zip(batches, shortest_labels(batches), strict=True))
     return [
-        _loose(place.path, label)
+        _loose_capture(place.path, label)
         if place.loose
-        else _look(place.path, label, unfinished, named.get(place.batch, ""))
-        for place, label in zip(places, shortest_labels([place.path for place in places]), strict=True)
+        else _recorded_run(place.path, label, state_of, names.get(place.batch, ""))
+        for place, label in zip(places, labels, strict=True)
     ]
 
 
 def is_batch(path: Path) -> bool:
-    """Whether a path is the folder of a batch."""
+    """Return True if a path is the folder of a batch."""
     return (path / BATCH).is_file()
 
 
 def _below(path: Path) -> Iterator[_Place]:
-    """Yield each run at or below a path."""
     if not path.is_dir():
         loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
         yield _Place(path if loose else path.parent, loose=loose)
@@ -112,7 +111,7 @@ def _below(path: Path) -> Iterator[_Place]:
 
 
 def _planned(folder: Path) -> list[Path]:
-    """Return the run folders of a batch; those that its plan left out later are no more part of it."""
+    """Return the run folders of a batch, without those that a later plan left out."""
     facts = _facts(folder / BATCH)
     try:
         return [folder / RUNS / run["folder"] for run in facts["runs"] if run.get("active", True)]
@@ -121,59 +120,52 @@ def _planned(folder: Path) -> list[Path]:
 
 
 def _export_beside(capture: str) -> str:
-    """Return what the export of a report is called; empty for any other file."""
+    """Return the path of the export of a report, or an empty text for any other file."""
     stem, suffix = os.path.splitext(capture)  # noqa: PTH122 - of many
     return stem + _EXPORT if suffix in _REPORTS else ""
 
 
-def _loose(path: Path, label: str) -> RecordedRun:
-    """Take a capture for a run that is done; a link that leads nowhere is one that cannot be read."""
+def _loose_capture(path: Path, label: str) -> RecordedRun:
     if path.exists():
         return RecordedRun(path, label, "done")
     return RecordedRun(path, label, "damaged", message=f"{path} is a link to what is not there")
 
 
-def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
-    """Read how a run ended, and what it was planned as."""
+def _recorded_run(path: Path, label: str, state_of: StateOf, batch: str) -> RecordedRun:
     spec = _facts(path / SPEC)
-    parameters = spec.get("parameters")
+    parameters, repeat = spec.get("parameters"), spec.get("repeat")
+    wall_s = RunFolder(path).read_run().get("duration_s")
+    outcome, exit_code, message = _ending(path, state_of)
     return RecordedRun(
         path,
         label,
+        outcome,
         what=str(spec.get("label", "")),
         parameters=parameters if isinstance(parameters, dict) else {},
-        repeat=_whole(spec.get("repeat")),
-        wall_s=_seconds(RunFolder(path).read_run()),
+        repeat=repeat if isinstance(repeat, int) else None,
+        exit_code=exit_code,
+        wall_s=float(wall_s) if isinstance(wall_s, (int, float)) else None,
+        message=message,
         batch=batch,
-        **_ending(path, unfinished),
     )
 
 
-def _ending(path: Path, unfinished: HowFar) -> dict[str, Any]:
+def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
+    """Return outcome, exit code and message."""
     if not (path / STATUS).exists():
-        planned = (path / SPEC).exists() or not path.exists()
-        outcome, message = unfinished(path) if planned else ("unfinished", "")
-        return {"outcome": outcome, "message": message}
+        is_planned = (path / SPEC).exists() or not path.exists()
+        state, reason = state_of(path) if is_planned else ("unfinished", "")
+        return state, None, reason
     try:
         status = RunFolder(path).read_status()
     except CaptureError as error:
-        return {"outcome": "damaged", "message": str(error)}
-    return {"outcome": status.outcome, "exit_code": status.exit_code, "message": status.message}
+        return "damaged", None, str(error)
+    return status.outcome, status.exit_code, status.message
 
 
 def _facts(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one where there is none."""
     try:
         facts = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _seconds(run: object) -> float | None:
-    value = run.get("duration_s") if isinstance(run, dict) else None
-    return float(value) if isinstance(value, (int, float)) else None

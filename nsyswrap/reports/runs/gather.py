@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.find import RecordedRun
 
 
-_PATIENCE_S = 10.0  # what a worker has to tidy up after a signal; a large capture is digested in less
-
-_NOT_ENDED = ("planned", "running", "lost")  # what lies there is of no run that came to an end
+_PATIENCE_S = 10.0  # for a worker to clean up after a signal; a large capture is digested in less
+_NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of no run that has ended
 
 
 @dataclass(frozen=True)
 class Task:
-    """A capture to digest, known by a number, and the file its digest goes to."""
+    """A capture to digest, the number of its run, and the file for its digest."""
 
     number: int
     capture: Path
@@ -46,7 +45,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Made:
-    """What a digest says in short: its totals and the reports it holds; or why there is none."""
+    """The totals of a digest and the names of its reports, or why there is no digest."""
 
     totals: Mapping[str, Number | None] | None
     reports: tuple[str, ...] = ()
@@ -59,9 +58,9 @@ def usable_cpus() -> int:
 
 
 def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
-    """Digest captures in ``jobs`` processes, and yield each as it is done; all end with the iterator."""
+    """Digest captures in ``jobs`` processes. Yield each when it is done. All end with the iterator."""
     for name in SUMMARIES:
-        find_report(name)  # imports it: once, here
+        find_report(name)  # imports it here, once for all processes
     waiting = iter(tasks)
     workers: dict[Any, _Worker] = {}
     try:
@@ -86,21 +85,21 @@ def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]
 
 
 class _Worker:
-    """A process that digests one capture after another, seen from outside."""
+    """The parent's side of a process that digests one capture after another."""
 
     def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _held(signal.SIGINT, signal.SIGTERM):  # until it knows what to do with them
+        with _held(signal.SIGINT, signal.SIGTERM):  # until the process handles them
             self._process.start()
-        theirs.close()  # its end is the only one: the pipe breaks when it dies
+        theirs.close()  # the process has the only other end: the pipe breaks when it dies
         self.alive = True
         self.give(task)
 
     def give(self, task: Task) -> None:
         self.task = task
-        with suppress(OSError):  # it died since: then that is what there is to read
+        with suppress(OSError):  # the process died since: answer() reports it
             self.pipe.send(task)
 
     def answer(self) -> Made:
@@ -122,7 +121,7 @@ class _Worker:
 
 @contextmanager
 def _held(*signals: signal.Signals) -> Iterator[None]:
-    """Let signals wait until the block ends; a process that is forked in it holds them until it lets go."""
+    """Block signals. A process that is forked meanwhile starts with them blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -131,10 +130,10 @@ def _held(*signals: signal.Signals) -> Iterator[None]:
 
 
 def _work(pipe: Connection) -> None:
-    """Digest what comes through the pipe, until it closes or SIGTERM comes.
+    """Digest the captures that come through the pipe, until it closes or SIGTERM comes.
 
-    Ctrl-C is the parent's, which ends this process. The first SIGTERM raises, so that what was begun is
-    tidied up; Python drops what is raised where an object is finalized, so that is looked for as well.
+    The parent handles Ctrl-C, and ends this process. The first SIGTERM raises, so that files are cleaned up.
+    Python drops an exception that is raised while an object is finalized: ``stopped`` remembers it.
     """
     stopped = False
 
@@ -162,13 +161,13 @@ def _work(pipe: Connection) -> None:
 
 def _made(task: Task) -> Made:
     try:
-        found = digest(task.capture)
-        write(found, task.target)
+        made = digest(task.capture)
+        write(made, task.target)
     except NsyswrapError as error:
         return Made(None, error=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever one capture leads to, the others go on
+    except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return Made(None, error=f"{task.capture} cannot be read: {type(error).__name__}: {error}")
-    return Made(found.totals, tuple(found.summaries))
+    return Made(made.totals, tuple(made.summaries))
 
 
 def _death(code: int | None) -> str:
@@ -182,7 +181,7 @@ def _death(code: int | None) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """A run with its totals, and where its digest lies; both None where there is no capture to read."""
+    """A run with its totals and the file of its digest. Both are None if there is no readable capture."""
 
     run: RecordedRun
     totals: Mapping[str, Number | None] | None = None
@@ -191,7 +190,7 @@ class Result:
 
     @property
     def compared(self) -> bool:
-        """Whether it is held against others: what was cut short or failed says nothing of its combination."""
+        """True if the run counts for its combination: it is done and has a digest."""
         return self.run.outcome == "done" and self.digest is not None
 
 
@@ -201,14 +200,14 @@ def gather(
     jobs: int,
     on_result: Callable[[Result], None] = lambda _: None,
 ) -> list[Result]:
-    """Return a result for each run, in their order; nothing is written but into ``scratch``.
+    """Return a result for each run, in their order. New digests go into ``scratch``.
 
-    What is kept in memory of a run is its totals: digests stay on disk.
+    Of a run only its totals are kept in memory.
     """
-    found: dict[int, Result] = {}
+    results: dict[int, Result] = {}
 
     def keep(number: int, result: Result) -> None:
-        found[number] = result
+        results[number] = result
         on_result(result)
 
     def to_digest() -> Iterator[Task]:
@@ -221,29 +220,29 @@ def gather(
     with closing(digest_all(to_digest(), jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
-    return [found[number] for number in range(len(runs))]
+    return [results[number] for number in range(len(runs))]
 
 
 def _without_reading(run: RecordedRun) -> Result | None:
-    """Return the result of a run whose digest lies there, or of which there is nothing to read (yet)."""
+    """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
     if run.outcome in _NOT_ENDED:
         return Result(run)
-    if run.path.is_dir() and (there := stored(run.path)):
-        return _read(run, run.path / DIGEST, there.totals, there.summaries)
+    if run.path.is_dir() and (digest := stored(run.path)):
+        return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries)
     return None if identity(run.path) else Result(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> Result:
-    """Put what was read to a run; done and not to be read is damaged, any other end stays what it was."""
+    """Return the result of a run that was read. A run that is done but unreadable is damaged."""
     if made.totals is not None:
-        return _read(run, digest, made.totals, made.reports)
+        return _with_digest(run, digest, made.totals, made.reports)
     outcome = "damaged" if run.outcome == "done" else run.outcome
     return Result(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error)))))
 
 
-def _read(
+def _with_digest(
     run: RecordedRun, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]
 ) -> Result:
-    """Return a result that shares its names with all others: there can be very many."""
+    """Return a result whose names are the same objects in all results, which saves memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
     return Result(run, known, digest, tuple(name for name in SUMMARIES if name in reports))

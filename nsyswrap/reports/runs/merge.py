@@ -1,7 +1,7 @@
-"""Exact statistics of kernels over any number of captures, in memory that their number does not change.
+"""Merge the kernels of many captures into exact statistics, in constant memory.
 
-What is pooled are (kernel, duration, count), in an SQLite file; sums are whole numbers of any size. So every
-figure is what ``cuda_gpu_kern_sum`` would say of one capture that holds all the executions.
+An SQLite file pools (kernel, duration, count). Sums are integers of any size. Every figure equals that of
+``cuda_gpu_kern_sum`` for one capture with all the executions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
 
 
 class PooledStatistics(NamedTuple):
-    """Of one kernel; durations in ns, the deviation is the sample's (n - 1) and 0 for a single execution."""
+    """Statistics of one kernel, in ns. ``std_ns`` is the sample's (n - 1), and 0 for a single execution."""
 
     name: str | None
     executions: int
@@ -48,10 +48,10 @@ class PooledStatistics(NamedTuple):
 
 
 class Pool:
-    """Durations of kernels by part: a part is whatever is to have statistics of its own, by number."""
+    """Durations of kernels by part. A part is a number: all that is added to it has statistics together."""
 
     def __init__(self, file: Path) -> None:
-        """Pool in a new file, which is the caller's to remove."""
+        """Create the file, which the caller removes."""
         self._db = sqlite3.connect(file)
         self._db.executescript(_SETUP)
 
@@ -71,11 +71,14 @@ class Pool:
         """Yield each part that has kernels, in order, and their statistics: the most total time first."""
         parts = self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall()
         for (part,) in parts:
-            found = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
-            yield part, sorted(found, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
+            statistics_of_part = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
+            yield (
+                part,
+                sorted(statistics_of_part, key=lambda row: (-row.total_ns, row.executions, row.name or "")),
+            )
 
     def _kernel_id(self, name: str | None) -> int:
-        """Return the number of a kernel, 0 of one without a name."""
+        """Return the number of a kernel. A kernel without a name is 0."""
         if name is None:
             return 0
         self._db.execute("INSERT OR IGNORE INTO kernel (name) VALUES (?)", (name,))
@@ -116,6 +119,6 @@ def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]])
 
 
 def shares(rows: Sequence[PooledStatistics]) -> list[float | None]:
-    """Return each kernel's part of the total time in percent; missing where there is none."""
+    """Return each kernel's share of the total time in percent, or None if that is 0."""
     whole = sum(row.total_ns for row in rows)
     return [row.total_ns * 100.0 / whole if whole else None for row in rows]

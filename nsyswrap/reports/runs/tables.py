@@ -45,19 +45,19 @@ RUNS = Column("runs", "Runs", Unit.COUNT, "runs whose captures were merged")
 
 
 class Parameters:
-    """The parameters of runs as columns, in the order they first occur; of several batches the batch first.
+    """The parameters of runs as columns, as they first occur. With several batches, the batch is first.
 
-    A column of numbers alone is one of numbers, any other one of texts. A parameter with the name of a column
-    in ``taken`` is called ``parameter_<name>``.
+    A column with a text in it is a column of texts. A parameter with the name of a column in ``taken`` is
+    called ``parameter_<name>``.
     """
 
     def __init__(self, runs: Sequence[RecordedRun], taken: Collection[str]) -> None:
-        """Look at every run's parameters."""
+        """Make the columns."""
         kinds: dict[str, set[type]] = {}
         for run in runs:
             for name, value in (run.parameters or {}).items():
                 kinds.setdefault(name, set()).add(type(plain(value)))
-        self._kinds = {name: _kind(found) for name, found in kinds.items()}
+        self._kinds = {name: _kind(types) for name, types in kinds.items()}
         self._batch = any(run.batch for run in runs)
         columns = [BATCH] if self._batch else []
         for name, kind in self._kinds.items():
@@ -66,23 +66,20 @@ class Parameters:
         self.columns = tuple(columns)
 
     def of(self, run: RecordedRun) -> tuple[object, ...]:
-        """Return the value of each column; None where the run has no such parameter."""
+        """Return the value of each column, or None if the run has no such parameter."""
         batch = (run.batch or None,) if self._batch else ()
         values = ((plain((run.parameters or {}).get(name)), kind) for name, kind in self._kinds.items())
         return (*batch, *(None if value is None else kind(value) for value, kind in values))
 
 
 def combination(run: RecordedRun) -> str:
-    """Return what is the same for all repeats of a combination, and differs between two.
-
-    What was not planned repeats nothing: it is a combination of its own.
-    """
+    """Return a key that only the repeats of one combination share. A run that was not planned is one."""
     facts = [run.batch, run.what, run.parameters or {}] if run.planned else [run.label]
     return json.dumps(facts, sort_keys=True)
 
 
 def plain(value: object) -> int | float | str | None:
-    """Return a parameter as a number or a text that any file can hold."""
+    """Return a parameter as a number or text that any file format can hold."""
     if value is None or isinstance(value, float):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST:
@@ -91,9 +88,9 @@ def plain(value: object) -> int | float | str | None:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _kind(found: set[type]) -> type:
-    """Return what all the values of a parameter can be written as."""
-    return next((kind for kind in (str, float) if kind in found), int)
+def _kind(types: set[type]) -> type:
+    """Return the type that all values of a parameter can be written as."""
+    return next((kind for kind in (str, float) if kind in types), int)
 
 
 def _column(name: str, used: Collection[str], unit: Unit) -> Column:
@@ -105,14 +102,14 @@ def _column(name: str, used: Collection[str], unit: Unit) -> Column:
 
 
 def parameters_of(results: Sequence[Result]) -> Parameters:
-    """Return the parameters of all runs, named as no column of any of the tables is."""
+    """Return the parameters of all runs, with names that no column of any table has."""
     ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
     of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
 
 def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
-    """Return a row for each run; figures that nobody knows are missing."""
+    """Return a row for each run. Unknown figures are missing."""
     schema = Schema(
         name="results",
         title="Results, one row a run",

@@ -14,13 +14,7 @@ from tiny_export import graph, kernel, row, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.runs.combinations import (
-    by_combination,
-    chosen_measure,
-    combinations,
-    comparison_verdict,
-    ranked,
-)
+from nsyswrap.reports.runs.combinations import chosen_measure, compare
 from nsyswrap.reports.runs.find import RecordedRun
 from nsyswrap.reports.runs.gather import Result
 from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
@@ -42,10 +36,8 @@ def result(
 
 
 def compared(results: list[Result], by: str = "") -> tuple[list[tuple[object, ...]], str]:
-    parameters, groups = parameters_of(results), list(combinations(results).values())
-    measure = chosen_measure(results, by)
-    table = by_combination(groups, parameters, measure)
-    return table.rows(), comparison_verdict(ranked(groups, measure), parameters, measure)
+    table = compare(results, parameters_of(results), by)
+    return table.rows(), table.verdict
 
 
 def test_combinations_in_order_with_their_spread() -> None:
