@@ -13,7 +13,7 @@ from nsyswrap.cli.recording import recording_options
 from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -22,14 +22,7 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record.batch import plan as plans
 
 _EXECUTORS = executors.by_name()
-
-
-def _executor_option(option: executors.Option) -> Callable[[Decorated], Decorated]:
-    kind = click.IntRange(min=1) if option.is_count else None
-    return click.option(option.flag, option.name, type=kind, metavar=option.metavar, help=option.help)
-
-
-_OPTIONS = (
+_RUNNING = (
     click.option(
         "--executor",
         type=click.Choice(executors.NAMES),
@@ -44,7 +37,17 @@ _OPTIONS = (
         metavar="DIR",
         help="Folder of the batch [nsyswrap-runs/<name>].",
     ),
-    *(_executor_option(option) for executor in _EXECUTORS.values() for option in executor.options),
+    *(
+        click.option(
+            option.flag,
+            option.name,
+            type=click.IntRange(min=1) if option.is_count else None,
+            metavar=option.metavar,
+            help=option.help,
+        )
+        for executor in _EXECUTORS.values()
+        for option in executor.options
+    ),
     click.option("--retry-failed", is_flag=True, help="Run again what did not end well."),
     click.option("--dry-run", is_flag=True, help="Print every run, and the job script; run nothing."),
     click.option(
@@ -58,24 +61,21 @@ _OPTIONS = (
         help="Show at most N rows of that table.",
     ),
 )
-_SETTINGS = [
+_SETTINGS = tuple(
     click.option(f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
     for name, executor in _EXECUTORS.items()
     if executor.settings_help
-]
+)
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
 
-def _running_options(function: Decorated) -> Decorated:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def _with(options: Sequence[Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
+    def decorate(function: Decorated) -> Decorated:
+        for option in reversed(options):
+            function = option(function)
+        return function
 
-
-def _settings_options(function: Decorated) -> Decorated:
-    for option in reversed(_SETTINGS):
-        function = option(function)
-    return function
+    return decorate
 
 
 class _InOrder(click.Group):
@@ -95,7 +95,7 @@ def command() -> None:
 
 @command.command("run", short_help="Run what a plan file says.")
 @click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
-@_running_options
+@_with(_RUNNING)
 def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
     """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
     sys.exit(batch_run.carry_out(plans.read_plan(plan), options))
@@ -117,9 +117,9 @@ def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - each option has a
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
 @click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@_settings_options
+@_with(_SETTINGS)
 @recording_options
-@_running_options
+@_with(_RUNNING)
 def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
     """Run a program with all combinations of parameters: what a plan does, typed.
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
-from nsyswrap.cli.batch_progress import in_words, progress
+from nsyswrap.cli.batch_status import in_words, progress
 from nsyswrap.cli.output import note
 from nsyswrap.cli.recording import environment, nsys_options
 from nsyswrap.record.batch import executors
@@ -68,18 +69,33 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     _check_executor_options(options)
     combinations.chosen_measure([], options["by"])  # raises UsageError before any run is started
     folder: Path = options["output"] or DEFAULT_BASE / plan.name
-    _note_plan(plan, options["executor"])
+    executor = executors.find(options["executor"])
+    _note_plan(plan, executor)
     if options["dry_run"]:
-        _dry_run(plan, folder, options)
+        batch, specs = foresee_batch(folder, plan)
+        _note_left_out(batch)
+        states, wanted = _to_run(batch, options)
+        _print_runs(specs, states, wanted)
+        click.echo(executor.preview(executors.Request(batch, plan, options), wanted), nl=False)
         return 0
     make_place(folder, plan.share)
     with locked(folder, "another batch", "wait for it, or end it with `nsyswrap batch cancel`"):
-        batch = make_batch(folder, plan.name, plan.specs, plan.share)
+        batch = make_batch(folder, plan)
         _note_left_out(batch)
-        code = _run(executors.Request(batch, plan, options), options)
+        states, wanted = _to_run(batch, options)
+        with progress(states, wanted) as on_progress:
+            request = executors.Request(batch, plan, options)
+            interruption = executor.run(request, wanted, on_progress)
+        if interruption:
+            note(interruption.advice)
         states = executors.batch_state(batch).runs
-        _show_tables(folder, options)
-    return code or (0 if all(state.state == "done" for state in states.values()) else _FAILED)
+        try:
+            collect.collect([folder], folder, by=options["by"], top=options["top"])
+        except CaptureError as error:  # no run has a capture; how the runs ended is printed already
+            note(f"nsyswrap: {error}")
+    if interruption:
+        return 128 + interruption.signal
+    return 0 if all(state.state == "done" for state in states.values()) else _FAILED
 
 
 def _check_executor_options(options: Mapping[str, Any]) -> None:
@@ -91,13 +107,13 @@ def _check_executor_options(options: Mapping[str, Any]) -> None:
                 raise UsageError(option.refusal, advice.get(option.flag, ""))
 
 
-def _note_plan(plan: Plan, executor: str) -> None:
+def _note_plan(plan: Plan, executor: executors.Executor) -> None:
     """Print the notes of the plan, and which of its settings the executor does not use."""
     for text in plan.notes:
         note(f"nsyswrap: {text}")
     for_nodes = [key for key in ("setup", "wrapper", "python") if getattr(plan, key)]
-    with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
-    if for_nodes and executor not in with_nodes:
+    if for_nodes and not executor.uses_node:
+        with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
         only = f"only with --executor {' or '.join(with_nodes)}; runs here go without it"
         note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
 
@@ -111,28 +127,24 @@ def _note_left_out(batch: Batch) -> None:
     done = [folder for folder in folders if read_state(folder).state == "done"]
     if not done:
         return
-    here = str(Path.cwd())
-    elsewhere = sorted({cwd for folder in done if (cwd := _planned_from(folder)) not in ("", here)})
+    planned_in = set()
+    for folder in done:
+        with suppress(OutputError):  # its spec.json is damaged
+            planned_in.add(read_spec(folder).cwd)
+    elsewhere = sorted(planned_in - {"", str(Path.cwd())})
     text = f"nsyswrap: {batch.folder}: finished runs that are no part of this plan: {len(done):,}"
     if elsewhere:
         text += f"; planned in {', '.join(elsewhere)}: started in another folder, it is another plan"
     note(text)
 
 
-def _planned_from(folder: Path) -> str:
-    try:
-        return read_spec(folder).cwd
-    except OutputError:  # damaged
-        return ""
-
-
-def _dry_run(plan: Plan, folder: Path, options: Mapping[str, Any]) -> None:
-    batch, specs = foresee_batch(folder, plan.name, plan.specs)
-    _note_left_out(batch)
-    states, wanted = _to_run(batch, options)
-    _print_runs(specs, states, wanted)
-    request = executors.Request(batch, plan, options)
-    click.echo(executors.find(options["executor"]).preview(request, wanted), nl=False)
+def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunState], list[int]]:
+    """Return the states of the runs and the numbers of those to run. Print how many they are."""
+    states = executors.batch_state(batch).runs
+    wanted_states = {*UNFINISHED, *(ENDED if options["retry_failed"] else ())} - {"done"}
+    wanted = [number for number, state in states.items() if state.state in wanted_states]
+    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
+    return states, wanted
 
 
 def _print_runs(
@@ -144,33 +156,3 @@ def _print_runs(
         typed = " ".join([*env, shlex.join(spec.words)])
         state = states[number]
         click.echo(f"{state.folder.name}: {typed}" + ("" if number in wanted else f"  # {state.state}"))
-
-
-def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunState], list[int]]:
-    """Return the states of the runs and the numbers of those to run. Print how many they are."""
-    states = executors.batch_state(batch).runs
-    wanted = [n for n, state in states.items() if _is_wanted(state, retry=options["retry_failed"])]
-    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
-    return states, wanted
-
-
-def _is_wanted(state: RunState, *, retry: bool) -> bool:
-    return state.state in UNFINISHED or (retry and state.state in ENDED and state.state != "done")
-
-
-def _run(request: executors.Request, options: Mapping[str, Any]) -> int:
-    """Run the runs with their executor. Return 0, or the exit code of an interruption."""
-    states, wanted = _to_run(request.batch, options)
-    with progress(states, wanted) as on_progress:
-        interruption = executors.find(options["executor"]).run(request, wanted, on_progress)
-    if interruption is None:
-        return 0
-    note(interruption.advice)
-    return 128 + interruption.signal
-
-
-def _show_tables(folder: Path, options: Mapping[str, Any]) -> None:
-    try:
-        collect.collect([folder], folder, by=options["by"], top=options["top"])
-    except CaptureError as error:  # no run has a capture; how the runs ended is printed already
-        note(f"nsyswrap: {error}")

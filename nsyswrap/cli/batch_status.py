@@ -1,10 +1,17 @@
-"""``nsyswrap batch status`` and ``batch cancel``: show the states of the runs of a batch, and end it."""
+"""Show the states of the runs of a batch: while it runs, and on request (``batch status``). End a batch.
+
+The progress is a bar on a terminal, and elsewhere a line for each run that has ended.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from collections import Counter
+from contextlib import contextmanager
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,43 +19,113 @@ import click
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked
-from nsyswrap.cli.batch_progress import ending, in_words, reason
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from nsyswrap.record.batch.executors import BatchState
+    from nsyswrap.record.batch.executors import BatchState, OnProgress
+
+with lazy_imports():  # used on a terminal only
+    from rich import console as rich_console
+    from rich import progress as rich_progress
 
 _WATCH_S = 2.0
+
+
+def in_words(states: Mapping[int, RunState]) -> str:
+    """Return how many runs are in each state: ``4 done, 1 running, 2 planned``."""
+    counts = Counter(state.state for state in states.values())
+    return ", ".join(f"{n} {state}" for state, n in counts.items())
+
+
+def ending(state: RunState) -> str:
+    """Return the state of a run, and why it ended so."""
+    message = state.status.message if state.status else ""
+    return state.state + (f": {message}" if message else "")
+
+
+@contextmanager
+def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterator[OnProgress]:
+    """Yield the function that an executor calls when a run changes.
+
+    ``states`` has the states of all runs before; those ``wanted`` will be run, even if they have ended.
+    """
+    before = {number for number, state in states.items() if state.state in ENDED} - set(wanted)
+    if not sys.stderr.isatty():
+        yield _Lines(before)
+        return
+    columns = (
+        rich_progress.BarColumn(bar_width=30),
+        rich_progress.TextColumn("{task.description}", markup=False),
+    )
+    console = rich_console.Console(stderr=True)
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(states))
+        clock = Clock(len(before))
+
+        def show(now: Mapping[int, RunState], text: str) -> None:
+            ended = sum(state.state in ENDED for state in now.values())
+            words = ", ".join(filter(None, (in_words(now), clock.left(ended, len(now)), text)))
+            bar.update(task, completed=ended, description=words)
+
+        yield show
+
+
+class Clock:
+    """Estimates the time that is left, from the runs that have ended since it was made."""
+
+    def __init__(self, ended_before: int, now: Callable[[], float] = time.monotonic) -> None:
+        """Start the clock. ``now`` returns seconds."""
+        self._before, self._now, self._began = ended_before, now, now()
+
+    def left(self, ended: int, total: int) -> str:
+        """Return the time left in words, or an empty text until a run has ended."""
+        ended_since = ended - self._before
+        if ended_since <= 0 or ended == total:
+            return ""
+        seconds = (self._now() - self._began) / ended_since * (total - ended)
+        return f"about {timedelta(seconds=round(seconds))} left"
+
+
+class _Lines:
+    """Prints a line for each run that has ended or is lost, except those ``printed`` before."""
+
+    def __init__(self, printed: set[int]) -> None:
+        self._printed = printed
+        self._lost: set[int] = set()
+        self._text = ""
+
+    def __call__(self, now: Mapping[int, RunState], text: str) -> None:
+        if text and text != self._text:
+            note(f"nsyswrap: {text}")
+            self._text = text
+        lost = {number for number, state in now.items() if state.state == "lost"}
+        still_lost = lost & self._lost  # a shared file system may show late how a run has ended
+        self._lost = lost
+        for number, state in now.items():
+            if number not in self._printed and (state.state in ENDED or number in still_lost):
+                self._printed.add(number)
+                note(f"nsyswrap: {state.folder.name}: {ending(state)} ({len(self._printed)} of {len(now)})")
 
 
 def show_status(folder: Path, *, watch: bool, top: int) -> None:
     """Print the states of the runs. With ``watch`` print them again until all runs have ended."""
     batch = open_batch(folder)
     state = executors.batch_state(batch)
-    text = _screen(batch, state, top)
-    while watch and (state.is_queued or _is_going_on(batch, state.runs)):
-        _redraw(text)
+    while watch:
+        click.clear()  # does nothing without a terminal
+        click.echo(_screen(batch, state, top), nl=False)
+        is_running = any(run.state == "running" for run in state.runs.values())
+        if not (state.is_queued or is_running or is_locked(batch.folder)):
+            return
         time.sleep(_WATCH_S)
         state = executors.batch_state(batch, state.runs)
-        text = _screen(batch, state, top)
-    if watch:
-        _redraw(text)
-    else:
-        click.echo(text, nl=False)
-
-
-def _redraw(text: str) -> None:
-    click.clear()  # does nothing without a terminal
-    click.echo(text, nl=False)
-
-
-def _is_going_on(batch: Batch, states: Mapping[int, RunState]) -> bool:
-    return is_locked(batch.folder) or any(state.state == "running" for state in states.values())
+    click.echo(_screen(batch, state, top), nl=False)
 
 
 def _screen(batch: Batch, state: BatchState, top: int) -> str:
@@ -86,7 +163,7 @@ def cancel(folder: Path) -> None:
     note(f"nsyswrap: {folder} is being ended; what was running writes its report. The same command goes on.")
 
 
-def how_far() -> Callable[[Path], tuple[str, str]]:
+def state_reader() -> Callable[[Path], tuple[str, str]]:
     """Return a function from a run folder to the state of the run, and why it ended so.
 
     The states of a batch are read, and its queues asked, once.
@@ -100,8 +177,8 @@ def how_far() -> Callable[[Path], tuple[str, str]]:
             return {}
         return {state.folder.name: state for state in states.values()}
 
-    def ask(folder: Path) -> tuple[str, str]:
+    def read(folder: Path) -> tuple[str, str]:
         state = of_batch(folder.absolute().parent.parent).get(folder.name) or read_state(folder)
-        return state.state, reason(state)
+        return state.state, state.status.message if state.status else ""
 
-    return ask
+    return read

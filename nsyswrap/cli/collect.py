@@ -137,7 +137,7 @@ def collect(
     """
     wanted = _summaries(reports)
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
-    runs = find.find_runs(paths, batch_status.how_far())
+    runs = find.find_runs(paths, batch_status.state_reader())
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(

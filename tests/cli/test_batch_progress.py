@@ -12,7 +12,7 @@ import pytest
 from local_batches import PROGRAM, sweep
 
 from nsyswrap.base.run_folder import Status
-from nsyswrap.cli.batch_progress import Clock, ending, in_words, progress
+from nsyswrap.cli.batch_status import Clock, ending, in_words, progress
 from nsyswrap.record.batch.folder import RunState
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def test_own_values_win_over_the_defaults(whole: Plan) -> None:
 
 
 def test_every_run_comes_back_from_its_folder(whole: Plan, tmp_path: Path) -> None:
-    batch = make_batch(tmp_path / "batch", whole.name, whole.specs)
+    batch = make_batch(tmp_path / "batch", whole)
     read = [read_spec(batch.run_folder(number)) for number in batch.runs]
     assert read == list(whole.specs)
     assert [type(value) for value in read[0].parameters.values()] == [int, str, int, float]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
@@ -26,10 +26,11 @@ from nsyswrap.base.version import __version__
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
+    from nsyswrap.record.batch.plan.expand import Plan
 
 NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
 _LABEL_LENGTH = 80
@@ -76,6 +77,7 @@ class Batch:
     """The folder of a batch, and the content of batch.json: run number -> name of its folder in ``runs/``.
 
     ``left_out`` has the runs of an earlier plan: their folders are still there, but not part of the batch.
+    ``numbers`` has the number of each run, these included, by the key of its TaskSpec.
     """
 
     folder: Path
@@ -83,6 +85,7 @@ class Batch:
     id: str
     runs: Mapping[int, str]
     left_out: Mapping[int, str] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def run_folder(self, number: int) -> Path:
         """Return the folder of one run."""
@@ -97,11 +100,6 @@ class Batch:
             else read_state(self.run_folder(number), number)
             for number in self.runs
         }
-
-
-def count(states: Iterable[RunState]) -> Counter[State]:
-    """Return how many runs are in each state."""
-    return Counter(one.state for one in states)
 
 
 def read_state(folder: Path, number: int = 0) -> RunState:
@@ -129,7 +127,11 @@ def _claim(folder: Path) -> Claim | None:
 def open_batch(folder: Path) -> Batch:
     """Read batch.json. Raises OutputError if the folder holds no batch."""
     try:
-        return _from_json(folder, json.loads((folder / BATCH).read_text(encoding="utf-8")))
+        facts = json.loads((folder / BATCH).read_text(encoding="utf-8"))
+        runs = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
+        left_out = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
+        numbers = {run["key"]: run["number"] for run in facts["runs"]}
+        return Batch(folder, facts["name"], facts["id"], runs, left_out, numbers)
     except FileNotFoundError:
         raise OutputError(
             f"{folder} holds no batch: it has no {BATCH}", "give the folder that `nsyswrap batch run` named"
@@ -138,56 +140,43 @@ def open_batch(folder: Path) -> Batch:
         raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
 
 
-def _from_json(folder: Path, facts: Mapping[str, Any]) -> Batch:
-    active = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
-    others = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
-    return Batch(folder, facts["name"], facts["id"], active, others)
-
-
-def make_batch(folder: Path, name: str, specs: Sequence[TaskSpec], share: Share | None = None) -> Batch:
+def make_batch(folder: Path, plan: Plan) -> Batch:
     """Make the folder of the batch and of every planned run. Runs planned before keep their folders.
 
-    Runs of an earlier plan that are not in this one stay on disk, but are not part of the batch. ``share``
-    says who else may read the folders.
+    Runs of an earlier plan that are not in this one stay on disk, but are not part of the batch.
     """
-    make_place(folder, share)
-    make_folder(folder / RUNS, share)
-    keyed = {spec.key: spec for spec in specs}
-    facts = _planned(folder, name, keyed)
-    for run in facts["runs"]:
-        if run["active"]:
-            _write_spec(folder / RUNS / run["folder"], keyed[run["key"]], share)
+    make_place(folder, plan.share)
+    make_folder(folder / RUNS, plan.share)
+    batch, specs = _planned(folder, plan)
+    for number, spec in specs.items():
+        _write_spec(batch.run_folder(number), spec, plan.share)
+    names = {**batch.runs, **batch.left_out}
+    rows = [
+        {"number": number, "folder": names[number], "key": key, "active": number in batch.runs}
+        for key, number in sorted(batch.numbers.items(), key=itemgetter(1))
+    ]
+    facts = {"nsyswrap": __version__, "id": batch.id, "name": batch.name, "runs": rows}
     existing(folder).write(BATCH, facts)
-    return _from_json(folder, facts)
+    return batch
 
 
-def foresee_batch(folder: Path, name: str, specs: Sequence[TaskSpec]) -> tuple[Batch, dict[int, TaskSpec]]:
+def foresee_batch(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
     """Return the batch that ``make_batch`` would make, and its runs by number. Write nothing."""
     if folder.exists():
         _check_place(folder)
-    keyed = {spec.key: spec for spec in specs}
-    facts = _planned(folder, name, keyed)
-    return _from_json(folder, facts), {
-        run["number"]: keyed[run["key"]] for run in facts["runs"] if run["active"]
-    }
+    return _planned(folder, plan)
 
 
-def _planned(folder: Path, name: str, keyed: Mapping[str, TaskSpec]) -> dict[str, Any]:
-    """Return the new content of batch.json. ``keyed`` has the planned runs by their keys."""
-    before = _read_before(folder)
-    runs = before.get("runs", [])
-    numbers = {run["key"]: run["number"] for run in runs}
-    rows = {run["number"]: {**run, "active": False} for run in runs}
-    for key, spec in keyed.items():
-        number = numbers.setdefault(key, len(numbers) + 1)
-        name_of_folder = rows[number]["folder"] if number in rows else folder_name(number, spec.name)
-        rows[number] = {"number": number, "folder": name_of_folder, "key": key, "active": True}
-    return {
-        "nsyswrap": __version__,
-        "id": before.get("id") or uuid.uuid4().hex[:12],
-        "name": name,
-        "runs": [rows[number] for number in sorted(rows)],
-    }
+def _planned(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
+    is_new = not (folder / BATCH).exists()
+    before = Batch(folder, plan.name, uuid.uuid4().hex[:12], {}) if is_new else open_batch(folder)
+    numbers = dict(before.numbers)
+    specs = {numbers.setdefault(spec.key, len(numbers) + 1): spec for spec in plan.specs}
+    names = {**before.runs, **before.left_out}
+    runs = {number: names.get(number) or folder_name(number, specs[number].name) for number in sorted(specs)}
+    left_out = {number: names[number] for number in sorted(names) if number not in specs}
+    batch = Batch(folder, plan.name, before.id, runs, left_out, numbers)
+    return batch, {number: specs[number] for number in runs}
 
 
 def make_place(folder: Path, share: Share | None = None) -> None:
@@ -207,15 +196,6 @@ def _check_place(folder: Path) -> None:
         raise OutputError(f"cannot read {folder}: {error.strerror}", "give another --output") from None
     if entries and BATCH not in entries:
         raise OutputError(f"{folder} is not empty, and holds no batch", "give another --output")
-
-
-def _read_before(folder: Path) -> dict[str, Any]:
-    """Return the content of batch.json, or an empty table if there was no plan before."""
-    if not (folder / BATCH).exists():
-        return {}
-    open_batch(folder)  # raises OutputError if it is damaged
-    facts: dict[str, Any] = json.loads((folder / BATCH).read_text(encoding="utf-8"))
-    return facts
 
 
 def folder_name(number: int, label: str) -> str:
