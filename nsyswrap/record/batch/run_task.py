@@ -1,7 +1,7 @@
 """Run one planned run where its executor sent it: claim its folder, build the program, run it under nsys.
 
-A program that cannot be started (no such file, no compiler, no nsys) is an outcome like any other: the run
-folder records it, and the batch goes on.
+A program that cannot be started (no such file, no compiler, no nsys) is an outcome too: the run folder
+records it, and the batch goes on.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import shutil
 import socket
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
@@ -30,6 +30,7 @@ from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from nsyswrap.record.batch.executors import Job
     from nsyswrap.record.batch.task import TaskSpec
@@ -59,12 +60,18 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
         run.write(CLAIM, json.dumps(asdict(claim)) + "\n")
         try:
             with _temporary_folder(spec, claim) as temporary:
-                _enter(spec.cwd, claim.host)
-                return _run(spec, _prepared(spec, folder, temporary), execute, job)
+                try:
+                    os.chdir(spec.cwd)
+                except OSError as error:
+                    message = f"{spec.cwd} cannot be entered on {claim.host}: {error.strerror}"
+                    raise OutputError(message) from None
+                prepared = _prepared(spec, folder, temporary)
+                if spec.scenario and spec.variant in scenarios.find(spec.scenario).alone:
+                    return scenarios.run_alone(prepared)
+                return _run(prepared, execute, job)
         except NsyswrapError as error:
-            run = existing(folder)
             status = Status("not_started", None, None, error.exit_code, str(error), error.hint)
-            run.write_status(status)
+            existing(folder).write_status(status)
             return status
 
 
@@ -76,18 +83,24 @@ def claim_of(job: Job | None) -> Claim:
     return Claim(job.host, os.getpid(), began, job.id, job.restarts)
 
 
-def _enter(cwd: str, host: str) -> None:
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise OutputError(f"{cwd} cannot be entered on {host}: {error.strerror}", "") from None
+def _run(prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
+    """Run the program. The outcome is ``timed_out`` if the job reached its time limit.
 
-
-def _run(spec: TaskSpec, prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
-    if spec.scenario and spec.variant in scenarios.find(spec.scenario).alone:
-        return scenarios.run_alone(prepared)
-    limit = _TimeLimit(job)
-    return limit.judge(prepared.output, execute(prepared, limit.ask))
+    A scheduler sends SIGTERM for that limit and for a cancellation. It is asked at once, before it forgets
+    the job. Meanwhile nsys writes its report.
+    """
+    if job is None:
+        return execute(prepared, lambda: None)
+    answers: list[Future[bool]] = []
+    with ThreadPoolExecutor(1) as threads:
+        status = execute(prepared, lambda: answers.append(threads.submit(job.reached_time_limit)))
+    if status.outcome != "interrupted" or not any(answer.result() for answer in answers):
+        return status
+    limit = f"stopped before {job.scheduler}'s time limit"
+    message = status.message.replace("stopped by SIGTERM", limit)
+    timed_out = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
+    existing(prepared.output).write_status(timed_out)
+    return timed_out
 
 
 def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
@@ -116,36 +129,6 @@ def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
         share=share_of(folder),
         is_locked=True,
     )
-
-
-class _TimeLimit:
-    """Tells the time limit of a job from its cancellation: a scheduler sends SIGTERM for both."""
-
-    def __init__(self, job: Job | None) -> None:
-        self._job = job
-        self._is_reached = False
-        self._asking: Thread | None = None
-
-    def ask(self) -> None:
-        """Ask the scheduler at once, before it forgets the job. Meanwhile nsys writes its report."""
-        if self._job:
-            self._asking = Thread(target=self._ask, args=(self._job,))
-            self._asking.start()
-
-    def _ask(self, job: Job) -> None:
-        self._is_reached = job.reached_time_limit()
-
-    def judge(self, folder: Path, status: Status) -> Status:
-        """Return the status of the run, and write it: ``timed_out`` if the job reached its time limit."""
-        if self._asking:
-            self._asking.join()
-        if not self._job or not self._is_reached or status.outcome != "interrupted":
-            return status
-        limit = f"stopped before {self._job.scheduler}'s time limit"
-        message = status.message.replace("stopped by SIGTERM", limit)
-        timed_out = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
-        existing(folder).write_status(timed_out)
-        return timed_out
 
 
 @contextmanager
