@@ -6,7 +6,6 @@ the value of a parameter; a word stays one word. Relative paths count from the c
 """
 
 from nsyswrap.record.batch.plan.expand import Block, Plan
-from nsyswrap.record.batch.plan.plan_file import read_plan
-from nsyswrap.record.batch.plan.sweep import sweep
+from nsyswrap.record.batch.plan.make_plan import read_plan, sweep
 
 __all__ = ["Block", "Plan", "read_plan", "sweep"]

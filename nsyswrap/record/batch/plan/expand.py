@@ -85,7 +85,7 @@ class Block:
     def check(self) -> None:
         """Raise PlanError for a ``{name}`` that is no parameter, and for a parameter that is not used."""
         known = [*self.parameters, REPEAT]
-        used = [(name, template.word) for template in self._templates for name in template.names]
+        used = [(name, template.word) for template in self._templates.values() for name in template.names]
         for name, word in used:
             if name not in known:
                 raise PlanError(
@@ -103,6 +103,10 @@ class Block:
 
     def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[TaskSpec]:
         """Yield the planned runs of one repeat. ``titled``: their labels begin with the program's name."""
+
+        def fill(words: Iterable[str]) -> tuple[str, ...]:
+            return tuple(self._templates[word].fill(texts) for word in words)
+
         for combination in self.combinations():
             texts = {name: value.text for name, value in combination.items()} | {REPEAT: str(repeat)}
             yield TaskSpec(
@@ -110,13 +114,13 @@ class Block:
                 parameters={name: value.plain for name, value in combination.items()},
                 repeat=repeat,
                 cwd=cwd,
-                command=tuple(template.fill(texts) for template in self._command),
+                command=fill(self.command),
                 module=self.module,
                 arch=self.arch,
                 scenario=self.scenario.name if self.scenario else "",
                 variant=texts[VARIANT] if self.scenario else "",
-                arguments=tuple(template.fill(texts) for template in self._arguments),
-                env={name: template.fill(texts) for name, template in self._env.items()},
+                arguments=fill(self.arguments),
+                env=dict(zip(self.env, fill(self.env.values()), strict=True)),
                 nsys=self._options(texts),
                 nsys_path=self.nsys_path,
                 timeout_s=self.timeout_s,
@@ -125,20 +129,9 @@ class Block:
             )
 
     @cached_property
-    def _command(self) -> list[Template]:
-        return [Template(word) for word in self.command]
-
-    @cached_property
-    def _arguments(self) -> list[Template]:
-        return [Template(word) for word in self.arguments]
-
-    @cached_property
-    def _env(self) -> dict[str, Template]:
-        return {name: Template(text) for name, text in self.env.items()}
-
-    @property
-    def _templates(self) -> list[Template]:
-        return [*self._command, *self._arguments, *self._env.values()]
+    def _templates(self) -> dict[str, Template]:
+        """The words and values of env in which parameters can stand."""
+        return {word: Template(word) for word in (*self.command, *self.arguments, *self.env.values())}
 
     def _options(self, texts: Mapping[str, str]) -> Options:
         """Return nsys' options: the scenario's own, overridden by the plan."""
@@ -155,7 +148,7 @@ class Block:
         """Return the name of the scenario or of the program, as in the name of a run folder."""
         if self.scenario:
             return self.scenario.name
-        program = PurePath(self._command[0].fill(texts))
+        program = PurePath(self._templates[self.command[0]].fill(texts))
         return program.stem if program.suffix in _SOURCES else program.name
 
 

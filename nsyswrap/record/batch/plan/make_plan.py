@@ -1,15 +1,18 @@
-"""Read a plan file, which is TOML, into blocks of runs. README.md shows a plan."""
+"""Make a plan from a plan file, which is TOML, or from a command line. README.md shows a plan."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import PlanError, UsageError
+from nsyswrap.base.run_folder import check_share
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.plan.expand import REPEAT, VARIANT, Block, Plan, expand
-from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_toml
+from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_list, of_toml
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     DELAY,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.task import TaskSpec
+    from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 _NSYS = {
     "trace": TEXT,
@@ -76,6 +79,54 @@ def read_plan(path: Path) -> Plan:
         notes=notes,
         share=_share(head, specs),
     )
+
+
+def sweep(
+    block: Block,
+    parameters: Sequence[str] = (),
+    settings: Mapping[str, Sequence[str]] | None = None,
+    share: Share | None = None,
+) -> Plan:
+    """Return the plan of a block's command with every combination of ``parameters``, each as ``n=1024,2048``.
+
+    Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
+    executor's name, each as ``partition=gpu``. Raises UsageError.
+    """
+    check_share(share, keep_environment=block.keep_environment)
+    try:
+        specs, notes = expand([replace(block, grid=_typed_grid(parameters, block.where))], block.where)
+        checked = {
+            name: _typed_settings(name, typed, block.where) for name, typed in (settings or {}).items()
+        }
+    except PlanError as error:
+        raise UsageError(str(error), error.hint) from None
+    return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
+
+
+def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value, ...]]:
+    grid: dict[str, tuple[Value, ...]] = {}
+    for parameter in parameters:
+        name, equals, values = parameter.partition("=")
+        if not name or not equals:
+            raise UsageError(f"-p {parameter!r} is not NAME=V,V,...", "as in -p n=1024,1048576")
+        if name in grid:
+            raise UsageError(f"-p {name} is given twice", f"write -p {name}=1,2")
+        try:
+            grid[name] = tuple(of_list(values))
+        except Unusable as error:
+            raise UsageError(f"-p {parameter!r}: {error}") from None
+    table = Table({}, f"{where}: -p")
+    _check_names(table, list(grid))
+    for name, different in grid.items():
+        _check_different(table, f"{name} =", [value.text for value in different])
+    return grid
+
+
+def _typed_settings(executor: str, assignments: Sequence[str], where: str) -> Mapping[str, Scalar]:
+    """Return the settings of ``partition=gpu``, or of ``exclusive`` for a flag."""
+    parts = [one.partition("=") for one in assignments]
+    content = {key: value if equals else True for key, equals, value in parts}
+    return executors.find(executor).check_settings(Table(content, f"{where}: --{executor}"))
 
 
 def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
@@ -169,14 +220,14 @@ def _parameters(run: Table) -> dict[str, Any]:
     """Return the grid and the points of a [[runs]], as fields of Block."""
     grid = _grid(run.table("grid"))
     points = _points(run, grid)
-    check_names(run, [*grid, *(points[0] if points else ())])
+    _check_names(run, [*grid, *(points[0] if points else ())])
     return {"grid": grid, "points": points}
 
 
 def _grid(table: Table) -> dict[str, tuple[Value, ...]]:
     grid = {name: tuple(_value(table, name, one) for one in table.get(name, LIST)) for name in table.content}
     for name, values in grid.items():
-        check_different(table, f"{name} =", [value.text for value in values])
+        _check_different(table, f"{name} =", [value.text for value in values])
     return grid
 
 
@@ -188,7 +239,7 @@ def _points(run: Table, grid: Mapping[str, Any]) -> tuple[dict[str, Value], ...]
         {name: _value(point, name, one) for name, one in point.content.items()} for point in tables
     )
     texts = [{name: value.text for name, value in sorted(point.items())} for point in points]
-    check_different(run, "the point", map(as_toml, texts))
+    _check_different(run, "the point", map(as_toml, texts))
     return points
 
 
@@ -212,8 +263,7 @@ def _value(table: Table, name: str, value: object) -> Value:
         table.refuse(f"{name} = {as_toml(value)} is {error}")
 
 
-def check_different(table: Table, what: str, texts: Iterable[str]) -> None:
-    """Raise PlanError if two of the texts are the same."""
+def _check_different(table: Table, what: str, texts: Iterable[str]) -> None:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
@@ -221,8 +271,7 @@ def check_different(table: Table, what: str, texts: Iterable[str]) -> None:
         seen.add(text)
 
 
-def check_names(run: Table, names: Sequence[str]) -> None:
-    """Raise PlanError for a name that no parameter can have."""
+def _check_names(run: Table, names: Sequence[str]) -> None:
     for name in names:
         if not _PARAMETER.fullmatch(name):
             run.refuse(
