@@ -13,13 +13,13 @@ import click
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import BATCH
 from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nsyswrap.reports.runs.gather import Result
-    from nsyswrap.reports.runs.tables import Parameters
 
 with lazy_imports():
     from nsyswrap.cli import batch_status
@@ -119,7 +119,9 @@ def command(
     runs of a combination that are done, exact). What is read is left as it is; damaged captures are listed.
     """
     places = [Path(path) for pattern in paths for path in expanded(pattern)]
-    collect(places, output or _default_output(places), jobs=jobs, reports=reports, by=by, top=top)
+    is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
+    folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)
+    collect(places, folder, jobs=jobs, reports=reports, by=by, top=top)
 
 
 def collect(
@@ -151,7 +153,12 @@ def collect(
             list_lacking(results)
             raise CaptureError(f"none of {len(runs):,} captures can be read")
         parameters = tables.parameters_of(results)
-        written = _written(output, results, parameters, wanted, Path(scratch))
+        with step("writing the tables …"):
+            written = result_files.write_results(output, tables.results_table(results, parameters))
+            if result_files.PARQUET not in [path.name for path in written]:
+                needs = "that needs pyarrow (pip install 'nsyswrap[parquet]')"
+                note(f"nsyswrap: no {result_files.PARQUET}: {needs}")
+            written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
     if readable:
         layout = terminal_layout()
         table = combinations.compare(results, parameters, by, top)
@@ -177,10 +184,6 @@ def expanded(pattern: str) -> list[Path]:
     return captures
 
 
-def _default_output(paths: Sequence[Path]) -> Path:
-    return paths[0] if len(paths) == 1 and find.is_batch(paths[0]) else _DEFAULT_OUTPUT
-
-
 def _make(folder: Path) -> None:
     """Make the output folder before anything is read, because reading can take long.
 
@@ -199,14 +202,3 @@ def _summaries(names: Sequence[str]) -> set[str]:
     for name in wanted - set(digest.SUMMARIES):
         raise UsageError(f"no summary is called {name!r}", f"summaries: {' '.join(digest.SUMMARIES)}")
     return wanted or set(digest.SUMMARIES)
-
-
-def _written(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
-) -> list[Path]:
-    """Write all files and return their paths."""
-    with step("writing the tables …"):
-        written = result_files.write_results(output, tables.results_table(results, parameters))
-        if not any(path.name == result_files.PARQUET for path in written):
-            note(f"nsyswrap: no {result_files.PARQUET}: that needs pyarrow (pip install 'nsyswrap[parquet]')")
-        return [*written, *result_files.write_rows(output, results, parameters, wanted, scratch)]

@@ -149,7 +149,16 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
     make_folder(folder / RUNS, plan.share)
     batch, specs = _planned(folder, plan)
     for number, spec in specs.items():
-        _write_spec(batch.run_folder(number), spec, plan.share)
+        run_folder = batch.run_folder(number)
+        try:
+            make_folder(run_folder, plan.share)
+        except OSError as error:
+            raise OutputError(f"cannot write {run_folder}: {error.strerror}") from None
+        written = None
+        with suppress(OutputError):  # there is none, or it is damaged
+            written = read_spec(run_folder)
+        if written != spec:
+            spec.write(run_folder)
     names = {**batch.runs, **batch.left_out}
     rows = [
         {"number": number, "folder": names[number], "key": key, "active": number in batch.runs}
@@ -202,14 +211,3 @@ def folder_name(number: int, label: str) -> str:
     """Return the name of a run folder: its number and the beginning of its label, as safe characters."""
     readable = "".join(c if c.isascii() and (c.isalnum() or c in _SAFE) else "-" for c in label)
     return f"{number:0{NUMBER_WIDTH}}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
-
-
-def _write_spec(folder: Path, spec: TaskSpec, share: Share | None) -> None:
-    try:
-        make_folder(folder, share)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}") from None
-    with suppress(OutputError):  # there is none, or it is damaged
-        if read_spec(folder) == spec:
-            return
-    spec.write(folder)

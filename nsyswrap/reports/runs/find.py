@@ -87,11 +87,6 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
     ]
 
 
-def is_batch(path: Path) -> bool:
-    """Return True if a path is the folder of a batch."""
-    return (path / BATCH).is_file()
-
-
 def _below(path: Path) -> Iterator[_Place]:
     if not path.is_dir():
         loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)

@@ -32,6 +32,13 @@ _ADD = """
 INSERT INTO pooled VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
 """
+_KERNELS_OF_PART = """
+SELECT kernel, name, sum(executions) FROM pooled LEFT JOIN kernel ON id = kernel
+WHERE part = ? GROUP BY kernel
+"""
+_DURATIONS = """
+SELECT duration_ns, executions FROM pooled WHERE part = ? AND kernel = ? ORDER BY duration_ns
+"""
 
 
 class PooledStatistics(NamedTuple):
@@ -69,13 +76,12 @@ class Pool:
 
     def parts(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
         """Yield each part that has kernels, in order, and their statistics: the most total time first."""
-        parts = self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall()
-        for (part,) in parts:
-            statistics_of_part = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
-            yield (
-                part,
-                sorted(statistics_of_part, key=lambda row: (-row.total_ns, row.executions, row.name or "")),
-            )
+        for (part,) in self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall():
+            rows = []
+            for kernel, name, count in self._db.execute(_KERNELS_OF_PART, (part,)).fetchall():
+                ordered = self._db.execute(_DURATIONS, (part, kernel))
+                rows.append(statistics(name, count, ordered))
+            yield part, sorted(rows, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
 
     def _kernel_id(self, name: str | None) -> int:
         """Return the number of a kernel. A kernel without a name is 0."""
@@ -83,21 +89,6 @@ class Pool:
             return 0
         self._db.execute("INSERT OR IGNORE INTO kernel (name) VALUES (?)", (name,))
         return int(self._db.execute("SELECT id FROM kernel WHERE name = ?", (name,)).fetchone()[0])
-
-    def _kernels(self, part: int) -> list[tuple[int, str | None, int]]:
-        """Return number, name and executions of a part's kernels."""
-        return self._db.execute(
-            "SELECT kernel, name, sum(executions) FROM pooled LEFT JOIN kernel ON id = kernel WHERE part = ? "
-            "GROUP BY kernel",
-            (part,),
-        ).fetchall()
-
-    def _statistics(self, part: int, kernel: int, name: str | None, count: int) -> PooledStatistics:
-        ordered = self._db.execute(
-            "SELECT duration_ns, executions FROM pooled WHERE part = ? AND kernel = ? ORDER BY duration_ns",
-            (part, kernel),
-        )
-        return statistics(name, count, ordered)
 
 
 def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> PooledStatistics:

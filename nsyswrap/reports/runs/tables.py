@@ -57,12 +57,18 @@ class Parameters:
         for run in runs:
             for name, value in (run.parameters or {}).items():
                 kinds.setdefault(name, set()).add(type(plain(value)))
-        self._kinds = {name: _kind(types) for name, types in kinds.items()}
+        self._kinds = {
+            name: next((kind for kind in (str, float) if kind in types), int) for name, types in kinds.items()
+        }
         self._batch = any(run.batch for run in runs)
         columns = [BATCH] if self._batch else []
         for name, kind in self._kinds.items():
-            used = {*taken, *(column.name for column in columns)}
-            columns.append(_column(name, used, Unit.TEXT if kind is str else Unit.NUMBER))
+            header = str(plain(name))
+            unique, used = header, {*taken, *(column.name for column in columns)}
+            while unique in used:
+                unique = _PREFIX + unique
+            unit = Unit.TEXT if kind is str else Unit.NUMBER
+            columns.append(Column(unique, header, unit, "parameter of the plan"))
         self.columns = tuple(columns)
 
     def of(self, run: RecordedRun) -> tuple[object, ...]:
@@ -86,19 +92,6 @@ def plain(value: object) -> int | float | str | None:
         return value
     text = value if isinstance(value, str) else json.dumps(value)
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _kind(types: set[type]) -> type:
-    """Return the type that all values of a parameter can be written as."""
-    return next((kind for kind in (str, float) if kind in types), int)
-
-
-def _column(name: str, used: Collection[str], unit: Unit) -> Column:
-    shown = str(plain(name))
-    unique = shown
-    while unique in used:
-        unique = _PREFIX + unique
-    return Column(unique, shown, unit, "parameter of the plan")
 
 
 def parameters_of(results: Sequence[Result]) -> Parameters:

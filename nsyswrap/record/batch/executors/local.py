@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.lazy import lazy_imports
@@ -46,9 +46,20 @@ class _LocalExecutor(Executor):
         if numbers:
             find.find()  # raises Unavailable before any run is started
         gpus = [gpu.strip() for gpu in (request.options["gpus"] or "").split(",") if gpu.strip()]
-        received = _run_all(request.batch, numbers, gpus, on_progress)
+        batch, states = request.batch, request.batch.survey()
+        for number in numbers:
+            if states[number].state != "running":
+                states[number] = folder.RunState(number, states[number].folder, "planned")
+        slots = [_Slot(gpu) for gpu in gpus] or [_Slot(None)]
+        with supervisor.signals_noted() as received:
+            local = _LocalBatch(batch, states, on_progress, slots, received)
+            _wait_for_runs_begun_before(local)
+            queue = iter(numbers)
+            while _step(local, queue):
+                time.sleep(_POLL_S)
+        on_progress(local.states, "")
         advice = "nsyswrap: what was running has its report; the same command goes on with the rest"
-        return Interruption(received, advice) if received else None
+        return Interruption(received[0], advice) if received else None
 
     def cancel(self, batch: Batch) -> int:
         """End runs that a killed batch left running. A living batch ends its own runs."""
@@ -81,34 +92,12 @@ class _LocalBatch:
     states: dict[int, RunState]
     on_progress: OnProgress
     slots: list[_Slot]
-    received: list[signal.Signals] = field(default_factory=list)
+    received: list[signal.Signals]
     forwarded: int = 0
 
     def update(self, state: RunState) -> None:
         self.states[state.number] = state
         self.on_progress(self.states, "")
-
-
-def _run_all(
-    batch: Batch, numbers: Sequence[int], gpus: Sequence[str], on_progress: OnProgress
-) -> signal.Signals | None:
-    """Run these runs, one at a time on each GPU; ``gpus`` as in CUDA_VISIBLE_DEVICES.
-
-    Return the signal that interrupted them, once every running one has written its report.
-    """
-    states = batch.survey()
-    states |= {
-        n: folder.RunState(n, states[n].folder, "planned") for n in numbers if states[n].state != "running"
-    }
-    local = _LocalBatch(batch, states, on_progress, [_Slot(gpu) for gpu in gpus] or [_Slot(None)])
-    with supervisor.signals_noted() as received:
-        local.received = received
-        _wait_for_runs_begun_before(local)
-        queue = iter(numbers)
-        while _step(local, queue):
-            time.sleep(_POLL_S)
-    on_progress(local.states, "")
-    return received[0] if received else None
 
 
 def _wait_for_runs_begun_before(local: _LocalBatch) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.task import Scalar, TaskSpec
+    from nsyswrap.record.batch.task import TaskSpec
 
 _NSYS = {
     "trace": TEXT,
@@ -90,14 +90,17 @@ def sweep(
     """Return the plan of a block's command with every combination of ``parameters``, each as ``n=1024,2048``.
 
     Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
-    executor's name, each as ``partition=gpu``. Raises UsageError.
+    executor's name, each as ``partition=gpu``, or as ``exclusive`` for a flag. Raises UsageError.
     """
     check_share(share, keep_environment=block.keep_environment)
     try:
         specs, notes = expand([replace(block, grid=_typed_grid(parameters, block.where))], block.where)
-        checked = {
-            name: _typed_settings(name, typed, block.where) for name, typed in (settings or {}).items()
-        }
+        checked = {}
+        for name, typed in (settings or {}).items():
+            parts = [one.partition("=") for one in typed]
+            content = {key: value if equals else True for key, equals, value in parts}
+            table = Table(content, f"{block.where}: --{name}")
+            checked[name] = executors.find(name).check_settings(table)
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
     return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
@@ -122,13 +125,6 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value,
     return grid
 
 
-def _typed_settings(executor: str, assignments: Sequence[str], where: str) -> Mapping[str, Scalar]:
-    """Return the settings of ``partition=gpu``, or of ``exclusive`` for a flag."""
-    parts = [one.partition("=") for one in assignments]
-    content = {key: value if equals else True for key, equals, value in parts}
-    return executors.find(executor).check_settings(Table(content, f"{where}: --{executor}"))
-
-
 def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
     share: Share | None = head.get("share", one_of("group"))
     if share and any(spec.keep_environment for spec in specs):
@@ -147,10 +143,15 @@ def _name(head: Table, default: str) -> str:
 def _block(head: Table, run: Table) -> Block:
     """Return one block. The head of the plan has the defaults."""
     nsys = {**_nsys(head), **_nsys(run)}
+    program = _program(run)
+    grid = _grid(run.table("grid"))
+    points = _points(run, grid)
+    _check_names(run, [*grid, *(points[0] if points else ())])
     return Block(
         where=run.where,
-        **_program(run),
-        **_parameters(run),
+        **program,
+        grid=grid,
+        points=points,
         repeat=run.get("repeat", COUNT, head.get("repeat", COUNT, 1)),
         timeout_s=run.get("timeout", SECONDS, head.get("timeout", SECONDS)),
         env={**_env(head), **_env(run)},
@@ -214,14 +215,6 @@ def _nsys(table: Table) -> dict[str, Any]:
         if key in nsys.content:
             settings[key] = nsys.get(key, kind)
     return settings
-
-
-def _parameters(run: Table) -> dict[str, Any]:
-    """Return the grid and the points of a [[runs]], as fields of Block."""
-    grid = _grid(run.table("grid"))
-    points = _points(run, grid)
-    _check_names(run, [*grid, *(points[0] if points else ())])
-    return {"grid": grid, "points": points}
 
 
 def _grid(table: Table) -> dict[str, tuple[Value, ...]]:

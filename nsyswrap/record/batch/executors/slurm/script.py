@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
 MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"
 _MARGIN_S = 120  # between the signal and the time limit, for nsys to write its report
+_DEFAULT_MARGIN_S = 60  # Slurm's own, for a signal without a time
 _LONG_NAMES = {"J": "job-name", "t": "time"}
 _NO_REQUEUE = "no-requeue"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
@@ -33,10 +34,11 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0) -> str:
     Its last line is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself.
     """
     options = _options(batch.name, plan.settings.get("slurm", {}))
+    _, _, margin = str(options["signal"]).partition("@")
     start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "run-folder"])
     lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
     lines += [
-        f"export {MARGIN_VARIABLE}={_margin_s(options)}",
+        f"export {MARGIN_VARIABLE}={int(margin) if margin.isdecimal() else _DEFAULT_MARGIN_S}",
         f"cd -- {shlex.quote(str(batch.folder.absolute() / RUNS))} || exit 73",
         f'run=$(printf %0{NUMBER_WIDTH}d "$(({offset} + SLURM_ARRAY_TASK_ID))")',
         'set -- "$run"-*',
@@ -71,12 +73,6 @@ def _directives(options: Mapping[str, Scalar]) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if _NEEDS_QUOTES.search(text) else text
-
-
-def _margin_s(options: Mapping[str, Scalar]) -> int:
-    """Return the seconds between the signal and the time limit. Slurm's default is 60 s."""
-    _, _, margin = str(options["signal"]).partition("@")
-    return int(margin) if margin.isdecimal() else 60
 
 
 def seconds(limit: str) -> int | None:
