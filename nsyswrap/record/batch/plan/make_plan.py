@@ -15,9 +15,9 @@ from nsyswrap.record.batch.plan.expand import REPEAT, VARIANT, Block, Plan, expa
 from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_list, of_toml
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
-    DELAY,
     FLAG,
     LIST,
+    NSYS,
     SECONDS,
     TABLES,
     TEXT,
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.batch.task import TaskSpec
 
-_NSYS = {
-    "trace": TEXT,
-    "stats": FLAG,
-    "um_faults": FLAG,
-    "graphs": one_of("graph", "node"),
-    "capture_range": TEXT,
-    "delay": DELAY,
-    "duration": DELAY,
-}
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch"), ("variants", "arguments")
 _EXAMPLE = 'as in: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
 _PARAMETER = re.compile(PARAMETER)
@@ -208,12 +199,9 @@ def _env(table: Table) -> dict[str, str]:
 def _nsys(table: Table) -> dict[str, Any]:
     """Return the settings of a table [nsys], as fields of Options and of Block."""
     nsys = table.table("nsys")
-    settings = {key: nsys.get(key, kind) for key, kind in _NSYS.items() if key in nsys.content}
-    if "args" in nsys.content:
-        settings["extra"] = tuple(nsys.get("args", TEXTS))
-    for key, kind in (("path", TEXT), ("keep_environment", FLAG), ("discard_rep", FLAG)):
-        if key in nsys.content:
-            settings[key] = nsys.get(key, kind)
+    settings = {key: nsys.get(key, kind) for key, kind in NSYS.items() if key in nsys.content}
+    if "args" in settings:
+        settings["extra"] = tuple(settings.pop("args"))
     return settings
 
 

@@ -21,23 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
-_RUN_KEYS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "[nsys]": (
-        *("trace", "stats", "um_faults", "graphs", "capture_range", "delay", "duration"),
-        *("args", "path", "keep_environment", "discard_rep"),
-    ),
-    "[node]": ("setup", "wrapper", "python"),
-    "[[runs]]": (*_RUN_KEYS, "repeat", "timeout", "env", "nsys"),
-}
 _LONGEST_SHOWN = 60
-
-
-def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the keys of each table of a plan; "" is its head. Executors may have tables of their own."""
-    at = HEAD_KEYS.index("node")
-    return {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
 
 
 class Kind(NamedTuple):
@@ -77,6 +61,34 @@ LIST = Kind("a list with a value in it, as in [1, 2]", lambda value: isinstance(
 def one_of(*choices: str) -> Kind:
     """Return the kind of a text that is one of ``choices``."""
     return Kind(" or ".join(map(repr, choices)), lambda value: value in choices)
+
+
+NSYS = {
+    "trace": TEXT,
+    "stats": FLAG,
+    "um_faults": FLAG,
+    "graphs": one_of("graph", "node"),
+    "capture_range": TEXT,
+    "delay": DELAY,
+    "duration": DELAY,
+    "args": TEXTS,
+    "path": TEXT,
+    "keep_environment": FLAG,
+    "discard_rep": FLAG,
+}
+HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
+_RUN_KEYS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "[nsys]": tuple(NSYS),
+    "[node]": ("setup", "wrapper", "python"),
+    "[[runs]]": (*_RUN_KEYS, "repeat", "timeout", "env", "nsys"),
+}
+
+
+def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys of each table of a plan; "" is its head. Executors may have tables of their own."""
+    at = HEAD_KEYS.index("node")
+    return {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
 
 
 class Table:

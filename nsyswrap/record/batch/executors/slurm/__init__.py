@@ -56,7 +56,7 @@ class _SlurmExecutor(Executor):
     def preview(self, request: Request, numbers: Sequence[int]) -> str:
         """Return the job script, and above it the command that submits it."""
         path = shlex.quote(str(request.batch.folder / script.FOLDER / "job-0.sh"))
-        tasks = commands.array(numbers, executor.max_running(request))
+        tasks = commands.array(numbers, script.max_running(request))
         submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
         return f"\n{submitted}\n{script.job_script(request.batch, request.plan)}"
 

@@ -24,7 +24,7 @@ from nsyswrap.record.batch.executors.slurm.jobs import (
     remember,
     with_job,
 )
-from nsyswrap.record.batch.executors.slurm.script import FOLDER, job_script
+from nsyswrap.record.batch.executors.slurm.script import FOLDER, job_script, max_running
 from nsyswrap.record.batch.folder import ENDED, RunState
 
 if TYPE_CHECKING:
@@ -65,12 +65,6 @@ class _SlurmBatch:
     @property
     def batch(self) -> Batch:
         return self.request.batch
-
-
-def max_running(request: Request) -> int | None:
-    """Return how many runs may run at a time: by the command line, else by the plan. None: no limit."""
-    given: int | None = request.options["max_running"]
-    return given or request.plan.max_running
 
 
 def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -> None:

@@ -13,6 +13,7 @@ from nsyswrap.record.batch.folder import NUMBER_WIDTH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from nsyswrap.record.batch.executors import Request
     from nsyswrap.record.batch.folder import Batch
     from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.task import Scalar
@@ -26,6 +27,12 @@ _NO_REQUEUE = "no-requeue"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _NEEDS_QUOTES = re.compile(r"[\s\"'\\#]")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+
+
+def max_running(request: Request) -> int | None:
+    """Return how many runs may run at a time: by the command line, else by the plan. None: no limit."""
+    given: int | None = request.options["max_running"]
+    return given or request.plan.max_running
 
 
 def job_script(batch: Batch, plan: Plan, offset: int = 0) -> str:
