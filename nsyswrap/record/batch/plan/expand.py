@@ -103,10 +103,6 @@ class Block:
 
     def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[TaskSpec]:
         """Yield the planned runs of one repeat. ``titled``: their labels begin with the program's name."""
-
-        def fill(words: Iterable[str]) -> tuple[str, ...]:
-            return tuple(self._templates[word].fill(texts) for word in words)
-
         for combination in self.combinations():
             texts = {name: value.text for name, value in combination.items()} | {REPEAT: str(repeat)}
             yield TaskSpec(
@@ -114,13 +110,13 @@ class Block:
                 parameters={name: value.plain for name, value in combination.items()},
                 repeat=repeat,
                 cwd=cwd,
-                command=fill(self.command),
+                command=self._filled(self.command, texts),
                 module=self.module,
                 arch=self.arch,
                 scenario=self.scenario.name if self.scenario else "",
                 variant=texts[VARIANT] if self.scenario else "",
-                arguments=fill(self.arguments),
-                env=dict(zip(self.env, fill(self.env.values()), strict=True)),
+                arguments=self._filled(self.arguments, texts),
+                env=dict(zip(self.env, self._filled(self.env.values(), texts), strict=True)),
                 nsys=self._options(texts),
                 nsys_path=self.nsys_path,
                 timeout_s=self.timeout_s,
@@ -132,6 +128,9 @@ class Block:
     def _templates(self) -> dict[str, Template]:
         """The words and values of env in which parameters can stand."""
         return {word: Template(word) for word in (*self.command, *self.arguments, *self.env.values())}
+
+    def _filled(self, words: Iterable[str], texts: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple(self._templates[word].fill(texts) for word in words)
 
     def _options(self, texts: Mapping[str, str]) -> Options:
         """Return nsys' options: the scenario's own, overridden by the plan."""
