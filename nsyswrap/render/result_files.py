@@ -1,6 +1,6 @@
-"""Write the files that hold all runs; each replaces the older file of its name once it is complete.
+"""Write the result files of ``nsyswrap collect``. A complete file replaces the older file of its name.
 
-Tables too long for memory are written as CSV in pieces: every summary of every run, and the merged kernels.
+Tables too long for memory are written as CSV in pieces: the summaries of all runs, and the merged kernels.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ RESULTS, PARQUET, SUMMARIES_FILE, KERNELS_FILE = (
     "summaries.csv",
     "kernels.csv",
 )
-_OURS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first that is written
+_OUR_HEADER = f"{RUN.name},{LABEL.name},"  # the start of our results.csv, which is written first
 
 
 class Summaries:
-    """The rows of every report: labels in front, then the reports' columns, empty where one has it not."""
+    """The rows of all reports as one CSV: the labels of a run, then the columns of all reports.
+
+    A cell is empty if the row's report lacks the column.
+    """
 
     def __init__(self, parameters: Parameters, reports: Collection[str]) -> None:
-        """Take the names of the reports whose rows there will be."""
+        """``reports`` are the names of the reports with rows."""
         self._parameters = parameters
         self._reports = [name for name in SUMMARIES if name in reports]
         self._front = (RUN, LABEL, *parameters.columns, REPEAT)
@@ -57,21 +60,21 @@ class Summaries:
         )
         self.header = delimited(table_of(self._schema, []), ",", "ns", safe=False)
 
-    def of(self, result: Result, digest: Digest) -> str:
-        """Return the rows of one run."""
+    def rows(self, result: Result, digest: Digest) -> str:
+        """Return the CSV rows of one run, without the header."""
         run = result.run
         data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
         for name in self._reports:
             if name in digest.summaries:
                 summary = digest.summaries[name]
                 rows = len(summary.values[0])
-                given = {
+                values_of = {
                     REPORT.name: [name] * rows,
                     **dict(zip(summary.columns, summary.values, strict=True)),
                 }
-                nothing = [None] * rows
+                empty = [None] * rows
                 for column, values in data.items():
-                    values.extend(given.get(column, nothing))
+                    values.extend(values_of.get(column, empty))
         labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat)
         for front, label in zip(self._front, labels, strict=True):
             data[front.name] = [label] * len(data[REPORT.name])
@@ -80,7 +83,7 @@ class Summaries:
 
 
 def _union(reports: Sequence[str]) -> list[Column]:
-    """Return the columns of all the reports, each name once; a text in one of them is a text."""
+    """Return the columns of all reports, each name once. A column that is text in one report is text."""
     columns: dict[str, Column] = {}
     for column in (column for name in reports for column in find_report(name).columns):
         if column.name not in columns or column.unit is Unit.TEXT:
@@ -91,9 +94,9 @@ def _union(reports: Sequence[str]) -> list[Column]:
 def merged_kernels(
     pool: Pool, combinations: Sequence[Sequence[Result]], parameters: Parameters
 ) -> Iterator[str]:
-    """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
+    """Yield CSV: the header, then the kernels of each combination, merged over its complete runs.
 
-    The pool's parts are the positions of the combinations.
+    Parts of ``pool`` are positions in ``combinations``.
     """
     schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
     header = delimited(table_of(schema, []), ",", "ns", safe=False)
@@ -107,25 +110,25 @@ def merged_kernels(
 
 
 def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of ``cuda_gpu_kern_sum`` for each kernel."""
+    """Yield for each kernel the cells of ``cuda_gpu_kern_sum``."""
     for share, row in zip(shares(kernels), kernels, strict=True):
         name, count, total, *rest = row
         yield (share, total, count, *rest, name)
 
 
 def check_replaceable(output: Path) -> None:
-    """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
-    there = [
+    """Raise OutputError if result files exist, unless the header of results.csv shows that they are ours."""
+    existing = [
         output / name for name in (RESULTS, PARQUET, SUMMARIES_FILE, KERNELS_FILE) if (output / name).exists()
     ]
-    if there and not _begins(output / RESULTS, _OURS):
+    if existing and not _starts_with(output / RESULTS, _OUR_HEADER):
         raise OutputError(
-            f"{there[0]} exists, and nothing says that nsyswrap wrote it",
+            f"{existing[0]} exists, and nothing says that nsyswrap wrote it",
             "give another --output, or move it away",
         )
 
 
-def _begins(file: Path, text: str) -> bool:
+def _starts_with(file: Path, text: str) -> bool:
     try:
         with file.open("rb") as content:
             return content.read(len(text)) == text.encode()
@@ -134,9 +137,9 @@ def _begins(file: Path, text: str) -> bool:
 
 
 def write_results(output: Path, results: Table) -> list[Path]:
-    """Write results.csv and, where pyarrow is installed, results.parquet; return what was written.
+    """Write results.csv and, if pyarrow is installed, results.parquet. Return the files written.
 
-    A results.parquet that cannot be replaced is removed: it would be that of other runs.
+    Without pyarrow an existing results.parquet is removed, because it holds other runs.
     """
     with _replacing(output / RESULTS) as file:
         file.write(csv.render([results])[RESULTS])
@@ -152,7 +155,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
 def write_rows(
     output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
-    """Write summaries.csv and kernels.csv, one digest in memory at a time; return what was written."""
+    """Write summaries.csv and kernels.csv with one digest in memory at a time. Return the files written."""
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
     reports = {name for result in results for name in result.reports if name in wanted}
@@ -163,7 +166,7 @@ def write_rows(
             for result in results:
                 if result.digest:
                     digest = read(result.digest)
-                    file.write(summaries.of(result, digest))
+                    file.write(summaries.rows(result, digest))
                     if result.compared:
                         pool.add(parts[combination(result.run)], digest.kernels)
         with _replacing(output / KERNELS_FILE) as file:
