@@ -24,12 +24,11 @@ from nsyswrap.analysis.gpu_operations import (
     READS,
     communicating,
     gpu_operations_of,
-    machine_ids,
     window,
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.global_ids import machine_ids, process_ids
 from nsyswrap.capture.schema import PID_SHIFT
 from nsyswrap.reports.table import Column, Report, Schema
 

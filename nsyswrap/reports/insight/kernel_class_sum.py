@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
-from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.analysis.kernel_names import CLASSES
-from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.names import durations, kernel_classes, name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share

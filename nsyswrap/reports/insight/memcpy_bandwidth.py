@@ -116,8 +116,8 @@ def _note(capture: Capture, found: Transfers) -> None:
     for reason, text in _NOT_TIMED.items():
         if (worth == reason).any():
             capture.note(f"{_count(worth == reason)} {text}; no bandwidth counts them")
-    if found.memory_unsaid.any():
-        capture.note(f"the export does not say what kinds of memory {_count(found.memory_unsaid)} worked on")
+    if found.memory_unknown.any():
+        capture.note(f"the export does not say what kinds of memory {_count(found.memory_unknown)} worked on")
     if np.isnan(memory.bytes_per_s) and inside_gpu(found).any():
         capture.note(
             "what the GPU's memory gives is not known: the export does not say it, or its GPUs differ"
