@@ -26,7 +26,7 @@ _INT32 = 2**31
 
 
 @dataclass(frozen=True)
-class Launches:
+class LaunchPairs:
     """Pairs of rows: ``operation[i]`` was launched by API call ``api[i]``.
 
     An operation whose call has two rows (runtime and driver) stands in two pairs, as in nsys;
@@ -38,10 +38,10 @@ class Launches:
     without_call: int
 
 
-_known_launches: WeakKeyDictionary[Capture, dict[str, Launches]] = WeakKeyDictionary()
+_known_launches: WeakKeyDictionary[Capture, dict[str, LaunchPairs]] = WeakKeyDictionary()
 
 
-def launches(capture: Capture, kind: str = "kernel") -> Launches:
+def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
     if not _has_processes(capture, kind):
         capture.note(
@@ -54,7 +54,7 @@ def launches(capture: Capture, kind: str = "kernel") -> Launches:
     return known[kind]
 
 
-def _join(capture: Capture, kind: str) -> Launches:
+def _join(capture: Capture, kind: str) -> LaunchPairs:
     """Join operations to API calls on correlation id *and* process, by operation row, then API row.
 
     Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process
@@ -70,7 +70,7 @@ def _join(capture: Capture, kind: str) -> Launches:
         left = np.where(migrated, MISSING, left)
     met, calls = equal_pairs(left, right)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
-    return Launches(met, calls, without)
+    return LaunchPairs(met, calls, without)
 
 
 def _has_processes(capture: Capture, kind: str) -> bool:

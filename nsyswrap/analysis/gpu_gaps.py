@@ -18,7 +18,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, OTHER, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import gaps, union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, window, work
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
     Arrays = dict[str, NDArray[Any]]
@@ -54,7 +54,7 @@ _QUEUE_FULL = 8  # overheadType: a launch waits for room in the queue
 
 
 @dataclass(frozen=True)
-class Idle:
+class Gaps:
     """One entry per gap, by process and device, then in order of time; times in ns.
 
     ``before`` and ``after`` are the positions in ``operations`` (all of the whole capture) of what ran on
@@ -63,7 +63,7 @@ class Idle:
     they add up to the gap.
     """
 
-    operations: Work
+    operations: GpuOperations
     global_pid: NDArray[Any]
     device_id: NDArray[Any]
     start_ns: NDArray[Any]
@@ -98,18 +98,18 @@ class Idle:
         return longest
 
 
-_known: WeakKeyDictionary[Capture, Idle] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Capture, Gaps] = WeakKeyDictionary()
 
 
-def idle(capture: Capture) -> Idle:
+def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps within each process' window on each device; whole graphs count as work."""
     if capture not in _known:
         _known[capture] = _idle(capture)
     return _known[capture]
 
 
-def _idle(capture: Capture) -> Idle:
-    selected, operations = work(capture), work(capture.whole)
+def _idle(capture: Capture) -> Gaps:
+    selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
     place = _places(selected, operations)
     found = []
     for process, device, rows in selected.by_device():
@@ -121,10 +121,10 @@ def _idle(capture: Capture) -> Idle:
     names = ("global_pid", "device_id", "start_ns", "end_ns", "before", "after")
     gap = {name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in found)]) for name in names}
     thread, launch_ns, parts = _causes(capture.whole, operations, gap)
-    return Idle(operations=operations, **gap, thread=thread, launch_ns=launch_ns, parts=parts)
+    return Gaps(operations=operations, **gap, thread=thread, launch_ns=launch_ns, parts=parts)
 
 
-def _places(selected: Work, operations: Work) -> NDArray[Any]:
+def _places(selected: GpuOperations, operations: GpuOperations) -> NDArray[Any]:
     """Return the positions of selected operations among all."""
     first = np.concatenate(([0], np.cumsum(np.bincount(operations.kind, minlength=len(KINDS)))))
     place = np.empty(len(operations), np.int64)
@@ -132,7 +132,7 @@ def _places(selected: Work, operations: Work) -> NDArray[Any]:
     return place[first[selected.kind] + selected.row]  # type: ignore[no-any-return]
 
 
-def _gaps(mine: Work, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
+def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
     """Return the gaps between operations, and between them and the ends of their window."""
     first, last = ([end] for end in ends)
     start, end = (np.concatenate((first, times, last)) for times in (mine.start_ns, mine.end_ns))
@@ -141,7 +141,7 @@ def _gaps(mine: Work, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
 
 
-def _look_outside(gap: Arrays, operations: Work, process: int, device: int) -> None:
+def _look_outside(gap: Arrays, operations: GpuOperations, process: int, device: int) -> None:
     """Put in what ran before the first gap and after the last one, where it is not selected."""
     if (np.minimum(gap["before"], gap["after"]) >= 0).all():
         return
@@ -155,7 +155,7 @@ def _look_outside(gap: Arrays, operations: Work, process: int, device: int) -> N
 
 
 def _causes(
-    whole: Capture, operations: Work, gap: Arrays
+    whole: Capture, operations: GpuOperations, gap: Arrays
 ) -> tuple[NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
     """Return the thread that launched what followed each gap, when, and the time each cause took."""
     rows = len(gap["start_ns"])

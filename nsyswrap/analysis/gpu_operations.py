@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
@@ -36,7 +36,7 @@ _MACHINE_SHIFT = 48
 
 
 @dataclass(frozen=True)
-class Work:
+class GpuOperations:
     """One entry per operation, in order of start, of equal ones as in KINDS; times in ns.
 
     ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture,
@@ -59,9 +59,9 @@ class Work:
         """Return the number of operations."""
         return len(self.kind)
 
-    def of(self, rows: NDArray[Any]) -> Work:
+    def of(self, rows: NDArray[Any]) -> GpuOperations:
         """Return these operations, by position or mark."""
-        return Work(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return GpuOperations(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def by_device(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Yield global process id and device id (MISSING: not said) of each pair, and its operations."""
@@ -70,23 +70,23 @@ class Work:
         yield from zip(process.tolist(), device.tolist(), found[: len(process)], strict=True)
 
 
-_known: WeakKeyDictionary[Capture, Work] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Capture, GpuOperations] = WeakKeyDictionary()
 
 
-def work(capture: Capture) -> Work:
+def gpu_operations_of(capture: Capture) -> GpuOperations:
     """Return what ran on GPUs, as the capture's selection leaves it; empty where nothing did."""
     if capture not in _known:
         parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
-        empty = Work(
-            *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(Work))
+        empty = GpuOperations(
+            *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
         )
-        columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(Work)]
-        every = Work(*(np.concatenate(column) for column in columns))
+        columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
+        every = GpuOperations(*(np.concatenate(column) for column in columns))
         _known[capture] = every.of(np.argsort(every.start_ns, kind="stable"))
     return _known[capture]
 
 
-def _of_kind(capture: Capture, kind: str) -> Work:
+def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     found = capture.columns(kind, *_FIELDS)
     row = capture.columns(kind, "row")["row"] - 1
     migration = np.zeros(len(row), dtype=bool)
@@ -95,7 +95,7 @@ def _of_kind(capture: Capture, kind: str) -> Work:
     code = np.full(len(row), KINDS.index(kind))
     calls = _calls(capture.whole, kind)[row]
     found["global_pid"] = _owners(capture.whole, found["global_pid"], calls)
-    return Work(kind=code, row=row, **found, call=calls, migration=migration)
+    return GpuOperations(kind=code, row=row, **found, call=calls, migration=migration)
 
 
 def _owners(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
@@ -112,7 +112,7 @@ def _calls(whole: Capture, kind: str) -> NDArray[Any]:
     """Return each operation's outermost call: of a runtime call and the driver call below it, the former."""
     calls = np.full(whole.count(kind), -1)
     if whole.has("api"):
-        pairs = launches(whole, kind)
+        pairs = launch_pairs_of(whole, kind)
         operations, api = pairs.operation, pairs.api
         if (np.diff(operations) == 0).any():
             span = whole.columns("api", "start_ns", "end_ns")
@@ -123,7 +123,7 @@ def _calls(whole: Capture, kind: str) -> NDArray[Any]:
     return calls
 
 
-def names(capture: Capture, operations: Work) -> NDArray[Any]:
+def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Return the name of each operation: kernels as the view calls them, the rest as nsys does."""
     whole = capture.whole
     found = np.full(len(operations), None, dtype=object)
@@ -148,7 +148,7 @@ def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
     return look_up(kinds, lambda kind: copy_name(labels.get(kind, f"kind {kind}")))
 
 
-def window(capture: Capture, operations: Work) -> tuple[int, int]:
+def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     """Return the first start and the last end, in ns, or the ends that the selection sets.
 
     What is selected without being cut off there can begin before and end after them: then that counts. Before
@@ -168,7 +168,7 @@ def machine_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
     return global_ids >> _MACHINE_SHIFT
 
 
-def previous_ends(operations: Work) -> NDArray[Any]:
+def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     """Return when the stream of each operation was last busy before it, in ns; MISSING where it never was.
 
     That is the latest end of the operations that started before it in the same stream. Migrations of unified
@@ -184,7 +184,7 @@ def previous_ends(operations: Work) -> NDArray[Any]:
     return ends
 
 
-def communicating(capture: Capture, operations: Work) -> NDArray[Any]:
+def communicating(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Mark the kernels that communicate, by their full names, whatever the view calls them."""
     found = np.zeros(len(operations), dtype=bool)
     kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))

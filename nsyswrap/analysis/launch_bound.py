@@ -10,16 +10,16 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_gaps import CAUSES, idle
-from nsyswrap.analysis.gpu_operations import work
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import duration, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_gaps import Idle
-    from nsyswrap.analysis.launches import Launched
+    from nsyswrap.analysis.gpu_gaps import Gaps
+    from nsyswrap.analysis.launches import Launches
     from nsyswrap.capture.capture import Capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
@@ -27,7 +27,7 @@ _HALF, _WORTH = 0.5, 0.05
 
 
 @dataclass(frozen=True)
-class Stakes:
+class LaunchCost:
     """What launching cost the GPU, in ns, summed over processes and devices.
 
     ``exposed_ns`` is the idle time inside repeat launches, ``first_exposed_ns`` inside first ones. Graphs or
@@ -59,16 +59,16 @@ class Stakes:
         return self.share >= _HALF and self.weight >= _WORTH
 
 
-def stakes(capture: Capture) -> Stakes:
+def launch_cost_of(capture: Capture) -> LaunchCost:
     """Return what launching cost the GPU in what is selected."""
-    launches, gaps, operations = launched(capture), idle(capture), work(capture)
+    launches, gaps, operations = launches_of(capture), gaps_of(capture), gpu_operations_of(capture)
     ended = ended_by(launches, gaps)
     close = ~launches.first & back_to_back(capture, launches)
 
     def taken(cause: str, which: NDArray[Any]) -> int:
         return int(gaps.parts[cause][np.append(which, False)[ended]].sum())
 
-    return Stakes(
+    return LaunchCost(
         busy_ns=sum(
             union(operations.start_ns[rows], operations.end_ns[rows]).length
             for _, _, rows in operations.by_device()
@@ -81,12 +81,12 @@ def stakes(capture: Capture) -> Stakes:
     )
 
 
-def verdict(capture: Capture) -> str:
+def launch_verdict(capture: Capture) -> str:
     """Say whether what is selected is launch-bound, by how much, and what could be saved at most."""
-    launches = launched(capture)
+    launches = launches_of(capture)
     if launches.first.all():
         return f"Nothing to judge launching by: no launch is repeated ({_firsts(launches)})."
-    found, again = stakes(capture), launches.of(~launches.first)
+    found, again = launch_cost_of(capture), launches.of(~launches.first)
     left_out = [f"left out: {_firsts(launches)}"] if launches.first.any() else []
     more = "; ".join([*left_out, *_elsewhere(found)])
     said = (
@@ -96,7 +96,7 @@ def verdict(capture: Capture) -> str:
     return f"{said} {more[0].upper()}{more[1:]}." if more else said
 
 
-def headline(found: Stakes) -> str:
+def headline(found: LaunchCost) -> str:
     """Say whether launching is what the GPU waits for, and by what measure."""
     return (
         f"{'Launch-bound' if found.launch_bound else 'Not launch-bound'}: the GPU idles "
@@ -105,25 +105,25 @@ def headline(found: Stakes) -> str:
     )
 
 
-def _shares(found: Stakes) -> str:
+def _shares(found: LaunchCost) -> str:
     little = found.share >= _HALF and not found.launch_bound
     return f"{percent(100 * found.share)} idle" + little * f", but {percent(100 * found.weight)} of the whole"
 
 
-def _firsts(launches: Launched) -> str:
+def _firsts(launches: Launches) -> str:
     count = int(launches.first.sum())
     spent = duration(int(launches.api_ns[launches.first].sum()))
     return f"{count:,} first launch{'' if count == 1 else 'es'}, {spent} of CPU time"
 
 
-def _savings(found: Stakes) -> str:
+def _savings(found: LaunchCost) -> str:
     if not found.saved_ns + found.between_ns:
         return "nothing, as launches after a wait stay" if found.exposed_ns else "nothing"
     between = f", and {duration(found.between_ns)} of host time in between" if found.between_ns else ""
     return f"at most {duration(found.saved_ns)}{between}"
 
 
-def _elsewhere(found: Stakes) -> list[str]:
+def _elsewhere(found: LaunchCost) -> list[str]:
     """Name the main cause of idle time, unless it is what the verdict is about."""
     parts = {CAUSES[cause]: time for cause, time in found.idle_ns.items()}
     parts[CAUSES["launch"]] -= found.first_exposed_ns
@@ -134,7 +134,7 @@ def _elsewhere(found: Stakes) -> list[str]:
     return [f"largest part of {duration(total)} idle: {duration(parts[cause])} {cause} (-r gpu_idle)"]
 
 
-def back_to_back(capture: Capture, launches: Launched) -> NDArray[Any]:
+def back_to_back(capture: Capture, launches: Launches) -> NDArray[Any]:
     """Mark the launches before which their thread waited for nothing since the one before."""
     api = capture.whole.columns("api", "start_ns", "global_tid")
     ids, positions = distinct(capture.whole.name_ids("api"))
@@ -149,7 +149,7 @@ def back_to_back(capture: Capture, launches: Launched) -> NDArray[Any]:
     return found
 
 
-def ended_by(launches: Launched, gaps: Idle) -> NDArray[Any]:
+def ended_by(launches: Launches, gaps: Gaps) -> NDArray[Any]:
     """Return the launch whose operation ended each gap, by position; -1: none of these."""
     if not len(launches):
         return np.full(len(gaps), -1)

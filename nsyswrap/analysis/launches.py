@@ -9,7 +9,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
-from nsyswrap.analysis.gpu_operations import GRAPH, GRAPH_NAME, KERNEL, KINDS, previous_ends, work
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    GRAPH_NAME,
+    KERNEL,
+    KINDS,
+    gpu_operations_of,
+    previous_ends,
+)
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
@@ -18,7 +25,7 @@ from nsyswrap.capture.schema import NAMED, SPANS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 
@@ -35,7 +42,7 @@ _GRAPH_SHIFT = 32  # the id of a node holds that of its graph in the upper half
 
 
 @dataclass(frozen=True)
-class Launched:
+class Launches:
     """One entry per launch, in order of its call's start; times in ns.
 
     ``call`` is the call's position among the whole capture's API calls (the outer one of a runtime call and
@@ -63,10 +70,10 @@ class Launched:
         """Return the number of launches."""
         return len(self.call)
 
-    def of(self, rows: NDArray[Any]) -> Launched:
+    def of(self, rows: NDArray[Any]) -> Launches:
         """Return these launches, by position or mark."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Launched(**{name: part if name == "names" else part[rows] for name, part in parts.items()})
+        return Launches(**{name: part if name == "names" else part[rows] for name, part in parts.items()})
 
     @property
     def api_ns(self) -> NDArray[Any]:
@@ -97,10 +104,10 @@ class Launched:
         return np.maximum(self.gpu_start_ns - ready, 0)  # type: ignore[no-any-return]
 
 
-_known: WeakKeyDictionary[Capture, Launched] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Capture, Launches] = WeakKeyDictionary()
 
 
-def launched(capture: Capture) -> Launched:
+def launches_of(capture: Capture) -> Launches:
     """Return the launches whose call and whose first operation are selected; their times are never cut off.
 
     Which launch is the first, and what ran before it in its stream, is told from the whole capture.
@@ -113,18 +120,18 @@ def launched(capture: Capture) -> Launched:
     return _known[capture]
 
 
-def _selected(capture: Capture, every: Launched) -> NDArray[Any]:
+def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
     here = np.isin(every.call, capture.columns("api", "row")["row"] - 1)
-    selected = work(capture)
-    mine = work(capture.whole).of(every.operation)
+    selected = gpu_operations_of(capture)
+    mine = gpu_operations_of(capture.whole).of(every.operation)
     for number in range(len(KINDS)):
         rows = selected.row[selected.kind == number]
         here &= (mine.kind != number) | np.isin(mine.row, rows)
     return here
 
 
-def _all_launches(capture: Capture) -> Launched:
-    operations = work(capture)
+def _all_launches(capture: Capture) -> Launches:
+    operations = gpu_operations_of(capture)
     graphs = _graphs(capture, operations)
     launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
     rows = np.flatnonzero(launching & (operations.call >= 0))
@@ -135,7 +142,7 @@ def _all_launches(capture: Capture) -> Launched:
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
     name, names, first = _names(capture, operations.of(operation), graphs[operation], start)
-    return Launched(
+    return Launches(
         call=calls,
         operation=operation,
         name=name,
@@ -150,7 +157,7 @@ def _all_launches(capture: Capture) -> Launched:
     ).of(np.argsort(start, kind="stable"))
 
 
-def _graphs(capture: Capture, operations: Work) -> NDArray[Any]:
+def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Return the id of the graph that each operation is, or is a node of; MISSING: of none."""
     ids = np.full(len(operations), MISSING)
     for number, kind in enumerate(KINDS):
@@ -167,7 +174,7 @@ def _graphs(capture: Capture, operations: Work) -> NDArray[Any]:
 
 
 def _names(
-    capture: Capture, operations: Work, graphs: NDArray[Any], start: NDArray[Any]
+    capture: Capture, operations: GpuOperations, graphs: NDArray[Any], start: NDArray[Any]
 ) -> tuple[NDArray[Any], list[str | None], NDArray[Any]]:
     """Return a code per launch, the text of each code, and the marks of the first launches."""
     codes, texts = _kernel_names(capture, operations, graphs)
@@ -183,7 +190,7 @@ def _names(
 
 
 def _kernel_names(
-    capture: Capture, operations: Work, graphs: NDArray[Any]
+    capture: Capture, operations: GpuOperations, graphs: NDArray[Any]
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Return a code per launch, -1 for those of graphs, and the text of each."""
     codes = np.full(len(operations), -1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
@@ -79,7 +79,7 @@ def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     selection count too.
     """
     whole = capture.whole
-    events, pairs = _events(whole), launches(whole)
+    events, pairs = _events(whole), launch_pairs_of(whole)
     rows, ends = _on_one_thread(events, ALL)
     start = events["start_ns"][rows]
     innermost = closest(call_spans(whole, pairs.api), Spans(events["global_tid"][rows], start, ends), -start)
@@ -316,7 +316,7 @@ def _launched(capture: Capture) -> Hulls:
     """Return the API calls that started operations, the first start of these and the last end."""
     calls, starts, ends = ([np.empty(0, np.int64)] for _ in range(3))
     for kind in filter(capture.has, OPERATIONS):
-        pairs = launches(capture, kind)
+        pairs = launch_pairs_of(capture, kind)
         times = capture.columns(kind, "start_ns", "end_ns")
         calls.append(pairs.api)
         starts.append(times["start_ns"][pairs.operation])

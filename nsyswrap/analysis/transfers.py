@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
     Figures = dict[str, NDArray[Any]]  # by column, an entry per row
@@ -69,7 +69,7 @@ class Transfers:
     ``work`` has times as the selection cuts them; ``start_ns`` and ``end_ns`` are whole, as the bytes are.
     """
 
-    work: Work
+    operations: GpuOperations
     kind: NDArray[Any]
     src_kind: NDArray[Any]
     dst_kind: NDArray[Any]
@@ -85,7 +85,7 @@ class Transfers:
     def of(self, rows: NDArray[Any]) -> Transfers:
         """Return these transfers, by position or mark."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
-        return Transfers(self.work.of(rows), **{name: values[rows] for name, values in columns.items()})
+        return Transfers(self.operations.of(rows), **{name: values[rows] for name, values in columns.items()})
 
     @property
     def duration_ns(self) -> NDArray[Any]:
@@ -96,13 +96,13 @@ class Transfers:
     def memory_unsaid(self) -> NDArray[Any]:
         """Marks explicit copies and memsets of which the export does not say what memory they were on."""
         source = (self.src_kind == MISSING) & (self.kind != MEMSET_KIND)
-        unsaid: NDArray[Any] = (source | (self.dst_kind == MISSING)) & ~self.work.migration
+        unsaid: NDArray[Any] = (source | (self.dst_kind == MISSING)) & ~self.operations.migration
         return unsaid
 
 
 def transfers(capture: Capture) -> Transfers:
     """Return the selected copies, migrations of unified memory and memsets."""
-    every = work(capture)
+    every = gpu_operations_of(capture)
     mine = every.of(np.isin(every.kind, (KINDS.index(COPY), KINDS.index(SET))))
     found = {field: np.full(len(mine), MISSING) for field in _SOURCES[COPY]}
     for kind, sources in _SOURCES.items():
@@ -195,7 +195,7 @@ def bandwidths(capture: Capture, found: Transfers, codes: NDArray[Any], rows: in
 def _busy(found: Transfers, codes: NDArray[Any], rows: int) -> NDArray[Any]:
     """Return how long at least one transfer of a row went on, in ns, summed over devices."""
     busy = np.zeros(rows, np.int64)
-    pairs, (row, _) = group_keys(codes, found.work.device_id)
+    pairs, (row, _) = group_keys(codes, found.operations.device_id)
     for pair, code in enumerate(row.tolist()):
         mine = np.flatnonzero(pairs == pair)
         busy[code] += union(found.start_ns[mine], found.end_ns[mine]).length
@@ -211,8 +211,8 @@ def waiting_calls(capture: Capture, found: Transfers, codes: NDArray[Any], rows:
     number, took = np.full(rows, MISSING), np.full(rows, MISSING)
     if capture.whole.has("api"):
         pageable = (found.src_kind == PAGEABLE) | (found.dst_kind == PAGEABLE)
-        pageable &= np.isin(found.work.call, calls_named(capture.whole, _ASYNCHRONOUS))
-        _, (row, call) = group_keys(codes[pageable], found.work.call[pageable])
+        pageable &= np.isin(found.operations.call, calls_named(capture.whole, _ASYNCHRONOUS))
+        _, (row, call) = group_keys(codes[pageable], found.operations.call[pageable])
         api = capture.whole.columns("api", *SPANS)
         calls = Groups(row, rows).of(api["end_ns"][call] - api["start_ns"][call])
         said = np.bincount(codes[~found.memory_unsaid], minlength=rows) > 0
@@ -231,7 +231,7 @@ def compute_overlap(
 
     Where an export lacks the process of either, the device alone has to do.
     """
-    every = work(capture)
+    every = gpu_operations_of(capture)
     every = every.of(np.isin(every.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
     found = np.zeros_like(start_ns)
     for global_pid, device_id, computing in every.by_device():

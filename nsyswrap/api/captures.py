@@ -49,7 +49,7 @@ class Capture(CaptureColumns):
         ``options`` are the report's own, such as ``gap`` of gpu_gaps. Raises NotInCapture if the capture
         lacks the events, UsageError for an unknown report or a wrong option.
         """
-        made = reports.find(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
+        made = reports.find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     def plot(self, kind: str) -> Sheet:
@@ -57,7 +57,7 @@ class Capture(CaptureColumns):
 
         Raises NotInCapture if the capture lacks the events, UsageError for an unknown kind.
         """
-        return plots.find(kind).draw({"": self})
+        return plots.find_plot(kind).draw({"": self})
 
     def _repr_html_(self) -> str:
         return notebook.summary_html(self)

@@ -17,7 +17,15 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import export_of
-from nsyswrap.capture.selection import EVERYTHING, Selection, Window, chosen, clipped, resolve, select
+from nsyswrap.capture.selection import (
+    EVERYTHING,
+    Selection,
+    Window,
+    clipped,
+    parse_selection,
+    resolve,
+    select,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +45,7 @@ _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "
 
 
 @dataclass(frozen=True)
-class View:
+class ViewOptions:
     """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
 
     ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
@@ -58,7 +66,11 @@ class Capture:
     """
 
     def __init__(
-        self, path: Path, names: KernelNames = "full", source: Path | None = None, view: View | None = None
+        self,
+        path: Path,
+        names: KernelNames = "full",
+        source: Path | None = None,
+        view: ViewOptions | None = None,
     ) -> None:
         """Open the SQLite export at ``path``; ``source`` is what it came from, and what messages name.
 
@@ -66,14 +78,14 @@ class Capture:
         """
         self.path = path
         self.source = source or path
-        self._open(Export(path), view or View(names), [[]])
+        self._open(Export(path), view or ViewOptions(names), [[]])
 
-    def _open(self, export: Export, view: View, said: list[list[str]]) -> None:
+    def _open(self, export: Export, view: ViewOptions, said: list[list[str]]) -> None:
         self._export = export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
-        self._views: dict[View, Self] = {}  # none refers back: all end with this one
+        self._views: dict[ViewOptions, Self] = {}  # none refers back: all end with this one
         self._said = said  # what was noted, of all views; the last list is that of the report being made
 
     def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of View
@@ -103,7 +115,9 @@ class Capture:
         nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
         """
         devices, processes = (() if number is None else (number,) for number in (device, process))
-        return self.viewed(selection=chosen(time, nvtx, devices=devices, processes=processes, clip=clip))
+        return self.viewed(
+            selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip)
+        )
 
     @property
     def whole(self) -> Self:

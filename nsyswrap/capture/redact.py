@@ -41,7 +41,7 @@ _REMOVED = "redacted"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Secret:
     """One kind of secret: names where the export has names (never values), and how many."""
 
     kind: str
@@ -49,7 +49,7 @@ class Finding:
     names: tuple[str, ...] = ()
 
 
-def findings(path: Path) -> list[Finding]:
+def secrets_in(path: Path) -> list[Secret]:
     """Return what would leak; an empty list: nothing known to be secret is left."""
     export = Export(path)
     try:
@@ -131,7 +131,7 @@ def _copy(source: Path, part: Path) -> None:
         db.execute("VACUUM INTO ?", (str(part),))
 
 
-def _environment(export: Export) -> Finding:
+def _environment(export: Export) -> Secret:
     names: list[str] = []
     count = 0
     for table, where in _ENVIRONMENT_ROWS:
@@ -142,23 +142,23 @@ def _environment(export: Export) -> Finding:
                 names += [name for value in values for name in _variable_names(value)]
     blocks = _environment_strings(export)
     names += [name for i in blocks for name in _variable_names(export.strings[i])]
-    return Finding("environment", count + len(blocks), tuple(sorted(set(names))))
+    return Secret("environment", count + len(blocks), tuple(sorted(set(names))))
 
 
-def _program_output(export: Export) -> Finding:
-    return Finding("program output", sum(map(export.count, _OUTPUT_TABLES)))
+def _program_output(export: Export) -> Secret:
+    return Secret("program output", sum(map(export.count, _OUTPUT_TABLES)))
 
 
-def _personal(export: Export) -> Finding:
+def _personal(export: Export) -> Secret:
     names = [f"{table}.{name}" for table, name, _ in _personal_rows(export)]
     names += [schema.STRINGS] * len(_home_strings(export)) + [_DIAGNOSTICS] * len(_home_diagnostics(export))
-    return Finding("user, host and paths", len(names), tuple(dict.fromkeys(names)))
+    return Secret("user, host and paths", len(names), tuple(dict.fromkeys(names)))
 
 
-def _other_processes(export: Export) -> Finding:
+def _other_processes(export: Export) -> Secret:
     named = _values(export, "PROCESSES", "globalPid") | _values(export, "ThreadNames", "globalTid")
     others = {value & schema.PROCESS_MASK for value in named} - _own_processes(export)
-    return Finding("other processes' names", len(others))
+    return Secret("other processes' names", len(others))
 
 
 def _variable_names(block: str) -> list[str]:

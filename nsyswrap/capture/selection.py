@@ -74,7 +74,7 @@ def _seconds(ns: int | None) -> str:
 EVERYTHING = Selection()
 
 
-def chosen(
+def parse_selection(
     time: str = "",
     nvtx: str = "",
     *,

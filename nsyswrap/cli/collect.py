@@ -52,13 +52,13 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
         by_combination,
         chosen_measure,
         combinations,
+        comparison_verdict,
         ranked,
-        verdict,
     )
 
     groups, measure = list(combinations(results).values()), chosen_measure(results, by)
     table = by_combination(groups, parameters, measure, top)
-    said = verdict(ranked(groups, measure), parameters, measure)
+    said = comparison_verdict(ranked(groups, measure), parameters, measure)
     look, whole = Look(), f"{RESULTS} has every run"
     return styled(table_lines(replace(table, verdict=said), look.width, whole=whole), color=look.color)
 
@@ -153,7 +153,7 @@ def collect(  # noqa: PLR0913 - the same
     """
     from nsyswrap.cli.run_states import how_far  # noqa: PLC0415
     from nsyswrap.reports.runs.combinations import chosen_measure  # noqa: PLC0415
-    from nsyswrap.reports.runs.find import find  # noqa: PLC0415
+    from nsyswrap.reports.runs.find import find_runs  # noqa: PLC0415
     from nsyswrap.reports.runs.gather import (  # noqa: PLC0415
         gather,
         usable_cpus,
@@ -162,7 +162,7 @@ def collect(  # noqa: PLR0913 - the same
 
     wanted = _summaries(reports)
     chosen_measure([], by)  # a wrong name is said before anything is read
-    runs = find(paths, how_far())
+    runs = find_runs(paths, how_far())
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(

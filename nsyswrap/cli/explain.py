@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
-from nsyswrap.reports import NAMES, find, module
+from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,9 @@ def listing(paths: Sequence[Path]) -> str:
     try:
         chosen = paths or (newest_run(),)
     except CaptureError:  # nothing to look at: the reports there are
-        return "\n".join([*_section("Reports", ((name, find(name).title) for name in NAMES)), *_outside()])
+        return "\n".join(
+            [*_section("Reports", ((name, find_report(name).title) for name in NAMES)), *_outside()]
+        )
     lines: list[str] = []
     for path in chosen:
         lines += _of(open_capture(path))
@@ -52,7 +54,7 @@ def listing(paths: Sequence[Path]) -> str:
 
 
 def _of(capture: Capture) -> list[str]:
-    reports = [find(name) for name in NAMES]
+    reports = [find_report(name) for name in NAMES]
     lacking = {report.name: report.lacks(capture) for report in reports}
     here = [(report.name, report.title) for report in reports if not lacking[report.name]]
     rest = [(report.name, _collect(report, capture)) for report in reports if lacking[report.name]]
@@ -89,7 +91,7 @@ def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 
 def explain(name: str) -> str:
     """Return what a report is, what it takes, and what each of its columns means, with unit and source."""
-    report = find(name)
+    report = find_report(name)
     lines = [f"{report.title}  {name}", ""]
     about = module(name).__doc__ or ""
     for paragraph in about.strip().replace("``", "").split("\n\n"):

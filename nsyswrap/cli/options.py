@@ -102,10 +102,10 @@ def selection_options(function: Decorated) -> Decorated:
 
 def selection_of(options: Mapping[str, Any]) -> Selection:
     """Return what the options select; raises UsageError."""
-    from nsyswrap.capture.selection import chosen  # noqa: PLC0415
+    from nsyswrap.capture.selection import parse_selection  # noqa: PLC0415
 
     clip = None if options["clip"] is None else options["clip"] == "yes"
-    return chosen(
+    return parse_selection(
         options["window"] or "",
         options["nvtx"] or "",
         devices=options["devices"],

@@ -162,7 +162,7 @@ def asked(names: Sequence[str]) -> list[Request]:
 
 def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
     """Make the reports, each one table over all captures; what cannot be answered is a line on stderr."""
-    from nsyswrap.reports.combine import together  # noqa: PLC0415
+    from nsyswrap.reports.combine import combine  # noqa: PLC0415
     from nsyswrap.reports.table import read_ahead  # noqa: PLC0415
 
     made = Made([], [])
@@ -184,7 +184,7 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
                     str(capture.source) if len(captures) == 1 else label
                 )
         if parts:
-            made.tables.append(parts[0][1] if len(captures) == 1 else together(parts))
+            made.tables.append(parts[0][1] if len(captures) == 1 else combine(parts))
     _note_lacking(lacking)
     _note_of(made.tables)
     return made
@@ -192,11 +192,11 @@ def make(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Made:
 
 def _note_lacking(lacking: Mapping[tuple[str, str], Sequence[str]]) -> None:
     """Say which reports there are not, by what their captures lack: ``lacking[report, why]`` are these."""
-    together: dict[tuple[str, str], list[str]] = {}
+    joined: dict[tuple[str, str], list[str]] = {}
     for (name, why), captures in lacking.items():
         said = why if len(captures) == 1 else why.replace("holds no", "hold no", 1)
-        together.setdefault((", ".join(captures), said), []).append(name)
-    for (captures, why), names in together.items():
+        joined.setdefault((", ".join(captures), said), []).append(name)
+    for (captures, why), names in joined.items():
         note(f"nsyswrap: no {', '.join(names)}: {captures} {why}")
 
 

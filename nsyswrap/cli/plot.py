@@ -12,7 +12,7 @@ from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.cli.options import open_all, opener, selection_of, selection_options
 from nsyswrap.cli.output import note, step
-from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find
+from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one an option
     if taken:
         raise OutputError(f"{taken[0]} exists", "overwrite it with --force, or name another folder with -o")
     captures, failed = open_all(options["captures"], opener(selection_of(options)))
-    drawn = [kind for kind, path in paths.items() if _draw(find(kind), captures, path, options["form"])]
+    drawn = [kind for kind, path in paths.items() if _draw(find_plot(kind), captures, path, options["form"])]
     if not drawn and captures:
         names = ", ".join(str(capture.source) for capture in captures.values())
         raise NotInCapture(f"nothing to draw in {names}")

@@ -40,7 +40,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         redact.redact(source, output)
         note(f"wrote {output}")
         return
-    secrets = redact.findings(source)
+    secrets = redact.secrets_in(source)
     for secret in secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""
         click.echo(f"{secret.kind}: {secret.count:,}{names}")

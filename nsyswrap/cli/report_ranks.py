@@ -15,7 +15,7 @@ from nsyswrap.base.run_folder import RunFolder, newest_run
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.output import Made, make, note, step
 from nsyswrap.reports import Request, ranks
-from nsyswrap.reports.combine import CAPTURE, together
+from nsyswrap.reports.combine import CAPTURE, combine
 from nsyswrap.reports.table import Column
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _over_ranks(members: Sequence[Member], names: Sequence[str]) -> Made:
                 made.tables.append(ranks.make(job, name))
         except NotInCapture as error:
             note(f"nsyswrap: no {error}; {error.hint}")
-            made.missing.append((Request(ranks.find(name)), f"{error}; {error.hint}"))
+            made.missing.append((Request(ranks.find_rank_report(name)), f"{error}; {error.hint}"))
     for text in dict.fromkeys(text for table in made.tables for text in table.notes):
         note(f"nsyswrap: {text}")
     return made
@@ -113,7 +113,7 @@ def _over_ranks(members: Sequence[Member], names: Sequence[str]) -> Made:
 def _by_rank(table: Table, members: Sequence[Member]) -> Table:
     """Put the ranks where ``together`` puts the captures' labels: as numbers where all are known."""
     if table.columns[0] != CAPTURE:  # of a single rank
-        table = together([(members[0].label, table)])
+        table = combine([(members[0].label, table)])
     known = {member.label: member.number for member in members}
     labels = table.data[CAPTURE.name]
     numbered = None not in known.values()
@@ -130,7 +130,7 @@ def _by_rank(table: Table, members: Sequence[Member]) -> Table:
 
 def explain(name: str) -> str:
     """Return what a report over ranks is, and what each of its columns means."""
-    report = ranks.find(name)
+    report = ranks.find_rank_report(name)
     about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
     lines = [f"{report.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):

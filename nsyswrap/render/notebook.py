@@ -59,7 +59,7 @@ def _header(column: Column) -> str:
 def _cells(column: Column, texts: Sequence[str]) -> list[str]:
     if column.unit is not Unit.TEXT:  # a number and its unit stay on one line
         return [f"<td{_style(column, ';white-space:nowrap')}>{_text(text)}</td>" for text in texts]
-    if column.prose:
+    if column.is_sentence:
         return [f"<td{_style(column)}>{_text(text)}</td>" for text in texts]
     return [
         f'<td{_style(column)} title="{_text(text)}">{_text(short)}</td>'

@@ -13,7 +13,7 @@ from nsyswrap.base.files import replacing, write
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.formats.csv import delimited
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import REPORT as KERNELS
 from nsyswrap.reports.runs.combinations import combinations
 from nsyswrap.reports.runs.digest import SUMMARIES, read
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.runs.digest import Digest
     from nsyswrap.reports.runs.gather import Result
-    from nsyswrap.reports.runs.merge import Statistics
+    from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
 
@@ -85,7 +85,7 @@ class Summaries:
 def _union(reports: Sequence[str]) -> list[Column]:
     """Return the columns of all the reports, each name once; a text in one of them is a text."""
     columns: dict[str, Column] = {}
-    for column in (column for name in reports for column in find(name).columns):
+    for column in (column for name in reports for column in find_report(name).columns):
         if column.name not in columns or column.unit is Unit.TEXT:
             columns[column.name] = column
     return list(columns.values())
@@ -116,7 +116,7 @@ def merged_kernels(
         yield delimited(table_of(report, rows), ",", "ns", safe=False).removeprefix(header)
 
 
-def _kernel_rows(kernels: Sequence[Statistics]) -> Iterator[tuple[object, ...]]:
+def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:
     """Yield the cells of ``cuda_gpu_kern_sum`` for each kernel."""
     for share, row in zip(shares(kernels), kernels, strict=True):
         name, count, total, *rest = row

@@ -27,7 +27,7 @@ _QUALIFIERS: dict[str, dict[str, Any]] = {
 }
 
 
-def find(name: str) -> Report:
+def find_report(name: str) -> Report:
     """Return the report with this name; raises UsageError with the names there are."""
     if name not in NAMES:
         raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
@@ -57,7 +57,7 @@ class Request:
 def parse(text: str) -> Request:
     """Read ``NAME[:base|:mangled][:nvtx-name][:OPTION=N]...``, as nsys does; raises UsageError."""
     name, *parts = text.split(":")
-    report = find(name)
+    report = find_report(name)
     options: dict[str, int] = {}
     view: dict[str, Any] = {}
     for part in parts:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture the row is of")
 
 
-def together(tables: Sequence[tuple[str, Table]]) -> Table:
+def combine(tables: Sequence[tuple[str, Table]]) -> Table:
     """Return one table of the tables that one report makes of several captures, each with its label.
 
     At least one is needed, and all of one era. A note that is not of all of them names its capture.

@@ -106,14 +106,16 @@ def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
     """Return the columns of a rule on memory, in nsys' order; ``what`` is found: copy, memset."""
     return (
         Column("duration_ns", "Duration", Unit.NS, f"time the {what} took on the GPU"),
-        Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", detail=1),
+        Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", drop_order=1),
         *kinds,
         Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {what}"),
-        Column("process_id", "PID", Unit.ID, "process it belongs to", detail=3),
-        Column("device_id", "Device ID", Unit.ID, "GPU it ran on", detail=2),
-        Column("context_id", "Context ID", Unit.ID, "CUDA context", detail=7),
-        Column("green_context_id", "Green Context ID", Unit.ID, "green context, where it has one", detail=9),
-        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", detail=5),
+        Column("process_id", "PID", Unit.ID, "process it belongs to", drop_order=3),
+        Column("device_id", "Device ID", Unit.ID, "GPU it ran on", drop_order=2),
+        Column("context_id", "Context ID", Unit.ID, "CUDA context", drop_order=7),
+        Column(
+            "green_context_id", "Green Context ID", Unit.ID, "green context, where it has one", drop_order=9
+        ),
+        Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", drop_order=5),
         Column("api_name", "API Name", Unit.TEXT, "API function that started it, with its version"),
     )
 
@@ -130,5 +132,7 @@ def device_columns(operation: str) -> tuple[Column, ...]:
     return (
         Column("process_id", "PID", Unit.ID, "process whose operations these are"),
         Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),
-        Column("context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", detail=2),
+        Column(
+            "context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", drop_order=2
+        ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import durations
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
@@ -28,8 +28,10 @@ _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error
 _GPU_COLUMNS = (
     Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
     Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
-    Column("graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not seen", detail=3),
-    Column("graph_ns", "Graph Time", Unit.NS, "sum of their durations", detail=3),
+    Column(
+        "graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not seen", drop_order=3
+    ),
+    Column("graph_ns", "Graph Time", Unit.NS, "sum of their durations", drop_order=3),
     Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
     Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
     Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
@@ -208,7 +210,7 @@ def gpu_totals(capture: Capture) -> dict[str, int | None]:
     """Return what ran on the GPU, what launching cost, and what was copied; nothing where none was traced."""
     if capture.info.cuda_traced is False and not any(map(capture.has, ("api", *KINDS))):
         return dict.fromkeys(column.name for column in _GPU_COLUMNS)
-    launch_ns: int | None = int(launched(capture).api_ns.sum())
+    launch_ns: int | None = int(launches_of(capture).api_ns.sum())
     if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):
         launch_ns = None  # calls that were not recorded are no zero
     has_copies = capture.has("memcpy")

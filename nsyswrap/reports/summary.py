@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.diagnostics.summary_line import trust
-from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Summary:
 def summarise(capture: Capture) -> Summary:
     """Make the summary of a capture; tables it cannot answer are left out, and the trust line says why."""
     tables: list[tuple[Table, int | None]] = []
-    sections = [(find(name), top) for name, top in SECTIONS]
+    sections = [(find_report(name), top) for name, top in SECTIONS]
     read_ahead(capture, [report for report, _ in sections])
     for report, top in sections:
         try:
@@ -76,7 +76,7 @@ def _gpus(capture: Capture) -> str:
         return "no GPU named"
     counts = {name: names.count(name) for name in names}
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
-    used = [device for _, device, _ in work(capture).by_device()]
+    used = [device for _, device, _ in gpu_operations_of(capture).by_device()]
     if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # an id is its process'
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"

@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 class Column:
     """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
 
-    ``detail`` says how soon it gives way where there is no room for all: the highest first, 0 last; below
+    ``drop_order`` says how soon it gives way where there is no room for all: highest first, 0 last; below
     0 it stays. ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels.
-    ``prose``: its texts are sentences; such a column comes last.
+    ``is_sentence``: its texts are sentences; such a column comes last.
     """
 
     name: str
     header: str
     unit: Unit
     help: str
-    detail: int = 0
+    drop_order: int = 0
     era: Rounding | None = None
     kernels: bool = False
-    prose: bool = False
+    is_sentence: bool = False
 
     @property
-    def moment(self) -> bool:
+    def is_timestamp(self) -> bool:
         """Whether its times are points in time, and no durations."""
         return self.name.endswith(("start_ns", "end_ns"))
 

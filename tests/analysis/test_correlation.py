@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def pairs(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> list[tuple[int, int]]:
     """The joined (kernel row, call row)."""
-    found = launches(opened(folder, *rows, without=without))
+    found = launch_pairs_of(opened(folder, *rows, without=without))
     return list(zip(found.operation.tolist(), found.api.tolist(), strict=True))
 
 
@@ -91,21 +91,21 @@ def test_a_runtime_call_and_the_driver_call_below_it_are_two_pairs_as_in_nsys(tm
 
 def test_kernels_without_their_call_are_counted(tmp_path: Path) -> None:
     rows = [kernel("a", 50, 60, 1), kernel("a", 70, 80, 9), kernel("a", 90, 95, 9), call("launch", 10, 20, 1)]
-    assert launches(opened(tmp_path, *rows)).without_call == 2
+    assert launch_pairs_of(opened(tmp_path, *rows)).without_call == 2
 
 
 @pytest.mark.parametrize("empty", [(KERNEL,), (API,), (KERNEL, API)])
 def test_an_empty_table_meets_nothing(tmp_path: Path, empty: tuple[str, ...]) -> None:
     rows = [row for row in (kernel("a", 50, 60, 1), call("launch", 10, 20, 1)) if row.table not in empty]
-    found = launches(opened(tmp_path, *rows, empty=empty))
+    found = launch_pairs_of(opened(tmp_path, *rows, empty=empty))
     assert (found.operation.tolist(), found.api.tolist()) == ([], [])
     assert found.without_call == int(KERNEL not in empty)
 
 
 def test_the_join_is_made_once_a_capture(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("a", 10, 20, 1), call("launch", 0, 1, 1))
-    assert launches(capture) is launches(capture)
+    assert launch_pairs_of(capture) is launch_pairs_of(capture)
     (tmp_path / "other").mkdir()
-    assert launches(opened(tmp_path / "other", kernel("a", 10, 20), call("launch", 0, 1))) is not launches(
-        capture
-    )
+    assert launch_pairs_of(
+        opened(tmp_path / "other", kernel("a", 10, 20), call("launch", 0, 1))
+    ) is not launch_pairs_of(capture)

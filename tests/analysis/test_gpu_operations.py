@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from tiny_export import PID, call, enums, global_id, graph, kernel, memcpy, memset, opened
 
-from nsyswrap.analysis.gpu_operations import KINDS, machine_ids, names, previous_ends, window, work
+from nsyswrap.analysis.gpu_operations import (
+    KINDS,
+    gpu_operations_of,
+    machine_ids,
+    names,
+    previous_ends,
+    window,
+)
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ ROWS = [
 
 
 def test_one_table_in_order_of_start_then_kind(tmp_path: Path) -> None:
-    found = work(opened(tmp_path, *ROWS))
+    found = gpu_operations_of(opened(tmp_path, *ROWS))
     assert [KINDS[i] for i in found.kind] == ["kernel", "memcpy", "memset", "graph", "memcpy"]
     assert list(zip(found.start_ns, found.end_ns, strict=True)) == [
         *((10, 20), (10, 15), (12, 14), (30, 40), (35, 38))
@@ -44,19 +51,19 @@ def test_names_are_those_of_the_view_and_of_nsys(tmp_path: Path) -> None:
     )
     called = ["k", "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph]"]
     called += ["[CUDA memcpy Unified Host-to-Device]", "t<int>", "[CUDA memcpy kind 77]"]
-    assert names(capture, work(capture)).tolist() == called
+    assert names(capture, gpu_operations_of(capture)).tolist() == called
     short = capture.viewed(names="base")
-    assert names(short, work(short).of(np.array([5]))).tolist() == ["t"]
+    assert names(short, gpu_operations_of(short).of(np.array([5]))).tolist() == ["t"]
 
 
 def test_of_a_runtime_call_and_the_driver_call_below_it_the_outer_one_counts(tmp_path: Path) -> None:
     nested = [call("cuLaunchKernel", 2, 8, 1), call("cudaLaunchKernel", 1, 9, 1)]
-    assert work(opened(tmp_path, *nested, kernel("k", 10, 20, 1))).call.tolist() == [1]
+    assert gpu_operations_of(opened(tmp_path, *nested, kernel("k", 10, 20, 1))).call.tolist() == [1]
 
 
 def test_correlation_ids_repeat_between_processes(tmp_path: Path) -> None:
     rows = [call("cudaLaunchKernel", 0, 1, 1, pid=7), call("cudaLaunchKernel", 2, 3, 1)]
-    found = work(opened(tmp_path, *rows, kernel("a", 10, 20, 1), kernel("b", 30, 40, 1, pid=7)))
+    found = gpu_operations_of(opened(tmp_path, *rows, kernel("a", 10, 20, 1), kernel("b", 30, 40, 1, pid=7)))
     assert found.call.tolist() == [1, 0]
     assert [(pid, device, mine.tolist()) for pid, device, mine in found.by_device()] == [
         (global_id(7), 0, [1]),
@@ -66,13 +73,13 @@ def test_correlation_ids_repeat_between_processes(tmp_path: Path) -> None:
 
 def test_without_processes_the_correlation_id_alone_has_to_do(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS, without=["globalPid"])
-    found = work(capture)
+    found = gpu_operations_of(capture)
     assert found.call.tolist() == [0, 1, -1, 2, -1]
     assert [(pid, device) for pid, device, _ in found.by_device()] == [(global_id(PID), 0)]
 
 
 def test_nothing_on_a_gpu_is_an_empty_table(tmp_path: Path) -> None:
-    found = work(opened(tmp_path, call("cudaMalloc", 0, 1, 1)))
+    found = gpu_operations_of(opened(tmp_path, call("cudaMalloc", 0, 1, 1)))
     assert (len(found), list(found.by_device())) == (0, [])
 
 
@@ -98,19 +105,19 @@ def test_the_window_is_the_operations_or_the_selection(
 ) -> None:
     capture = opened(tmp_path, *ROWS)
     part = capture.select(time=time, clip=clip) if time else capture
-    assert len(work(part)) == operations
-    assert window(part, work(part)) == ends
+    assert len(gpu_operations_of(part)) == operations
+    assert window(part, gpu_operations_of(part)) == ends
 
 
 def test_rows_and_calls_are_positions_in_the_whole_capture(tmp_path: Path) -> None:
     part = opened(tmp_path, *ROWS).select(time="32/36", clip=True)
-    found = work(part)
+    found = gpu_operations_of(part)
     assert list(zip(found.start_ns, found.end_ns, strict=True)) == [(32, 36), (35, 36)]
     assert (found.row.tolist(), found.call.tolist()) == ([0, 1], [2, -1])
 
 
 def last_ends(capture: Capture) -> list[int | None]:
-    return [None if end == MISSING else end for end in previous_ends(work(capture)).tolist()]
+    return [None if end == MISSING else end for end in previous_ends(gpu_operations_of(capture)).tolist()]
 
 
 def test_when_a_stream_was_last_busy(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import open_capture
-from nsyswrap.analysis.launch_bound import stakes
+from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
 from nsyswrap.record import gpus as device
 
@@ -73,7 +73,7 @@ def test_a_queue_that_is_still_running_is_in_the_first_iteration(cli: Cli, tmp_p
 def test_launch_bound_and_compute_bound_programs(cli: Cli, tmp_path: Path) -> None:
     done = cli("scenarios", "run", "storm", "-o", tmp_path / "runs", "--", "--launches", "4000")
     assert done.returncode == 0, done.stderr
-    bound, busy = (stakes(open_capture(tmp_path / "runs" / name)) for name in ("empty", "busy"))
+    bound, busy = (launch_cost_of(open_capture(tmp_path / "runs" / name)) for name in ("empty", "busy"))
     assert bound.launch_bound
     assert not busy.launch_bound
     assert busy.share < 0.05

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import PID, call, global_id, graph, kernel, memcpy, memset, opened, row
 
-from nsyswrap.analysis.gpu_gaps import CAUSES, idle
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TWO = [*FIRST, call(LAUNCH, 50, 60, 2), kernel("k", 63, 70, 2)]
 
 def parts(capture: Capture) -> list[dict[str, int]]:
     """What took time in each gap."""
-    found = idle(capture)
+    found = gaps_of(capture)
     made = [
         {cause: int(part[i]) for cause, part in found.parts.items() if part[i]} for i in range(len(found))
     ]
@@ -164,7 +164,7 @@ def test_each_process_idles_for_itself(tmp_path: Path) -> None:
     # Both use correlation ids 1 and 2; that of the other's launch would make it inside a launch.
     other = [call(LAUNCH, 0, 2, 1, pid=7), kernel("k", 4, 20, 1, pid=7)]
     other += [call(SYNC, 5, 25, 3, pid=7), call(LAUNCH, 30, 33, 2, pid=7), kernel("k", 40, 41, 2, pid=7)]
-    found = idle(opened(tmp_path, *TWO, *other))
+    found = gaps_of(opened(tmp_path, *TWO, *other))
     assert found.global_pid.tolist() == [global_id(7), global_id(PID)]
     assert found.thread.tolist() == [global_id(7, 7), global_id(PID, PID)]
     assert found.launch_ns.tolist() == [30, 50]
@@ -180,7 +180,7 @@ def test_each_device_idles_for_itself(tmp_path: Path) -> None:
     rows = [*TWO, call(LAUNCH, 2, 3, 3), kernel("k", 6, 20, 3, deviceId=1)]
     rows += [call(LAUNCH, 60, 70, 4), kernel("k", 75, 80, 4, deviceId=1)]
     capture = opened(tmp_path, *rows)
-    assert idle(capture).device_id.tolist() == [0, 1]
+    assert gaps_of(capture).device_id.tolist() == [0, 1]
     assert parts(capture) == [
         {"host": 40, "launch": 13},
         {"host": 30, "launch": 10 + 15},  # the launch into 0, then its own
@@ -189,7 +189,7 @@ def test_each_device_idles_for_itself(tmp_path: Path) -> None:
 
 def at_ends(capture: Capture) -> list[tuple[int, int, str, str]]:
     """Start and end of each gap, and the kernels on both sides by their names."""
-    found = idle(capture)
+    found = gaps_of(capture)
     names = ["before", "k", "l", "after"]
     kernels = found.operations.row
     sides = [
@@ -249,20 +249,20 @@ def test_nothing_selected_and_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     nothing = opened(tmp_path / "none", call("x", 0, 1))
     for part in (opened(tmp_path, *FOUR).select(time="12/20", clip=True), nothing):
-        found = idle(part)
+        found = gaps_of(part)
         assert (len(found), found.duration_ns.tolist(), found.cause.tolist()) == (0, [], [])
         assert list(found.parts) == list(CAUSES)
 
 
 def test_one_operation_has_no_gap(tmp_path: Path) -> None:
-    assert len(idle(opened(tmp_path, *FIRST))) == 0
+    assert len(gaps_of(opened(tmp_path, *FIRST))) == 0
 
 
 def test_the_cause_is_what_took_most(tmp_path: Path) -> None:
-    found = idle(opened(tmp_path, *TWO, call(SYNC, 12, 38)))
+    found = gaps_of(opened(tmp_path, *TWO, call(SYNC, 12, 38)))
     assert [list(CAUSES)[cause] for cause in found.cause] == ["synchronise"]
     (tmp_path / "unknown").mkdir()
-    found = idle(opened(tmp_path / "unknown", *FIRST, kernel("k", 20, 21, 9)))
+    found = gaps_of(opened(tmp_path / "unknown", *FIRST, kernel("k", 20, 21, 9)))
     assert [list(CAUSES)[cause] for cause in found.cause] == ["unknown"]
     assert (found.thread.tolist(), found.launch_ns.tolist()) == ([MISSING], [MISSING])
 
@@ -275,5 +275,5 @@ def test_a_graph_that_begins_with_a_copy_is_launched_all_the_same(tmp_path: Path
         *(call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 20, 1)),
         *(call("cudaGraphLaunch", 40, 55, 2), memcpy(8, 60, 70, 8, correlationId=2, graphNodeId=7 << 32)),
     )
-    parts = idle(capture).parts
+    parts = gaps_of(capture).parts
     assert (parts["host"].tolist(), parts["launch"].tolist()) == ([20], [20])

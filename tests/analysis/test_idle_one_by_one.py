@@ -10,8 +10,8 @@ from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, 
 
 from nsyswrap.analysis import gpu_gaps as under_test
 from nsyswrap.analysis.api_call_kinds import classify
-from nsyswrap.analysis.gpu_gaps import CAUSES, idle
-from nsyswrap.analysis.gpu_operations import window, work
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +143,7 @@ def explained(
 
 
 def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
-    found = idle(capture)
+    found = gaps_of(capture)
     ids = [pid >> 24 & 0xFFFFFF for pid in found.global_pid.tolist()]
     parts = [
         {cause: int(part[i]) for cause, part in found.parts.items() if part[i]} for i in range(len(found))
@@ -172,11 +172,14 @@ def test_busy_and_idle_are_the_window(seed: int, tmp_path: Path) -> None:
     drawn = draw(dice)
     capture = opened(tmp_path, *drawn.rows)
     for part in (capture, capture.select(time="30/99", clip=True), capture.select(time="30/99", clip=False)):
-        if not len(work(part)):
+        if not len(gpu_operations_of(part)):
             continue
         table = part.report("gpu_time").frame
         table = table[table.process_id.notna()]
         assert (table.busy_ns + table.idle_ns == table.window_ns).all()
-        ends = [window(part, work(part).of(rows)) for _, _, rows in work(part).by_device()]
+        ends = [
+            window(part, gpu_operations_of(part).of(rows))
+            for _, _, rows in gpu_operations_of(part).by_device()
+        ]
         assert table.window_ns.sum() == sum(last - first for first, last in ends)
-        assert table.idle_ns.sum() == idle(part).duration_ns.sum()
+        assert table.idle_ns.sum() == gaps_of(part).duration_ns.sum()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiny_export import call, global_id, kernel, write
 
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 
@@ -32,7 +32,7 @@ def test_a_launch_has_the_id_and_the_process_of_its_kernel(
     rows = [kernel("k", 0, 1, i, globalPid=global_id(pid, hardware=255)) for i, pid in kernels]
     rows += [call("f", 0, 1, i, globalTid=global_id(pid, 7, hardware=255)) for i, pid in calls]
     with tempfile.TemporaryDirectory() as folder:
-        found = launches(Capture(write(Path(folder) / "x.sqlite", *rows)))
+        found = launch_pairs_of(Capture(write(Path(folder) / "x.sqlite", *rows)))
     both = product(enumerate(kernels), enumerate(calls))
     expected = [(k, c) for (k, one), (c, other) in both if one == other and one[0] is not None]
     assert list(zip(found.operation.tolist(), found.api.tolist(), strict=True)) == expected

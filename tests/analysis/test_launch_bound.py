@@ -9,7 +9,7 @@ import recorded
 from launch_rows import launch
 from tiny_export import call, graph, kernel, memcpy, opened
 
-from nsyswrap.analysis.launch_bound import stakes
+from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ FOUR = [
 
 
 def test_the_stakes_of_launching(tmp_path: Path) -> None:
-    found = stakes(opened(tmp_path, *FOUR))
+    found = launch_cost_of(opened(tmp_path, *FOUR))
     assert found.busy_ns == 2 + 2 + 4 + 2
     assert {cause: time for cause, time in found.idle_ns.items() if time} == {
         "host": 86 + 3,  # from 14 to 100, and around the synchronise
@@ -91,7 +91,7 @@ def test_launches_that_are_next_to_nothing_of_the_time_bind_nothing(
 def test_a_launch_behind_a_first_one_that_loads_is_left_out(tmp_path: Path) -> None:
     rows = [memcpy(1, 0, 10, 8), *launch(1, 20, 500, 510, 520), *launch(2, 600, 610, 615, 620)]
     capture = opened(tmp_path, *rows)
-    found = stakes(capture)
+    found = launch_cost_of(capture)
     assert (found.exposed_ns, found.first_exposed_ns) == (15, 490)
     said = capture.report("launch_overhead").verdict
     assert "Left out: 1 first launch, 480 ns of CPU time; largest part of 595 ns idle: 490 ns inside" in said
@@ -127,7 +127,7 @@ def test_where_nothing_is_repeated_there_is_nothing_to_judge(
 )
 def test_what_waits_between_two_launches(tmp_path: Path, between: list[Row], saved: int) -> None:
     rows = [*launch(1, 0, 10, 12, 14), *between, *launch(2, 100, 108, 110, 114)]
-    assert stakes(opened(tmp_path, *rows)).saved_ns == saved
+    assert launch_cost_of(opened(tmp_path, *rows)).saved_ns == saved
 
 
 def test_where_each_launch_follows_a_wait_nothing_can_be_saved(tmp_path: Path) -> None:
@@ -141,20 +141,20 @@ def test_first_launches_and_copies_are_not_what_could_be_saved(tmp_path: Path) -
     rows = [*launch(1, 0, 10, 12, 14), call("cudaMemcpyAsync", 20, 25, 2)]
     rows += [memcpy(1, 26, 30, 8, correlationId=2), *launch(3, 40, 50, 52, 54)]
     rows += [call("cudaLaunchKernel", 60, 70, 4), kernel("l", 72, 74, 4)]
-    found = stakes(opened(tmp_path, *rows))
+    found = launch_cost_of(opened(tmp_path, *rows))
     assert (found.exposed_ns, found.saved_ns, found.first_exposed_ns) == (12, 12, 12)
     assert (found.between_ns, found.idle_ns["host"]) == (10, 6 + 10 + 6)
 
 
 def test_threads_that_launch_in_turn_follow_themselves(tmp_path: Path) -> None:
     rows = [*launch(1, 0, 10, 12, 14), *launch(2, 20, 30, 32, 34, tid=101), *launch(3, 40, 50, 52, 54)]
-    found = stakes(opened(tmp_path, *rows))
+    found = launch_cost_of(opened(tmp_path, *rows))
     assert (found.exposed_ns, found.saved_ns, found.between_ns) == (24, 12, 6)
 
 
 def test_a_thread_s_first_launch_follows_none(tmp_path: Path) -> None:
     rows = [*launch(1, 0, 10, 12, 14), *launch(2, 40, 50, 52, 54, tid=101)]
-    found = stakes(opened(tmp_path, *rows))
+    found = launch_cost_of(opened(tmp_path, *rows))
     assert (found.exposed_ns, found.saved_ns, found.between_ns) == (12, 0, 0)
 
 
@@ -162,13 +162,13 @@ def test_processes_that_use_the_same_correlation_ids(tmp_path: Path) -> None:
     # Each of both is idle for its own launches, whatever the other runs meanwhile.
     rows = [*launch(1, 0, 10, 12, 14), *launch(2, 40, 50, 52, 54)]
     rows += [*launch(1, 5, 15, 17, 19, pid=200), *launch(2, 25, 55, 57, 67, pid=200)]
-    found = stakes(opened(tmp_path, *rows))
+    found = launch_cost_of(opened(tmp_path, *rows))
     assert (found.exposed_ns, found.busy_ns) == (12 + 32, 4 + 12)
     assert found.idle_ns["host"] == 26 + 6
 
 
 def test_a_part_of_a_capture(tmp_path: Path) -> None:
-    found = stakes(opened(tmp_path, *FOUR).select(time="114/144", clip=True))
+    found = launch_cost_of(opened(tmp_path, *FOUR).select(time="114/144", clip=True))
     assert (found.exposed_ns, found.saved_ns, found.busy_ns) == (12 + 6, 6, 6)
 
 
@@ -186,7 +186,7 @@ def test_a_part_of_a_capture(tmp_path: Path) -> None:
 )
 def test_recorded_programs(name: str, bound: bool, tmp_path: Path) -> None:  # noqa: FBT001
     capture = open_capture(recorded.run_folder(name, tmp_path))
-    assert stakes(capture).launch_bound == bound
+    assert launch_cost_of(capture).launch_bound == bound
     begins = "Launch-bound: " if bound else "Not launch-bound: "
     said = capture.report("launch_overhead").verdict
     assert said.startswith(begins)

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, graph, kernel, memcpy, memset, nvtx, opened
 
-from nsyswrap.analysis.gpu_operations import work
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.launches import launches_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tiny_export import Row
 
-    from nsyswrap.analysis.launches import Launched
+    from nsyswrap.analysis.launches import Launches
 
 GRAPH_7 = 7 << 32  # what the ids of the nodes of graph 7 begin with
 
 
-def launches(folder: Path, *rows: Row) -> Launched:
-    return launched(opened(folder, *rows))
+def launches(folder: Path, *rows: Row) -> Launches:
+    return launches_of(opened(folder, *rows))
 
 
 def test_a_launch_into_an_idle_stream_has_a_latency_and_no_dependency(tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def test_launches_come_in_the_order_of_their_calls(tmp_path: Path) -> None:
     rows = [kernel("a", 50, 60, 1), kernel("b", 70, 90, 2)]
     rows += [call("cudaLaunchKernel", 20, 30, 1), call("cudaLaunchKernel", 0, 11, 2)]
     capture = opened(tmp_path, *rows)
-    found = launched(capture)
+    found = launches_of(capture)
     assert found.call.tolist() == [1, 0]
     assert [found.names[code] for code in found.name] == ["b", "a"]
     assert (found.api_ns.tolist(), found.gpu_ns.tolist()) == ([11, 10], [20, 10])
-    assert work(capture).row[found.operation].tolist() == [1, 0]
+    assert gpu_operations_of(capture).row[found.operation].tolist() == [1, 0]
 
 
 def test_the_first_launch_is_that_of_the_first_call(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_every_graph_has_a_first_launch(tmp_path: Path, *, whole: bool) -> None:
 def test_graphs_of_an_export_without_their_ids_are_one(tmp_path: Path) -> None:
     rows = [call("cudaGraphLaunch", 0, 10, 1), graph(12, 40, 1), call("cudaGraphLaunch", 50, 60, 2)]
     capture = opened(tmp_path, *rows, graph(62, 80, 2), without=("graphExecId",))
-    assert launched(capture).first.tolist() == [True, False]
+    assert launches_of(capture).first.tolist() == [True, False]
 
 
 def test_a_kernel_stays_itself_however_it_is_called(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_a_kernel_stays_itself_however_it_is_called(tmp_path: Path) -> None:
         *(call("cudaLaunchKernel", 30, 40, 2), kernel("k<float>", 42, 50, 2, shortName="k")),
         *(call("cudaLaunchKernel", 130, 140, 3), kernel("k<int>", 142, 150, 3, shortName="k")),
     )
-    short = launched(capture.viewed(names="base"))
+    short = launches_of(capture.viewed(names="base"))
     assert (short.names, short.first.tolist()) == (["k"], [True, True, False])
-    in_ranges = launched(capture.viewed(nvtx_names=True))
+    in_ranges = launches_of(capture.viewed(nvtx_names=True))
     assert in_ranges.names == ["k<int>", "step/k<float>", "step/k<int>"]
     assert in_ranges.first.tolist() == [True, True, False]
 
@@ -183,12 +183,12 @@ def test_what_is_selected_keeps_its_times_and_its_history(tmp_path: Path) -> Non
         *(call("cudaLaunchKernel", 10, 20, 2), kernel("k", 53, 60, 2)),
         *(call("cudaLaunchKernel", 70, 80, 3), kernel("k", 90, 95, 3)),
     )
-    found = launched(capture.select(time="15/55", clip=True))
+    found = launches_of(capture.select(time="15/55", clip=True))
     assert found.call.tolist() == [1]  # the others' call or kernel is not in the window
     assert (found.api_ns.tolist(), found.gpu_ns.tolist()) == ([10], [7])  # not cut off
     assert (found.first.tolist(), found.dependency_ns.tolist()) == ([False], [30])
-    assert len(launched(capture.select(device=1))) == 0
-    assert len(launched(capture)) == 3
+    assert len(launches_of(capture.select(device=1))) == 0
+    assert len(launches_of(capture)) == 3
 
 
 def test_kernels_without_their_call_and_calls_without_a_kernel_are_no_launch(tmp_path: Path) -> None:

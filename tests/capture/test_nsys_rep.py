@@ -14,7 +14,7 @@ import pytest
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.base.nsys.command import export as export_with
-from nsyswrap.capture.redact import findings, redact
+from nsyswrap.capture.redact import redact, secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,17 +135,17 @@ def test_what_is_in_the_cache_is_without_the_environment(report: Path, cache: Pa
     assert cache in export.parents
     assert b"planted-output" in export.read_bytes()  # which `redact` takes out
     assert b"planted-token" not in export.read_bytes()
-    assert "environment" not in {finding.kind for finding in findings(export)}
+    assert "environment" not in {finding.kind for finding in secrets_in(export)}
 
 
 def test_redacting_takes_out_what_this_nsys_keeps(report: Path, nsys: str, tmp_path: Path) -> None:
     export = tmp_path / "x.sqlite"
     export_with(nsys, report, export)
     assert b"planted-token" in export.read_bytes()
-    kinds = {finding.kind: finding for finding in findings(export)}
+    kinds = {finding.kind: finding for finding in secrets_in(export)}
     assert "API_TOKEN" in kinds["environment"].names
     redact(export, tmp_path / "copy.sqlite")
     raw = (tmp_path / "copy.sqlite").read_bytes()
     at = raw.find(b"planted")
     assert at < 0, raw[max(at - 80, 0) : at + 40]
-    assert findings(tmp_path / "copy.sqlite") == []
+    assert secrets_in(tmp_path / "copy.sqlite") == []

@@ -23,8 +23,8 @@ from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, groupe
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
-from nsyswrap.capture.selection import LEAST, MOST, chosen, parse_time
-from nsyswrap.reports import find
+from nsyswrap.capture.selection import LEAST, MOST, parse_selection, parse_time
+from nsyswrap.reports import find_report
 from nsyswrap.reports.columns import share, stat_values
 
 if TYPE_CHECKING:
@@ -207,14 +207,14 @@ def test_values_for_people_are_off_by_half_a_percent_at_most(value: int, unit: U
 @FIXED
 @given(st.one_of(TIMES, st.integers(LEAST, MOST)))
 def test_a_time_as_it_is_said_selects_the_same(time: int) -> None:
-    said = str(chosen(f"{time}/")).partition("; ")[0].removeprefix("time ")
+    said = str(parse_selection(f"{time}/")).partition("; ")[0].removeprefix("time ")
     assert parse_time(said) == (time, None)
 
 
 def table(name: str, *rows: Row, **options: int) -> dict[str, list[Any]]:
     """Return the columns of a report of an export with these rows."""
     with tempfile.TemporaryDirectory() as folder:
-        made = find(name).make(Capture(write(Path(folder) / "x.sqlite", *rows)), **options)
+        made = find_report(name).make(Capture(write(Path(folder) / "x.sqlite", *rows)), **options)
     return {column.name: [row[i] for row in made.rows()] for i, column in enumerate(made.columns)}
 
 

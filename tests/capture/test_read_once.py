@@ -28,7 +28,7 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
         asked.setdefault(kind, set()).update(fields)
         return columns(capture, kind, *fields)
 
-    report = reports.find(name)
+    report = reports.find_report(name)
     monkeypatch.setattr(Capture, "columns", noted)
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     assert not report.reads or {kind: set(fields) for kind, fields in report.reads.items()} == asked

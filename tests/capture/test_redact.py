@@ -16,8 +16,8 @@ from tiny_export import PID, Row, call, diagnostic, everything, global_id, kerne
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture import schema
-from nsyswrap.capture.redact import findings, redact, remove_environment
-from nsyswrap.reports import NAMES, find
+from nsyswrap.capture.redact import redact, remove_environment, secrets_in
+from nsyswrap.reports import NAMES, find_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,7 +119,7 @@ def answers(path: Path) -> dict[str, object]:
     kinds = [kind for kind in schema.EVENTS if kind != "diagnostic" and capture.has(kind)]
     events = {kind: capture.events(kind).astype(object).to_csv() for kind in kinds}
     there = [name for name in NAMES if name != "diagnostics"]
-    made = [name for name in there if all(any(map(capture.has, group)) for group in find(name).needs)]
+    made = [name for name in there if all(any(map(capture.has, group)) for group in find_report(name).needs)]
     return {**events, **{name: capture.report(name).rows() for name in made}}
 
 
@@ -160,7 +160,7 @@ def test_what_is_not_secret_stays(tmp_path: Path) -> None:
 
 
 def test_findings_name_variables_and_count(tmp_path: Path) -> None:
-    found = {finding.kind: finding for finding in findings(planted(tmp_path / "x.sqlite"))}
+    found = {finding.kind: finding for finding in secrets_in(planted(tmp_path / "x.sqlite"))}
     assert found["environment"].count == len(ENVIRONMENT) + len(ENVIRONMENT_STRINGS)
     expected = "API_TOKEN B B64 BASH_FUNC_module%% HOME LATIN_1 ONLY_ONE PASSWORD SSH_AUTH_SOCK"
     assert " ".join(found["environment"].names) == expected
@@ -172,16 +172,16 @@ def test_findings_name_variables_and_count(tmp_path: Path) -> None:
 
 def test_a_redacted_copy_has_no_findings(tmp_path: Path) -> None:
     redact(planted(tmp_path / "x.sqlite"), tmp_path / "copy.sqlite")
-    assert findings(tmp_path / "copy.sqlite") == []
+    assert secrets_in(tmp_path / "copy.sqlite") == []
 
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_each_place_is_found_on_its_own(tmp_path: Path, secret: Row) -> None:
-    assert findings(write(tmp_path / "x.sqlite", *EVENTS, secret, strings={30: "", 31: ""})) != []
+    assert secrets_in(write(tmp_path / "x.sqlite", *EVENTS, secret, strings={30: "", 31: ""})) != []
 
 
 def test_a_capture_without_secrets_has_no_findings(tmp_path: Path) -> None:
-    assert findings(write(tmp_path / "x.sqlite", *EVENTS, strings={42: "SIZE=4"})) == []
+    assert secrets_in(write(tmp_path / "x.sqlite", *EVENTS, strings={42: "SIZE=4"})) == []
 
 
 def test_the_source_is_not_changed_and_nothing_else_is_left_behind(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_the_environment_is_removed_in_place_to_the_last_byte(tmp_path: Path) ->
     remove_environment(path)
     assert MARK not in path.read_bytes().lower()
     assert answers(path) == before
-    assert findings(path) == []
+    assert secrets_in(path) == []
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
 
 
@@ -306,7 +306,7 @@ def test_what_a_link_leads_to_is_changed(tmp_path: Path) -> None:
 def test_removing_the_environment_leaves_the_rest(tmp_path: Path) -> None:
     path = planted(tmp_path / "x.sqlite")
     remove_environment(path)
-    kinds = [finding.kind for finding in findings(path)]
+    kinds = [finding.kind for finding in secrets_in(path)]
     assert kinds == ["program output", "user, host and paths", "other processes' names"]
 
 
@@ -333,7 +333,7 @@ def test_a_run_folder_is_redacted_by_its_export(tmp_path: Path, cli: Cli) -> Non
     (tmp_path / "run").mkdir()
     planted(tmp_path / "run" / "report.sqlite")
     assert cli("redact", tmp_path / "run", "-o", tmp_path / "copy.sqlite").returncode == 0
-    assert findings(tmp_path / "copy.sqlite") == []
+    assert secrets_in(tmp_path / "copy.sqlite") == []
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_what_cannot_be_asked_for(cli: Cli, arguments: list[str]) -> None:
 def test_public_exports(export: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
     redact(export, copy)
-    assert findings(copy) == []
+    assert secrets_in(copy) == []
     assert answers(copy) == answers(export)
 
 
@@ -365,4 +365,4 @@ def test_public_exports(export: Path, tmp_path: Path) -> None:
     "export", sorted(RECORDED.glob("*/*/report.sqlite")), ids=lambda path: path.parent.name
 )
 def test_recorded_captures_hold_nothing_secret(export: Path) -> None:
-    assert findings(export) == []
+    assert secrets_in(export) == []

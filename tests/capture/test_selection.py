@@ -24,7 +24,7 @@ from tiny_export import (
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.selection import LEAST, MOST, Selection, chosen, parse_time
+from nsyswrap.capture.selection import LEAST, MOST, Selection, parse_selection, parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def test_a_range_that_ends_before_it_starts() -> None:
 
 def test_a_time_and_a_range_do_not_go_together() -> None:
     with pytest.raises(UsageError, match="do not go together"):
-        chosen("1/2", "step")
+        parse_selection("1/2", "step")
 
 
 def spans(*times: tuple[int, int]) -> list[Row]:
@@ -245,12 +245,14 @@ def test_missing_times_are_in_no_window(tmp_path: Path) -> None:
 
 def test_a_selection_says_what_it_is() -> None:
     assert str(Selection()) == ""
-    assert str(chosen("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
-    assert str(chosen("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
-    assert str(chosen("0/100s", clip=True)).startswith("time 0s/100s; ")
-    assert str(chosen("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
-    assert str(chosen(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
-    assert str(chosen(nvtx="a@b/1", clip=True)) == "NVTX range a@b/1; rows cut at its ends (--clip yes)"
+    assert str(parse_selection("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
+    assert str(parse_selection("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
+    assert str(parse_selection("0/100s", clip=True)).startswith("time 0s/100s; ")
+    assert str(parse_selection("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
+    assert str(parse_selection(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
+    assert (
+        str(parse_selection(nvtx="a@b/1", clip=True)) == "NVTX range a@b/1; rows cut at its ends (--clip yes)"
+    )
 
 
 def test_selections_and_arrays_are_shared(tmp_path: Path) -> None:

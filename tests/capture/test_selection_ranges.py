@@ -8,7 +8,7 @@ import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.capture.selection import MOST, chosen, resolve
+from nsyswrap.capture.selection import MOST, parse_selection, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ RANGES = (
     ],
 )
 def test_the_range_of_a_name_a_domain_and_a_number(tmp_path: Path, asked: str, start: int, end: int) -> None:
-    window = resolve(chosen(nvtx=asked), opened(tmp_path, *RANGES))
+    window = resolve(parse_selection(nvtx=asked), opened(tmp_path, *RANGES))
     assert (window.start_ns, window.end_ns) == (start, end)
 
 
@@ -87,7 +87,7 @@ def test_a_range_that_there_is_not(tmp_path: Path, asked: str, found: int) -> No
 def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:
     capture = opened(tmp_path, *(nvtx(f"range {i:04}", i, i + 1) for i in range(1000)))
     with pytest.raises(NotInCapture) as caught:
-        resolve(chosen(nvtx="none"), capture)
+        resolve(parse_selection(nvtx="none"), capture)
     assert len(caught.value.hint) < 600
     assert caught.value.hint.endswith(" …")
 
@@ -95,7 +95,7 @@ def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:
 def test_a_capture_without_ranges(tmp_path: Path) -> None:
     bare = opened(tmp_path, kernel("k", 0, 5))
     with pytest.raises(NotInCapture, match="no NVTX events in this capture") as caught:
-        resolve(chosen(nvtx="step"), bare)
+        resolve(parse_selection(nvtx="step"), bare)
     assert "--trace=nvtx" in caught.value.hint
 
 
@@ -103,7 +103,7 @@ def test_a_domain_that_was_created_twice_counts_each_of_its_ranges_twice(tmp_pat
     # As nsys does: /1 is the first range again, /2 the second.
     ranges = [nvtx("a", start, start + 1, domainId=1) for start in (10, 20)]
     capture = opened(tmp_path, *ranges, domain("lib", 1), domain("lib", 1, tid=WORKER))
-    starts = [resolve(chosen(nvtx=f"a@lib/{number}"), capture).start_ns for number in range(4)]
+    starts = [resolve(parse_selection(nvtx=f"a@lib/{number}"), capture).start_ns for number in range(4)]
     assert starts == [10, 10, 20, 20]
 
 

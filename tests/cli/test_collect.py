@@ -11,7 +11,7 @@ from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import SUMMARIES, write_digest
 from nsyswrap.reports.scenario_tables import gpu_totals
 
@@ -91,7 +91,7 @@ def test_recorded_runs_say_what_report_says(cli: Cli, tmp_path: Path) -> None:
         mine = [line for line in summaries if line["run"] == row["run"]]
         for name in ("cuda_gpu_kern_sum", "gpu_time", "launch_overhead", "nvtx_sum"):
             lines = [line for line in mine if line["report"] == name]
-            if find(name).lacks(capture):
+            if find_report(name).lacks(capture):
                 assert not lines
                 continue
             table = capture.report(name)

@@ -14,7 +14,7 @@ from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NAMES, find_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,7 +236,7 @@ def test_every_column_is_explained(cli: Cli, name: str) -> None:
     done = cli("report", "--explain", name)
     assert (done.returncode, done.stderr) == (0, "")
     flat = " ".join(done.stdout.split())
-    for column in find(name).columns:
+    for column in find_report(name).columns:
         assert " ".join(column.help.split()) in flat
         assert f"[{column.name}, " in flat
     assert max(map(len, done.stdout.splitlines())) <= 100

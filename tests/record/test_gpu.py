@@ -17,11 +17,11 @@ from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.record import gpus
 from nsyswrap.record.scenarios import find as find_scenario
 from nsyswrap.record.scenarios import scenarios
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
-PARITY = [name for name in NAMES if find(name).layer == "parity"]
+PARITY = [name for name in NAMES if find_report(name).layer == "parity"]
 NO_GPU = gpus.query().error
 
 pytestmark = [

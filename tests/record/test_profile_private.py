@@ -207,7 +207,7 @@ def test_no_secret_is_left(tmp_path: Path, environment: dict[str, str], *, disca
         other.wait()
     assert [path.name for path in run.holding_secret()] == ([] if discard else [REPORT])
     assert (run.run / REPORT).exists() is not discard
-    assert redact.findings(run.run / EXPORT)[0].kind != "environment"
+    assert redact.secrets_in(run.run / EXPORT)[0].kind != "environment"
 
 
 def test_a_capture_that_the_program_writes_is_not_taken_for_ours(tmp_path: Path, cli: Cli) -> None:

@@ -61,7 +61,7 @@ def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = Fa
 @pytest.mark.parametrize("report", NAMES)
 def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp_path: Path) -> None:
     table = replace(ugly(tmp_path).report(report), verdict="")
-    prose = any(column.prose for column in table.columns)  # sentences take several lines
+    prose = any(column.is_sentence for column in table.columns)  # sentences take several lines
     for width in range(40, 201):
         [content] = text.render([table], width=width).values()
         lines = content.splitlines()

@@ -15,8 +15,8 @@ from tiny_export import call, everything, kernel, opened
 from nsyswrap import __version__, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
-from nsyswrap.reports import NAMES, find, parse
-from nsyswrap.reports.combine import together
+from nsyswrap.reports import NAMES, find_report, parse
+from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_the_schema_is_one_and_says_no() -> None:
 
 
 def test_the_schema_knows_every_unit() -> None:
-    units = {column.unit.value for name in NAMES for column in find(name).columns}
+    units = {column.unit.value for name in NAMES for column in find_report(name).columns}
     assert units <= set(SCHEMA["$defs"]["column"]["properties"]["unit"]["enum"])
 
 
@@ -160,7 +160,7 @@ def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
 def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     captures = [("a", capture), ("b", capture)]
-    table = together([("a", capture.report("cuda_gpu_kern_sum"))])
+    table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
     missing = [(parse(name), WHY) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))
     some, none = document["reports"]

@@ -11,7 +11,7 @@ from tiny_export import everything, write
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import SECTIONS, sections
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,5 +42,5 @@ def test_it_says_which_reports_it_reads(section: Section, tmp_path: Path) -> Non
     markup = section.make(subject)
     assert subject.names == set(section.reads)
     for name in section.reads:
-        assert find(name).name == name
+        assert find_report(name).name == name
     assert markup is None or f'id="{section.anchor}"' in markup

@@ -15,11 +15,11 @@ from matplotlib.patches import Rectangle
 from recorded import capture_names, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.analysis.launch_bound import verdict
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launch_bound import launch_verdict
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.render.plots import NAMES, find
+from nsyswrap.render.plots import NAMES, find_plot
 from nsyswrap.render.plots.figure import content
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
         (["once", "thrice"], "0 of 1 captures are launch-bound (1 more has no repeated launch)"),
         (list(made), "0 of 1 captures are launch-bound (2 more have no repeated launch)"),
     ):
-        assert title in drawn(find("launch").draw({name: made[name] for name in chosen})).texts
+        assert title in drawn(find_plot("launch").draw({name: made[name] for name in chosen})).texts
     two = opened(
         tmp_path,
         *launched_kernels("k", 1),
@@ -145,7 +145,7 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     captures = {name: recorded_capture(name, tmp_path) for name in ("gelu/torch", "gelu/compile")}
-    figure = find("top-kernels").draw(captures)
+    figure = find_plot("top-kernels").draw(captures)
     [axes] = figure.axes
     widths = {patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)}
     totals = [total for c in captures.values() for total in c.report("cuda_gpu_kern_sum").data["total_ns"]]
@@ -153,7 +153,7 @@ def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     texts = drawn(figure).texts
     assert {*captures, " not there"} <= set(texts)
     for kind in NAMES:
-        shown = drawn(find(kind).draw(captures))
+        shown = drawn(find_plot(kind).draw(captures))
         assert (shown.cut_off(), shown.overlapping()) == ([], []), kind
         assert any("2 captures" in text for text in shown.texts), kind
 
@@ -178,8 +178,8 @@ def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
     [shape] = steps(first)
     assert shape.heights.sum() == np.asarray(data["first_launches"])[0]
     texts = drawn(figure).texts
-    assert verdict(capture).partition(";")[0] in texts  # as the report says
-    found = launched(capture)
+    assert launch_verdict(capture).partition(";")[0] in texts  # as the report says
+    found = launches_of(capture)
     for points, mine in zip(calls.collections, (~found.first, found.first), strict=True):
         spots = np.log10(np.asarray(points.get_offsets()))
         launches = np.log10(np.stack((found.gpu_ns[mine], found.api_ns[mine]), axis=1))
@@ -230,7 +230,7 @@ def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
 
 def test_lanes_hold_the_time_that_reports_say(tmp_path: Path) -> None:
     capture = recorded_capture("overlap/four_streams", tmp_path)
-    made = find("timeline").read(capture)
+    made = find_plot("timeline").read(capture)
     [total] = capture.report("gpu_time").data["kernel_total_ns"]
     kernels = [share for lane in made.lanes for kind, share in lane.shares.items() if "kernels" in kind.label]
     assert sum(float((share * np.diff(made.edges)).sum()) for share in kernels) == pytest.approx(total)
@@ -315,7 +315,7 @@ def test_a_notebook_gets_a_figure_that_shows_itself(tmp_path: Path) -> None:
     assert isinstance(figure, Figure)
     assert figure._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(UsageError, match="no plot 'lunch'") as refused:
-        find("lunch")
+        find_plot("lunch")
     assert refused.value.hint == "plots: top-kernels timeline launch copies"
 
 
@@ -353,7 +353,7 @@ def test_the_share_of_a_window_is_said_to_be_of_what_is_selected(tmp_path: Path)
         ({"": part}, "GPU 0 works 20.0 % of the time selected"),
         (both, "In 2 captures, GPUs work 20.0 % to 50.0 % of the time between first and last operation or"),
     ):
-        assert any(text.startswith(title) for text in drawn(find("timeline").draw(found)).texts), title
+        assert any(text.startswith(title) for text in drawn(find_plot("timeline").draw(found)).texts), title
 
 
 def test_what_is_selected_is_said(tmp_path: Path) -> None:

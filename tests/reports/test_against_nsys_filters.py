@@ -38,7 +38,7 @@ from tiny_export import (
 
 from nsyswrap import open_capture
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports import NSYS, find
+from nsyswrap.reports import NSYS, find_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def differing(
     """Return the reports of which nsys says something else than we do of this part of a capture."""
     there = [name for name in NSYS if rounding == "2025" or name not in NEWER]
     asked = [name + OPTIONS.get(name, "") for name in there]
-    asked += [f"{name}:nvtx-name" for name in there if "nvtx-name" in find(name).qualifiers]
+    asked += [f"{name}:nvtx-name" for name in there if "nvtx-name" in find_report(name).qualifiers]
     said = said_by(nsys, capture.path, asked, time=time, nvtx=nvtx)
     part = capture.select(time=time, nvtx=nvtx)
     made = {name: made_by_us(part, name, rounding) for name in asked}

@@ -14,7 +14,7 @@ from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.combine import together
+from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def captures(folder: Path) -> list[tuple[str, Capture]]:
 
 
 def test_rows_of_each_capture_in_their_order_with_its_label(tmp_path: Path) -> None:
-    table = together([(label, capture.report("cuda_gpu_kern_sum")) for label, capture in captures(tmp_path)])
+    table = combine([(label, capture.report("cuda_gpu_kern_sum")) for label, capture in captures(tmp_path)])
     assert csv.render([table])["cuda_gpu_kern_sum.csv"].splitlines() == [
         "Capture,Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name",
         "first,100.0,10,1,10.0,10.0,10,10,0.0,k",
@@ -50,7 +50,7 @@ def test_rows_of_each_capture_in_their_order_with_its_label(tmp_path: Path) -> N
 @pytest.mark.parametrize("rounding", ["2025", "legacy"])
 def test_every_report_goes_together(name: str, rounding: str, tmp_path: Path) -> None:
     table = opened(tmp_path, *everything()).viewed(rounding=rounding).report(name)
-    joined = together([("a", table), ("b", table)])
+    joined = combine([("a", table), ("b", table)])
     assert joined.columns[1:] == table.columns
     assert joined.rows() == [(label, *row) for label in "ab" for row in table.rows()]
     assert (joined.rounding, joined.label) == (table.rounding, table.label)
@@ -68,13 +68,13 @@ def test_every_report_goes_together(name: str, rounding: str, tmp_path: Path) ->
 )
 def test_numbers_of_two_kinds_go_together(parts: list[list[object]], values: list[object]) -> None:
     tables = [(str(i), table_of(REPORT, [(value, "n") for value in part])) for i, part in enumerate(parts)]
-    assert [row[1] for row in together(tables).rows()] == values
+    assert [row[1] for row in combine(tables).rows()] == values
 
 
 def test_integers_stay_integers_beside_a_table_without_rows() -> None:
     filled = table_of(REPORT, [(2**62 + 1, "n")])
     empty = Table(REPORT, {"avg_ns": np.empty(0), "name": []})
-    assert together([("a", empty), ("b", filled)]).rows() == [("b", 2**62 + 1, "n")]
+    assert combine([("a", empty), ("b", filled)]).rows() == [("b", 2**62 + 1, "n")]
 
 
 def test_a_note_names_its_capture_unless_it_is_of_all() -> None:
@@ -83,12 +83,12 @@ def test_a_note_names_its_capture_unless_it_is_of_all() -> None:
         ("b", Table(REPORT, ONE_ROW, notes=("of two", "of all"))),
         ("c", Table(REPORT, ONE_ROW, notes=("of all", "of two"))),
     ]
-    assert together(tables).notes == ("of all", "a: of one", "b: of two", "c: of two")
+    assert combine(tables).notes == ("of all", "a: of one", "b: of two", "c: of two")
 
 
 def test_what_is_selected_of_all_is_said_once() -> None:
     table = Table(REPORT, ONE_ROW, selection="device 0", suffix="_base")
-    joined = together([("a", table), ("b", table)])
+    joined = combine([("a", table), ("b", table)])
     assert (joined.selection, joined.label) == ("device 0", "r_base")
 
 

@@ -12,7 +12,7 @@ from nsyswrap.reports import ranks
 HERE = Path(__file__).parent
 FOLDERS = {"parity": "nsys", "analysis": "insight"}
 FILES = {
-    **{name: f"{FOLDERS[reports.find(name).layer]}/test_{name}.py" for name in reports.NAMES},
+    **{name: f"{FOLDERS[reports.find_report(name).layer]}/test_{name}.py" for name in reports.NAMES},
     **{name: f"ranks/test_{name}.py" for name in ranks.NAMES},
 }
 

@@ -26,7 +26,7 @@ def test_one_rank_alone_is_compared_with_nothing(tmp_path: Path) -> None:
 
 def test_columns_of_times_carry_their_unit() -> None:
     for name in ranks.NAMES:
-        report = ranks.find(name)
+        report = ranks.find_rank_report(name)
         assert report.name == name
         names = [column.name for column in report.columns]
         assert len(set(names)) == len(names)

@@ -74,7 +74,7 @@ every_format = pytest.mark.parametrize("form", TABLE_FORMATS)
 every_rounding = pytest.mark.parametrize("rounding", get_args(Rounding))
 every_option = pytest.mark.parametrize(
     ("name", "option"),
-    [(name, option) for name in reports.NAMES for option in reports.find(name).options],
+    [(name, option) for name in reports.NAMES for option in reports.find_report(name).options],
     ids=lambda value: getattr(value, "name", value),
 )
 
@@ -97,18 +97,18 @@ def test_the_module_is_named_like_its_report(name: str) -> None:
     assert report.name == name
     assert report.title
     assert (report.layer == "parity") == (name in reports.NSYS)
-    assert reports.find(name) is report
+    assert reports.find_report(name) is report
 
 
 def test_a_name_that_no_report_has() -> None:
     with pytest.raises(UsageError, match="no report 'cuda_gpu_sun'") as caught:
-        reports.find("cuda_gpu_sun")
+        reports.find_report("cuda_gpu_sun")
     assert "cuda_gpu_sum" in caught.value.hint
 
 
 @every_report
 def test_columns_have_unique_names_that_carry_their_unit_and_say_what_they_are(name: str) -> None:
-    columns = reports.find(name).columns
+    columns = reports.find_report(name).columns
     names = [column.name for column in columns]
     assert len(set(names)) == len(names)
     for column in columns:
@@ -123,13 +123,13 @@ def test_columns_have_unique_names_that_carry_their_unit_and_say_what_they_are(n
 
 @every_report
 def test_the_order_is_over_columns_of_the_report(name: str) -> None:
-    report = reports.find(name)
+    report = reports.find_report(name)
     assert {order.column for order in report.order} <= {column.name for column in report.columns}
 
 
 @every_report
 def test_it_is_computed_from_a_capture_and_its_own_options(name: str) -> None:
-    report = reports.find(name)
+    report = reports.find_report(name)
     expected = ["capture", *(option.name for option in report.options)]
     assert list(inspect.signature(report.compute).parameters) == expected
 
@@ -150,7 +150,7 @@ def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> Non
 @every_report
 def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> None:
     tables = {event.table for event in EVERYTHING}
-    for number, group in enumerate(reports.find(name).needs):
+    for number, group in enumerate(reports.find_report(name).needs):
         lacking = {table for kind in group for table in schema.EVENTS[kind].tables(tables)}
         without = [event for event in EVERYTHING if event.table not in lacking]
         (tmp_path / str(number)).mkdir()
@@ -164,13 +164,13 @@ def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> No
 @every_report
 def test_an_empty_table_is_as_good_as_a_missing_one(name: str, tmp_path: Path) -> None:
     tables = {event.table for event in EVERYTHING}
-    kinds = [kind for group in reports.find(name).needs for kind in group]
+    kinds = [kind for group in reports.find_report(name).needs for kind in group]
     empty = {table for kind in kinds for table in schema.EVENTS[kind].tables(tables)}
     capture = opened(tmp_path, ELSEWHERE, empty=empty)
     if not kinds:  # it is about the capture itself
         assert len(capture.report(name))
         return
-    if reports.find(name).empty_answers:  # as nsys takes it
+    if reports.find_report(name).empty_answers:  # as nsys takes it
         assert len(capture.report(name)) == (name in TOTALS)
         return
     with pytest.raises(NotInCapture, match="holds no ") as caught:
@@ -264,7 +264,7 @@ def test_the_columns_do_not_depend_on_the_selection(name: str, capture: Capture)
 
 @every_option
 def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capture: Capture) -> None:
-    report = reports.find(name)
+    report = reports.find_report(name)
     for limit, step in ((option.least, -1), (option.most, 1)):
         if limit is not None:
             assert report.make(capture, **{option.name: limit}).report is report
@@ -297,7 +297,7 @@ def test_an_option_it_does_not_know_is_a_wrong_usage(name: str, capture: Capture
 @pytest.mark.parametrize("qualifier", ["base", "mangled", "nvtx-name"])
 def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, capture: Capture) -> None:
     asked = f"{name}:{qualifier}"
-    if qualifier in reports.find(name).qualifiers:
+    if qualifier in reports.find_report(name).qualifiers:
         assert reports.parse(asked).make(capture).label == f"{name}_{qualifier}"
     else:
         with pytest.raises(UsageError, match=f"takes no '{qualifier}'"):

@@ -13,7 +13,7 @@ from tiny_export import kernel, opened
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
-from nsyswrap.reports.combine import together
+from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Column, Report
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def test_json_and_parquet_carry_it(table: Table) -> None:
 
 
 def test_of_several_captures_each_has_its_own(table: Table) -> None:
-    assert together([("x", table), ("y", table)]).verdict == f"x: {VERDICT} | y: {VERDICT}"
+    assert combine([("x", table), ("y", table)]).verdict == f"x: {VERDICT} | y: {VERDICT}"

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import idle
-from nsyswrap.analysis.gpu_operations import window, work
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.launches import launches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_gaps import Idle
-    from nsyswrap.analysis.gpu_operations import Work
-    from nsyswrap.analysis.launches import Launched
+    from nsyswrap.analysis.gpu_gaps import Gaps
+    from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.analysis.launches import Launches
     from nsyswrap.capture.capture import Capture
 
-    Look = Callable[["Situation"], Iterator["Finding"]]
+    Check = Callable[["AdviceContext"], Iterator["Advice"]]
 
 # In the order of what they say where nothing is at stake.
 _MODULES = ("memory", "idle_gpu", "measurement")
@@ -36,7 +36,7 @@ WORTH_PERCENT = 5.0  # of the time between the first and the last operation; les
 
 
 @dataclass(frozen=True)
-class Finding:
+class Advice:
     """One thing that may be wrong.
 
     ``at_stake_ns``: the time it concerns, which no change can save more of; None where it is not about time
@@ -53,7 +53,7 @@ class Finding:
     see: str
 
 
-class Situation:
+class AdviceContext:
     """A capture, and what several findings look at: made once, when first asked for.
 
     ``least_percent``: the share of the window from which on a time is worth a word.
@@ -63,30 +63,30 @@ class Situation:
         self.capture, self.least_percent = capture, least_percent
 
     @cached_property
-    def work(self) -> Work:
+    def operations(self) -> GpuOperations:
         """All operations on GPUs that are selected."""
-        return work(self.capture)
+        return gpu_operations_of(self.capture)
 
     @cached_property
-    def idle(self) -> Idle:
+    def gaps(self) -> Gaps:
         """The gaps between them."""
-        return idle(self.capture)
+        return gaps_of(self.capture)
 
     @cached_property
-    def launched(self) -> Launched:
+    def launches(self) -> Launches:
         """The launches that are selected."""
-        return launched(self.capture)
+        return launches_of(self.capture)
 
     @cached_property
     def after_repeat(self) -> NDArray[Any]:
         """Marks gaps that end with the launch of a kernel or graph which its process had launched before."""
-        calls = self.launched.call[~self.launched.first]
-        return np.isin(self.idle.call, calls)
+        calls = self.launches.call[~self.launches.first]
+        return np.isin(self.gaps.call, calls)
 
     @cached_property
     def window_ns(self) -> int:
         """From the first to the last operation of each process on each device, summed."""
-        ends = [window(self.capture, self.work.of(rows)) for _, _, rows in self.work.by_device()]
+        ends = [window(self.capture, self.operations.of(rows)) for _, _, rows in self.operations.by_device()]
         return sum(last - first for first, last in ends)
 
     def percent(self, ns: int) -> float:
@@ -98,14 +98,14 @@ class Situation:
         return ns > 0 and self.percent(ns) >= self.least_percent
 
 
-def looks() -> tuple[Look, ...]:
+def checks() -> tuple[Check, ...]:
     """Return every function that looks for something, by module, then as they stand there."""
     modules = [importlib.import_module(f"nsyswrap.analysis.advice.{name}") for name in _MODULES]
-    return tuple(look for module in modules for look in module.LOOKS)
+    return tuple(check for module in modules for check in module.CHECKS)
 
 
-def advise(capture: Capture, least_percent: float = WORTH_PERCENT) -> list[Finding]:
+def advise(capture: Capture, least_percent: float = WORTH_PERCENT) -> list[Advice]:
     """Return what was found: first what puts the figures in doubt, then by time at stake, the most first."""
-    situation = Situation(capture, least_percent)
-    found = [finding for look in looks() for finding in look(situation)]
+    situation = AdviceContext(capture, least_percent)
+    found = [finding for check in checks() for finding in check(situation)]
     return sorted(found, key=lambda finding: (finding.at_stake_ns is not None, -(finding.at_stake_ns or 0)))

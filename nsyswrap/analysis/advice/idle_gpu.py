@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Finding
+from nsyswrap.analysis.advice import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
-from nsyswrap.analysis.launch_bound import stakes
+from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.advice import Situation
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.advice import AdviceContext
+    from nsyswrap.analysis.gpu_operations import GpuOperations
 
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 
 
-def launch_bound(seen: Situation) -> Iterator[Finding]:
+def launch_bound(seen: AdviceContext) -> Iterator[Advice]:
     """Repeated launches take longer than what they launch."""
-    if not (seen.launched.call.size and (found := stakes(seen.capture)).launch_bound):
+    if not (seen.launches.call.size and (found := launch_cost_of(seen.capture)).launch_bound):
         return
     if not (saved_ns := found.saved_ns + found.between_ns):
         return  # each comes after a wait: the launches of graphs would as well
-    repeats = seen.launched.of(~seen.launched.first)
-    yield Finding(
+    repeats = seen.launches.of(~seen.launches.first)
+    yield Advice(
         "launch_bound",
         "the GPU waits for launches longer than it works",
         saved_ns,
@@ -47,14 +47,14 @@ def launch_bound(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def waiting_for_host(seen: Situation) -> Iterator[Finding]:
+def waiting_for_host(seen: AdviceContext) -> Iterator[Advice]:
     """Between repeated launches the host does something else, and no work is queued."""
-    if not len(seen.idle):
+    if not len(seen.gaps):
         return
-    lost = int(seen.idle.parts["host"][seen.after_repeat].sum())
+    lost = int(seen.gaps.parts["host"][seen.after_repeat].sum())
     if not seen.worth(lost):
         return
-    yield Finding(
+    yield Advice(
         "host_bound",
         "the GPU waits for the host between launches",
         lost,
@@ -65,15 +65,15 @@ def waiting_for_host(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def drained_by_synchronise(seen: Situation) -> Iterator[Finding]:
+def drained_by_synchronise(seen: AdviceContext) -> Iterator[Advice]:
     """The host waits until the GPU is idle, and only then launches on."""
-    if not len(seen.idle):
+    if not len(seen.gaps):
         return
-    waited = seen.after_repeat & (seen.idle.parts["synchronise"] > 0)
-    lost = int(sum(seen.idle.parts[cause][waited].sum() for cause in ("synchronise", "launch")))
+    waited = seen.after_repeat & (seen.gaps.parts["synchronise"] > 0)
+    lost = int(sum(seen.gaps.parts[cause][waited].sum() for cause in ("synchronise", "launch")))
     if not seen.worth(lost):
         return
-    yield Finding(
+    yield Advice(
         "drained_by_synchronise",
         "the host waits until the GPU is idle, then launches again",
         lost,
@@ -85,15 +85,15 @@ def drained_by_synchronise(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def allocating(seen: Situation) -> Iterator[Finding]:
+def allocating(seen: AdviceContext) -> Iterator[Advice]:
     """Memory is allocated and freed while the GPU waits."""
-    if not len(seen.idle):
+    if not len(seen.gaps):
         return
-    part = seen.idle.parts["allocate"]
+    part = seen.gaps.parts["allocate"]
     lost = int(part.sum())
     if not seen.worth(lost):
         return
-    yield Finding(
+    yield Advice(
         "allocating",
         "the GPU waits for memory to be allocated or freed",
         lost,
@@ -105,9 +105,9 @@ def allocating(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def few_blocks(seen: Situation) -> Iterator[Finding]:
+def few_blocks(seen: AdviceContext) -> Iterator[Advice]:
     """Kernels of fewer blocks than the GPU has multiprocessors: the others stand idle."""
-    kernels = seen.work.of(seen.work.kind == KINDS.index(KERNEL))
+    kernels = seen.operations.of(seen.operations.kind == KINDS.index(KERNEL))
     count = _multiprocessors(seen)
     if not len(kernels) or count is None:
         return
@@ -123,7 +123,7 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
     codes, texts = name_codes(seen.capture.whole, KERNEL)
     names = codes[kernels.row]
     worst = int(np.bincount(names[few], took[few]).argmax())
-    yield Finding(
+    yield Advice(
         "few_blocks",
         "kernels have fewer blocks than the GPU has multiprocessors: the others have nothing to do",
         unused,
@@ -135,7 +135,7 @@ def few_blocks(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def _unused_ns(kernels: Work, part: NDArray[Any], few: NDArray[Any]) -> int:
+def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
     """Return for how long how much of a GPU had nothing to do while a kernel of few blocks ran on it.
 
     ``part`` is how much of the GPU each kernel's blocks can take; of those at the same time it adds up.
@@ -147,11 +147,11 @@ def _unused_ns(kernels: Work, part: NDArray[Any], few: NDArray[Any]) -> int:
     return int((np.diff(times[order]) * idle).sum())
 
 
-def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
+def communication_not_hidden(seen: AdviceContext) -> Iterator[Advice]:
     """Communication during which nothing is computed."""
     total = hidden = 0
-    for _, _, rows in seen.work.by_device():
-        mine = seen.work.of(rows)
+    for _, _, rows in seen.operations.by_device():
+        mine = seen.operations.of(rows)
         kernels = mine.of(mine.kind == KINDS.index(KERNEL))
         if not len(kernels):
             continue
@@ -163,7 +163,7 @@ def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
         total, hidden = total + talk.length, hidden + intersection(talk, compute).length
     if not seen.worth(total - hidden):
         return
-    yield Finding(
+    yield Advice(
         "communication_not_hidden",
         "the GPU communicates, and computes nothing meanwhile",
         total - hidden,
@@ -175,7 +175,7 @@ def communication_not_hidden(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def _multiprocessors(seen: Situation) -> int | None:
+def _multiprocessors(seen: AdviceContext) -> int | None:
     """Return how many a GPU has; None where the export does not say, or GPUs differ."""
     if not seen.capture.whole.has("gpu"):
         return None
@@ -186,7 +186,7 @@ def _multiprocessors(seen: Situation) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-LOOKS = (
+CHECKS = (
     launch_bound,
     waiting_for_host,
     drained_by_synchronise,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Finding
+from nsyswrap.analysis.advice import Advice
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.advice import Situation
+    from nsyswrap.analysis.advice import AdviceContext
     from nsyswrap.analysis.timing_audit import Audit
 
 
@@ -26,12 +26,12 @@ _TIMED_NAMES = 20  # nobody times more by hand
 _NAMED = 3
 
 
-def lost_events(seen: Situation) -> Iterator[Finding]:
+def lost_events(seen: AdviceContext) -> Iterator[Advice]:
     """Diagnostics about dropped events."""
     losses = [diagnostic.text for diagnostic in seen.capture.diagnostics if diagnostic.loss]
     if not losses:
         return
-    yield Finding(
+    yield Advice(
         "lost_events",
         "events may be missing from this capture: counts and times may be too small",
         None,
@@ -42,7 +42,7 @@ def lost_events(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def ends_too_early(seen: Situation) -> Iterator[Finding]:
+def ends_too_early(seen: AdviceContext) -> Iterator[Advice]:
     """Ranges that end before the work they launched: taken for its time, they are too short."""
     found = _audited(seen)
     if found is None:
@@ -50,7 +50,7 @@ def ends_too_early(seen: Situation) -> Iterator[Finding]:
     short = _timings(seen, found, LAUNCH_ONLY, MIXED) & (found.should_ns > found.host_ns * (1 + _OFF))
     if not short.any():
         return
-    yield Finding(
+    yield Advice(
         "timed_launch_only",
         "NVTX ranges end before the GPU work launched in them: their time is not that of the work",
         None,
@@ -61,7 +61,7 @@ def ends_too_early(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def starts_too_early(seen: Situation) -> Iterator[Finding]:
+def starts_too_early(seen: AdviceContext) -> Iterator[Advice]:
     """Ranges that wait for work launched before them: taken for the time of their own, they are too long."""
     found = _audited(seen)
     if found is None:
@@ -69,7 +69,7 @@ def starts_too_early(seen: Situation) -> Iterator[Finding]:
     long = _timings(seen, found, EARLIER) & (found.host_ns > found.should_ns * (1 + _OFF))
     if not long.any():
         return
-    yield Finding(
+    yield Advice(
         "timed_earlier_work",
         "NVTX ranges wait for GPU work that was launched before them: their time includes it",
         None,
@@ -80,14 +80,14 @@ def starts_too_early(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def _audited(seen: Situation) -> Audit | None:
+def _audited(seen: AdviceContext) -> Audit | None:
     capture = seen.capture
-    if not (capture.has("nvtx") and capture.whole.has("api") and len(seen.work)):
+    if not (capture.has("nvtx") and capture.whole.has("api") and len(seen.operations)):
         return None
     return audit(capture)
 
 
-def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
+def _timings(seen: AdviceContext, found: Audit, *verdicts: str) -> NDArray[Any]:
     """Mark ranges of these verdicts that launch something and may be timings.
 
     That is what nsyswrap.measure opened, and what comes again in the program's own domain: libraries mark
@@ -104,7 +104,7 @@ def _timings(seen: Situation, found: Audit, *verdicts: str) -> NDArray[Any]:
     return own | (wrong & measured)  # type: ignore[no-any-return]
 
 
-def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
+def _ranges(seen: AdviceContext, found: Audit, rows: NDArray[Any]) -> str:
     """Name the ranges that are off by the most, with what they took and should have taken."""
     codes, texts = range_labels(seen.capture.whole, found.row)
     off = np.abs(found.should_ns - found.host_ns)
@@ -119,7 +119,7 @@ def _ranges(seen: Situation, found: Audit, rows: NDArray[Any]) -> str:
     return f"by more than {100 * _OFF:.0f} %, after the warm-up: {'; '.join(parts[:_NAMED])}{more}"
 
 
-LOOKS = (
+CHECKS = (
     lost_events,
     ends_too_early,
     starts_too_early,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Finding
+from nsyswrap.analysis.advice import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS
 from nsyswrap.base.units import Unit, duration, human
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.advice import Situation
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.advice import AdviceContext
+    from nsyswrap.analysis.gpu_operations import GpuOperations
 
 
 _HIDDEN_PERCENT = 10.0
@@ -28,7 +28,7 @@ _PAGE_FAULT = 2  # migrationCause
 _COMPUTE = (KINDS.index(KERNEL), KINDS.index(GRAPH))
 
 
-def pageable(seen: Situation) -> Iterator[Finding]:
+def pageable(seen: AdviceContext) -> Iterator[Advice]:
     """Copies between the GPU and memory that the system may move: staged through a buffer, and blocking."""
     copies = _copies(seen)
     if not len(copies):
@@ -41,7 +41,7 @@ def pageable(seen: Situation) -> Iterator[Finding]:
     if not seen.worth(took):
         return
     moved = human(int(size[rows].sum()), Unit.BYTES)
-    yield Finding(
+    yield Advice(
         "pageable_copies",
         "copies from or to pageable memory: slower than from pinned, and the host waits for them",
         took,
@@ -53,11 +53,11 @@ def pageable(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def not_hidden(seen: Situation) -> Iterator[Finding]:
+def not_hidden(seen: AdviceContext) -> Iterator[Advice]:
     """Copies and kernels, both worth a word, that hardly ever run at the same time."""
     copying = computing = both = at_stake = 0
-    for _, _, rows in seen.work.by_device():
-        mine = seen.work.of(rows)
+    for _, _, rows in seen.operations.by_device():
+        mine = seen.operations.of(rows)
         copy = _cover(mine, (mine.kind == KINDS.index(COPY)) & ~mine.migration)
         compute = _cover(mine, np.isin(mine.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
         copying, computing = copying + copy.length, computing + compute.length
@@ -65,7 +65,7 @@ def not_hidden(seen: Situation) -> Iterator[Finding]:
         both, at_stake = both + together, at_stake + min(copy.length, compute.length) - together
     if not seen.worth(at_stake) or 100.0 * both / copying >= _HIDDEN_PERCENT:
         return
-    yield Finding(
+    yield Advice(
         "copies_not_hidden",
         "copies and kernels take turns: neither hides the other",
         at_stake,
@@ -77,7 +77,7 @@ def not_hidden(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def tiny(seen: Situation) -> Iterator[Finding]:
+def tiny(seen: AdviceContext) -> Iterator[Advice]:
     """Many small copies whose calls take longer than they do."""
     copies = _copies(seen)
     if not len(copies):
@@ -91,7 +91,7 @@ def tiny(seen: Situation) -> Iterator[Finding]:
     took = int((api["end_ns"][calls] - api["start_ns"][calls]).sum())
     if not seen.worth(took) or took < _durations(copies, rows).sum():
         return
-    yield Finding(
+    yield Advice(
         "tiny_copies",
         "many small copies: their calls take longer than the copies",
         took,
@@ -103,21 +103,21 @@ def tiny(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def _copies(seen: Situation) -> Work:
-    return seen.work.of((seen.work.kind == KINDS.index(COPY)) & ~seen.work.migration)
+def _copies(seen: AdviceContext) -> GpuOperations:
+    return seen.operations.of((seen.operations.kind == KINDS.index(COPY)) & ~seen.operations.migration)
 
 
-def _durations(operations: Work, rows: NDArray[Any]) -> NDArray[Any]:
+def _durations(operations: GpuOperations, rows: NDArray[Any]) -> NDArray[Any]:
     return operations.end_ns[rows] - operations.start_ns[rows]  # type: ignore[no-any-return]
 
 
-def _cover(operations: Work, rows: NDArray[Any]) -> Any:  # noqa: ANN401
+def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Any:  # noqa: ANN401
     return union(operations.start_ns[rows], operations.end_ns[rows])
 
 
-def faulting_kernels(seen: Situation) -> Iterator[Finding]:
+def faulting_kernels(seen: AdviceContext) -> Iterator[Advice]:
     """Kernels during which pages migrate because the kernel touched them."""
-    work = seen.work
+    work = seen.operations
     kernels = work.of(work.kind == KINDS.index(KERNEL))
     migrations = work.of(work.migration)
     if not (len(kernels) and len(migrations)):
@@ -130,7 +130,7 @@ def faulting_kernels(seen: Situation) -> Iterator[Finding]:
     if not seen.worth(waited):
         return
     size = human(int(known["bytes"][migrations.row][rows].sum()), Unit.BYTES)
-    yield Finding(
+    yield Advice(
         "faulting_kernels",
         "kernels run while the pages they touch migrate: their time includes the wait for them",
         waited,
@@ -142,9 +142,9 @@ def faulting_kernels(seen: Situation) -> Iterator[Finding]:
     )
 
 
-def waiting_for_pages(seen: Situation) -> Iterator[Finding]:
+def waiting_for_pages(seen: AdviceContext) -> Iterator[Advice]:
     """Before a kernel, nothing runs on the GPU until pages have been moved: mostly the host touches them."""
-    gaps, starts = seen.idle, seen.work.start_ns[np.isin(seen.work.kind, _COMPUTE)]
+    gaps, starts = seen.gaps, seen.operations.start_ns[np.isin(seen.operations.kind, _COMPUTE)]
     rows = np.flatnonzero((gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0)))
     if not len(rows):
         return
@@ -153,7 +153,7 @@ def waiting_for_pages(seen: Situation) -> Iterator[Finding]:
     lost = int(gaps.parts["migration"][rows].sum())
     if not seen.worth(lost):
         return
-    yield Finding(
+    yield Advice(
         "waiting_for_pages",
         "the GPU is idle until pages of unified memory have moved",
         lost,
@@ -165,7 +165,7 @@ def waiting_for_pages(seen: Situation) -> Iterator[Finding]:
     )
 
 
-LOOKS = (
+CHECKS = (
     pageable,
     not_hidden,
     tiny,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics.check import Check, counted, marked, ok, unknown, warning
+from nsyswrap.analysis.diagnostics.check import Diagnosis, counted, marked, ok, unknown, warning
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import newer_than_known
@@ -23,14 +23,14 @@ SUBJECT = GRAPHS = "CUDA graphs"
 RANGES, FORMAT = "NVTX ranges", "export format"
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield what is known of graphs, of NVTX ranges, and of the nsys that wrote the export."""
     yield _graphs(capture)
     yield _ranges(capture)
     yield _format(capture)
 
 
-def _graphs(capture: Capture) -> Check:
+def _graphs(capture: Capture) -> Diagnosis:
     if not (count := capture.count("graph")):
         return ok(GRAPHS, "no whole-graph execution hides kernels")
     times = capture.columns("graph", *SPANS)
@@ -40,7 +40,7 @@ def _graphs(capture: Capture) -> Check:
     return warning(GRAPHS, count, f"{said}; profile with --graphs node to see it", total)
 
 
-def _ranges(capture: Capture) -> Check:
+def _ranges(capture: Capture) -> Diagnosis:
     ends = range_ends(capture)
     total, count = len(ends), marked(ends == MISSING)
     if not total:
@@ -61,7 +61,7 @@ def range_ends(capture: Capture) -> NDArray[Any]:
     return ends
 
 
-def _format(capture: Capture) -> Check:
+def _format(capture: Capture) -> Diagnosis:
     if newer := newer_than_known(capture.info):
         return warning(FORMAT, 1, newer)
     if not capture.info.schema_version:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.gpu_operations import COPY, GRAPH, KERNEL, KINDS, SET, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
     Level = Literal["loss", "warning", "info", "ok"]
@@ -30,7 +30,7 @@ _NOUNS = {
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """One thing that was looked at, and a sentence on what it means for the numbers.
 
     ``count``: how often it was found; None where the capture cannot tell. ``time_ns``: the time it is about.
@@ -43,24 +43,24 @@ class Check:
     meaning: str
 
 
-def warning(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Check:
+def warning(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
     """Return what makes numbers wrong, or easy to misread."""
-    return Check("warning", subject, count, time_ns, meaning)
+    return Diagnosis("warning", subject, count, time_ns, meaning)
 
 
-def info(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Check:
+def info(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
     """Return what is good to know."""
-    return Check("info", subject, count, time_ns, meaning)
+    return Diagnosis("info", subject, count, time_ns, meaning)
 
 
-def ok(subject: str, meaning: str) -> Check:
+def ok(subject: str, meaning: str) -> Diagnosis:
     """Return that something was looked at and is in order."""
-    return Check("ok", subject, 0, None, meaning)
+    return Diagnosis("ok", subject, 0, None, meaning)
 
 
-def unknown(subject: str, why: str) -> Check:
+def unknown(subject: str, why: str) -> Diagnosis:
     """Return that the capture cannot tell."""
-    return Check("info", subject, None, None, why)
+    return Diagnosis("info", subject, None, None, why)
 
 
 def marked(marks: NDArray[Any]) -> int:
@@ -82,9 +82,9 @@ def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[An
     return {field: values[rows] for field, values in capture.whole.columns(kind, *fields).items()}
 
 
-def unclipped_work(capture: Capture) -> Work:
+def unclipped_work(capture: Capture) -> GpuOperations:
     """Return the selected operations, whose times are not cut off at the window's ends."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     if not (capture.view.selection.clip and capture.view.selection.windowed):
         return operations
     start, end = operations.start_ns.copy(), operations.end_ns.copy()

@@ -10,9 +10,18 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.correlation import launches
-from nsyswrap.analysis.diagnostics.check import Check, info, marked, ok, owners, unclipped, unknown, warning
-from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.diagnostics.check import (
+    Diagnosis,
+    info,
+    marked,
+    ok,
+    owners,
+    unclipped,
+    unknown,
+    warning,
+)
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
 
@@ -30,7 +39,7 @@ _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndC
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield launch calls without work, by why there is none."""
     if not capture.has("api"):
         yield unknown(SUBJECT, "no API calls to look at (--trace=cuda records them)")
@@ -65,7 +74,7 @@ def _started(capture: Capture) -> NDArray[Any]:
     started: NDArray[Any] = np.zeros(whole.count("api"), dtype=bool)
     for kind in KINDS:
         if whole.has(kind):
-            started[launches(whole, kind).api] = True
+            started[launch_pairs_of(whole, kind).api] = True
     return started[capture.columns("api", "row")["row"] - 1] if capture.view.selection.narrows else started
 
 
@@ -120,7 +129,7 @@ def _lost(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
 
 def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
     """Mark the calls that began when the last recorded operation of their process had begun."""
-    every = work(capture.whole)
+    every = gpu_operations_of(capture.whole)
     processes, found = owners(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in np.unique(every.global_pid).tolist():
         mine = (processes == process) | (process == MISSING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.diagnostics.check import Check, ok, unknown
+from nsyswrap.analysis.diagnostics.check import Diagnosis, ok, unknown
 from nsyswrap.capture.info import message_level
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SUBJECT = "messages of nsys"
 _LOST = " Where events are missing, counts and totals are lower bounds: record less at once."
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield each text that nsys left in the export, whatever is selected: they are about all of it."""
     capture = capture.whole
     if not capture.has("diagnostic"):
@@ -29,6 +29,6 @@ def look(capture: Capture) -> Iterator[Check]:
     levels = [message_level(*pair) for pair in zip(said["severity"].tolist(), texts, strict=True)]
     for (level, text), count in Counter(zip(levels, texts, strict=True)).items():
         meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
-        yield Check(level, SUBJECT, count, None, f"nsys: {meaning}")
+        yield Diagnosis(level, SUBJECT, count, None, f"nsys: {meaning}")
     if set(levels) == {"info"}:
         yield ok(SUBJECT, "nsys reported no warning and no dropped events")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import (
-    Check,
+    Diagnosis,
     counted,
     info,
     marked,
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 SUBJECT, IDS = "work without its launch", "correlation ids"
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield work without its call by kind (migrations have none), then what makes the joins ambiguous."""
     operations = unclipped_work(capture)
     operations = operations.of(~operations.migration)
@@ -48,7 +48,7 @@ def look(capture: Capture) -> Iterator[Check]:
         yield ok(IDS, "none stands for two calls of one process")
 
 
-def _without_call(operations: Work) -> Iterator[Check]:
+def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
     lost = operations.call < 0
     midway = lost & _before_the_first_known(operations)
     for code, kind in enumerate(KINDS):
@@ -65,7 +65,7 @@ def _without_call(operations: Work) -> Iterator[Check]:
         yield ok(SUBJECT, "every launch call is recorded")
 
 
-def _before_the_first_known(operations: Work) -> NDArray[Any]:
+def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
     """Mark what began before the first operation of its process whose call is recorded."""
     first = np.full(len(operations), MISSING)  # nothing is before that
     for process in np.unique(operations.global_pid).tolist():
@@ -76,7 +76,7 @@ def _before_the_first_known(operations: Work) -> NDArray[Any]:
     return operations.start_ns < first
 
 
-def _repeated(capture: Capture, operations: Work) -> Iterator[Check]:
+def _repeated(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Yield operations that several calls may have launched."""
     for code, kind in enumerate(KINDS):
         rows = operations.row[operations.kind == code]
@@ -93,7 +93,7 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
 
     A runtime call encloses the driver call below it.
     """
-    pairs = launches(whole, kind)
+    pairs = launch_pairs_of(whole, kind)
     same = pairs.operation[1:] == pairs.operation[:-1]
     shared = np.flatnonzero(np.append(same, [False]) | np.append([False], same))
     operation, call = pairs.operation[shared], pairs.api[shared]
@@ -106,7 +106,7 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
     return np.unique(operation[(end > end[outer]) | (thread != thread[outer])])
 
 
-def _nobodys(capture: Capture, operations: Work) -> Iterator[Check]:
+def _nobodys(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Yield operations that do not say their process."""
     parts = [(kind, operations.row[operations.kind == code]) for code, kind in enumerate(KINDS)]
     pids = [

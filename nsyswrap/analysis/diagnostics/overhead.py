@@ -12,8 +12,8 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import Cover, union
-from nsyswrap.analysis.diagnostics.check import Check, info, owners, unknown, warning
-from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.diagnostics.check import Diagnosis, info, owners, unknown, warning
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
@@ -53,7 +53,7 @@ class Overhead(NamedTuple):
         return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield what the profiler's own work comes to, then each sort of overhead by its label."""
     events, labels = _events(capture)
     if not len(events.start):
@@ -76,7 +76,7 @@ def look(capture: Capture) -> Iterator[Check]:
     yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
 
 
-def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Check:
+def _in_all(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Diagnosis:
     """Hold the profiler's own work against the times that it is in; each a part and its whole, in ns."""
     times = [
         (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole
@@ -130,7 +130,7 @@ def _api_calls(capture: Capture) -> Covers:
 
 def _idle(capture: Capture) -> Covers:
     """Return when no GPU worked for a process, between its first operation and its last."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     operations = operations.of((operations.start_ns != MISSING) & (operations.end_ns != MISSING))
     idle = {}
     for process in np.unique(operations.global_pid).tolist():

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.diagnostics.check import Check, counted, info, marked, ok, unclipped, unknown, warning
+from nsyswrap.analysis.diagnostics.check import (
+    Diagnosis,
+    counted,
+    info,
+    marked,
+    ok,
+    unclipped,
+    unknown,
+    warning,
+)
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
 
@@ -51,7 +60,7 @@ _ANSWERS = {
 _ECHO = r"cuda(GetLast|PeekAtLast)Error"  # returns what an earlier call did
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield the results that are no success, by function and code."""
     if not capture.has("api"):
         yield unknown(SUBJECT, "no API calls to look at (--trace=cuda records them)")
@@ -73,7 +82,7 @@ def look(capture: Capture) -> Iterator[Check]:
         yield ok(SUBJECT, f"no API call failed; {counted('api', marked(result == 0))} returned success")
 
 
-def _check(name: str, code: int, count: int) -> Check:
+def _check(name: str, code: int, count: int) -> Diagnosis:
     said = f"{name} returned {code} ({_CODES.get(code, 'an error')})"
     if re.match(_ANSWERS.get(code, "$"), name):
         return info(SUBJECT, count, f"{said}: an answer, no failure")

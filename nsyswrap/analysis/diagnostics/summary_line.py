@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
-from nsyswrap.analysis.diagnostics.launch_checks import look
+from nsyswrap.analysis.diagnostics.launch_checks import diagnose
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -26,9 +26,9 @@ _MORE = " (-r diagnostics)"
 def trust(capture: Capture) -> list[str]:
     """Say what was seen, what nsys warns of, what of it is missing, and where there is more to say."""
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MESSAGES_SHOWN]]
-    missing = [f"  {check.meaning}" for check in look(capture) if check.level == "warning"]
+    missing = [f"  {check.meaning}" for check in diagnose(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture)]
-    lost = _joined(capture) and launches(capture).without_call
+    lost = _joined(capture) and launch_pairs_of(capture).without_call
     more = _MORE if remarks or lost else ""
     diagnosis = f"{'nsys: ' if missing else ''}{_diagnosis(capture)}"
     return [f"seen: {', '.join(_seen(capture))} · {diagnosis}{more}", *remarks]
@@ -60,7 +60,7 @@ def _joined(capture: Capture) -> bool:
 
 def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the kernels whose launch is recorded, and the outermost call that launched each."""
-    pairs = launches(capture)
+    pairs = launch_pairs_of(capture)
     first = np.flatnonzero(np.diff(pairs.operation, prepend=-1))
     if len(first) == len(pairs.operation):
         return pairs.operation, pairs.api
@@ -82,7 +82,7 @@ def _launch_note(capture: Capture) -> str:
     _, calls = _launched(capture)
     launching = np.zeros(capture.count("api"), dtype=bool)
     launching[calls] = True  # to sort a million calls takes far longer
-    count, without = marked(launching), launches(capture).without_call
+    count, without = marked(launching), launch_pairs_of(capture).without_call
     lost = f", {without:,} without their call" if without else ""
     return f" from {count:,} launch{'' if count == 1 else 'es'}{lost}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.diagnostics.check import (
-    Check,
+    Diagnosis,
     counted,
     marked,
     ok,
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 SUBJECT, CLOCKS = "times", "clocks of GPU and CPU"
 
 
-def look(capture: Capture) -> Iterator[Check]:
+def diagnose(capture: Capture) -> Iterator[Diagnosis]:
     """Yield what is odd of each kind of operation, and of API calls."""
     operations = unclipped_work(capture)
     yield from _before_launch(capture, operations)
-    odd: list[Check] = []
+    odd: list[Diagnosis] = []
     for code, kind in enumerate(KINDS):
         mine = operations.kind == code
         odd += _impossible(kind, operations.start_ns[mine], operations.end_ns[mine])
@@ -51,7 +51,7 @@ def look(capture: Capture) -> Iterator[Check]:
         yield ok(SUBJECT, "every operation and API call has its times, and none ended before it started")
 
 
-def _before_launch(capture: Capture, operations: Work) -> Iterator[Check]:
+def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Compare the start of each operation with that of the outermost call that launched it."""
     launched = operations.of((operations.call >= 0) & (operations.start_ns != MISSING))
     if not len(launched):
@@ -72,7 +72,7 @@ def _before_launch(capture: Capture, operations: Work) -> Iterator[Check]:
         yield ok(CLOCKS, said)
 
 
-def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Check]:
+def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Diagnosis]:
     missing = (start == MISSING) | (end == MISSING)
     backwards = np.flatnonzero(~missing & (end < start))
     early = marked((start != MISSING) & (start <= 0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, work
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.ranks.collectives import Matched, communicates, match
 from nsyswrap.analysis.ranks.members import hosts
 from nsyswrap.base.missing import MISSING
@@ -113,7 +113,7 @@ class Job:
 
     def _times(self, number: int, capture: Capture) -> GpuTimes:
         everything = self.members[number].everything
-        done = work(capture)
+        done = gpu_operations_of(capture)
         lasting = done.end_ns - done.start_ns
         communication, waiting = np.zeros_like(lasting), np.zeros_like(lasting)
         kernels = np.flatnonzero(done.kind == KINDS.index(KERNEL))

@@ -43,7 +43,7 @@ def waiting(job: Job) -> Waiting:
     return found
 
 
-def verdict(job: Job) -> str:
+def waiting_verdict(job: Job) -> str:
     """Return the sentence; empty where no collective could be matched."""
     total = len(job.matched)
     if not total:

@@ -27,7 +27,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_cl
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import ALL, launched_for
 from nsyswrap.analysis.timing_audit.measured import reported
 from nsyswrap.analysis.timing_audit.range_work import around, operations_of, own_work
@@ -185,7 +185,7 @@ def _first_uses(whole: Capture) -> NDArray[Any]:
     names = [whole.text(i) or "" for i in ids.tolist()]
     loads = [classify(name) == LOAD and not re.search(_NO_LOAD, name) for name in names]
     marks: NDArray[Any] = np.array(loads, dtype=bool)[positions]
-    launches = launched(whole)
+    launches = launches_of(whole)
     marks[launches.call[launches.first]] = True
     return marks
 

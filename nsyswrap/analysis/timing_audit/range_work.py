@@ -17,7 +17,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import machine_ids, work
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, machine_ids
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
 
@@ -55,7 +55,7 @@ class Operations(NamedTuple):
 
 def operations_of(whole: Capture, calls: Spans) -> Operations:
     """Return all operations but migrations; ``calls`` are the capture's, with the threads they count for."""
-    found = work(whole)
+    found = gpu_operations_of(whole)
     found = found.of(~found.migration)
     known = found.call >= 0
     launched, thread, process = found.start_ns.copy(), np.full(len(found), MISSING), found.global_pid.copy()

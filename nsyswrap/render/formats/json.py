@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
-from nsyswrap.reports.combine import together
+from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _no_rows(request: Request, captures: Sequence[tuple[str, Capture]]) -> Table
     nothing: dict[str, list[str | None]] = {column.name: [] for column in request.report.columns}
     rounding = captures[0][1].view.rounding if captures else "2025"
     table = Table(request.report, nothing, rounding, suffix=request.suffix)
-    return together([("", table)]) if len(captures) > 1 else table
+    return combine([("", table)]) if len(captures) > 1 else table
 
 
 def _written(value: Any, indent: str = "") -> str:  # noqa: ANN401 - what JSON holds

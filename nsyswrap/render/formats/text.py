@@ -57,8 +57,8 @@ def table_lines(
     widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
     shown = _fitting(columns, widths, width)
     room = _name_room(columns, widths, shown, width)
-    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown if not columns[i].prose]
-    if columns[shown[-1]].prose:
+    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown if not columns[i].is_sentence]
+    if columns[shown[-1]].is_sentence:
         laid.append(_paragraphs(columns[shown[-1]], cells[shown[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
     said = left_out(table, top)
@@ -128,7 +128,7 @@ def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
         if value is None:
             return "(no name)" if column.name.rpartition("_")[2] in _NAMING else "-"
         return printable(str(value))
-    return moment(value, time_unit) if column.moment else human(value, column.unit, time_unit)
+    return moment(value, time_unit) if column.is_timestamp else human(value, column.unit, time_unit)
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:
@@ -172,11 +172,13 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
         taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in shown)
         return sum(taken) + len(_GAP) * (len(shown) - 1)
 
-    for i in sorted((i for i in shown if columns[i].detail > 0), key=lambda i: (-columns[i].detail, -i)):
+    for i in sorted(
+        (i for i in shown if columns[i].drop_order > 0), key=lambda i: (-columns[i].drop_order, -i)
+    ):
         if needed(_NAME_WIDTH) <= width:
             return shown
         shown.remove(i)
-    stays = {i for i in shown if columns[i].detail < 0}
+    stays = {i for i in shown if columns[i].drop_order < 0}
     figures = [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT and i not in stays]
     names = [i for i in reversed(shown[1:]) if columns[i].unit is Unit.TEXT] if stays else []
     for i in [*figures, *names]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import idle
+from nsyswrap.analysis.gpu_gaps import gaps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _longest(lane: Lane, count: int) -> NDArray[Any]:
 
 
 def _longest_gaps(capture: Capture) -> list[tuple[int, int]]:
-    gaps = idle(capture)
+    gaps = gaps_of(capture)
     order = np.argsort(-gaps.duration_ns, kind="stable")[:_GAPS]
     return list(zip(gaps.start_ns[order].tolist(), gaps.end_ns[order].tolist(), strict=True))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.gpu_operations import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.gpu_operations import COPY, GRAPH, GRAPH_NAME, KERNEL, KINDS, SET, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET, copy_name, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
     Coded = tuple[NDArray[Any], Sequence[Any]]  # a number per operation, and what the numbers stand for
@@ -87,7 +87,7 @@ def texts(names: Sequence[str | None]) -> list[str]:
 
 def streams(capture: Capture) -> Iterator[Lane]:
     """Yield the lanes of all devices and processes, by stream."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     if not len(operations):
         return
     series, kinds = _coded(capture, operations, _kinds)
@@ -119,7 +119,7 @@ def _title(context: int, stream: int, *, several: bool) -> str:
     return f"stream {said(stream)} · context {said(context)}" if several else f"stream {said(stream)}"
 
 
-def _coded(capture: Capture, operations: Work, of_kind: Any) -> Coded:  # noqa: ANN401 - one of the two below
+def _coded(capture: Capture, operations: GpuOperations, of_kind: Any) -> Coded:  # noqa: ANN401 - one of the two below
     """Put what is told of each kind of operation together."""
     every: list[Any] = []
     numbers = np.zeros(len(operations), np.int64)
@@ -205,7 +205,7 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
 def _launching(capture: Capture) -> NDArray[Any]:
     """Mark, of all API calls, those that launched what is selected."""
     marks = np.zeros(capture.whole.count("api"), dtype=bool)
-    calls = work(capture).call
+    calls = gpu_operations_of(capture).call
     marks[calls[calls >= 0]] = True
     return marks
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports import find, summary
-from nsyswrap.reports.combine import together
+from nsyswrap.reports import find_report, summary
+from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Subject:
 
         ``reads``: the reports that will be asked for, so that one pass over a table reads all they need.
         """
-        reports = [find(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
+        reports = [find_report(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
         self.captures = captures
         self.job = job
         for capture in captures.values():
@@ -73,7 +73,7 @@ class Subject:
         for label, capture in self.captures.items():
             if (label, name) not in {*self._known, *self._missing}:
                 try:
-                    self._known[label, name] = find(name).make(capture)
+                    self._known[label, name] = find_report(name).make(capture)
                 except NotInCapture as error:
                     self._missing[label, name] = f"{error}; {error.hint}"
         return {label: self._known[label, name] for label in self.captures if (label, name) in self._known}
@@ -98,4 +98,4 @@ class Subject:
         """Put tables of captures into one, with the labels in front where there are several captures."""
         if not tables:
             return None
-        return together(list(tables.items())) if self.several else next(iter(tables.values()))
+        return combine(list(tables.items())) if self.several else next(iter(tables.values()))

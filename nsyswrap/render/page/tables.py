@@ -97,7 +97,7 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
 def _cell(column: Column, value: object, shown: Mapping[str, str]) -> Markup:
     kind = _classes(column)
     if column.unit is not Unit.TEXT:
-        text = moment(value) if column.moment else human(value, column.unit)
+        text = moment(value) if column.is_timestamp else human(value, column.unit)
         return element("td", text, class_=kind, data_value="" if value is None else repr(value))
     if value is None:
         return element("td", "-", class_=kind, data_value="")
@@ -120,7 +120,7 @@ def _clipped(text: str) -> str:
 def _classes(column: Column) -> str:
     """Say how soon a column gives way where there is no room, and whether it holds figures."""
     kind = "text" if column.unit is Unit.TEXT else "figure"
-    return f"{kind} detail" if column.detail > 4 else f"{kind} aside" if column.detail else kind  # noqa: PLR2004
+    return f"{kind} detail" if column.drop_order > 4 else f"{kind} aside" if column.drop_order else kind  # noqa: PLR2004
 
 
 def _notes(table: Table, top: int) -> Markup:

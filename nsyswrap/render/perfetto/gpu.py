@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, machine_ids, work
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, machine_ids
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.perfetto.host import timed
@@ -65,7 +65,7 @@ class OnGpu:
 
 def on_gpu(capture: Capture) -> OnGpu:
     """Return what is drawn of the selection: all that has a start and does not end before it."""
-    ran = work(capture)
+    ran = gpu_operations_of(capture)
     places = (ran.global_pid, ran.device_id, ran.context_id, ran.stream_id)
     found = OnGpu(
         ran.kind,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.render.plots.figure import look
-from nsyswrap.reports import find as find_report
+from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ NAMES = ("top-kernels", "timeline", "launch", "copies")
 MOST_CAPTURES = 12  # side by side in one figure
 
 
-def find(name: str) -> Plot:
+def find_plot(name: str) -> Plot:
     """Return the plot with this name; raises UsageError with the names there are."""
     if name not in NAMES:
         raise UsageError(f"there is no plot {name!r}", f"plots: {' '.join(NAMES)}")

@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.arrays.spans import Spans
-from nsyswrap.analysis.gpu_operations import COPY, KERNEL, KINDS, SET, work
+from nsyswrap.analysis.gpu_operations import COPY, KERNEL, KINDS, SET, gpu_operations_of
 from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 
@@ -100,7 +100,7 @@ def busiest(codes: NDArray[Any], lasting_ns: NDArray[Any], most: int) -> NDArray
 
 def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
     """Return a lane per device and stream, and how many streams of less work have none."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     unified = operations.migration
     contexts, streams = (
         np.where(unified, MISSING, ids) for ids in (operations.context_id, operations.stream_id)
@@ -116,7 +116,7 @@ def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
     return lanes, len(keys[0]) - len(kept)
 
 
-def _kinds(capture: Capture, operations: Work) -> tuple[NDArray[Any], list[Kind]]:
+def _kinds(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Kind]]:
     """Return the number of each operation's kind, and the kinds: classes of kernels, directions of copies."""
     number = np.empty(len(operations), np.int64)
     kinds: list[Kind] = []

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from nsyswrap.analysis.launch_bound import Stakes, headline, stakes
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launch_bound import LaunchCost, headline, launch_cost_of
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import FIRST, REPEAT
 from nsyswrap.render.plots import Plot, notes_of, table_for
@@ -43,21 +43,21 @@ class Launches:
     latency_ns: Sequence[NDArray[Any]]
     api_ns: Sequence[NDArray[Any]]
     gpu_ns: Sequence[NDArray[Any]]
-    stakes: Stakes
+    cost: LaunchCost
     notes: Sequence[str]
 
 
 def read(capture: Capture) -> Launches:
     """Return the launches of a capture; raises NotInCapture."""
     table = table_for(capture, "launch_overhead")
-    found = launched(capture)
+    found = launches_of(capture)
     told = found.uncontended & (found.latency_ns >= 0)
     series = (~found.first, found.first)
     return Launches(
         [found.latency_ns[mine & told] for mine in series],
         [found.api_ns[mine] for mine in series],
         [found.gpu_ns[mine] for mine in series],
-        stakes(capture),
+        launch_cost_of(capture),
         notes_of(table),
     )
 
@@ -80,13 +80,13 @@ def figure(found: Mapping[str, Launches]) -> Sheet:
 
 def _title(found: Mapping[str, Launches]) -> str:
     """Say whether the GPU waits for launches, where one that is repeated can tell."""
-    judged = [part.stakes for part in found.values() if len(part.api_ns[0])]
+    judged = [part.cost for part in found.values() if len(part.api_ns[0])]
     if len(found) == 1:
         [part] = found.values()
-        return headline(part.stakes) if judged else f"No launch is repeated: {_firsts(part.api_ns[1])}"
+        return headline(part.cost) if judged else f"No launch is repeated: {_firsts(part.api_ns[1])}"
     if not judged:
         return f"No launch is repeated in any of {len(found)} captures"
-    bound = sum(stakes.launch_bound for stakes in judged)
+    bound = sum(cost.launch_bound for cost in judged)
     rest = len(found) - len(judged)
     more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
     return f"{bound} of {len(judged)} captures {'is' if bound == 1 else 'are'} launch-bound{more}"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import StepPatch
 
-from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, api_spans, bins, gpu_lanes, host_lanes, nvtx_spans
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,9 +145,9 @@ def _selected(capture: Capture) -> list[str]:
 
 def _working(capture: Capture) -> list[tuple[str, float]]:
     """Return each GPU and the percentage of its window in which it worked."""
-    if not len(work(capture)):
+    if not len(gpu_operations_of(capture)):
         return []
-    data = find("gpu_time").make(capture).data
+    data = find_report("gpu_time").make(capture).data
     device, process, busy = (
         np.asarray(data[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
     )
@@ -160,9 +160,9 @@ def _working(capture: Capture) -> list[tuple[str, float]]:
 
 
 def _window(capture: Capture) -> tuple[int, int]:
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     if len(operations):
-        data = find("gpu_time").make(capture).data
+        data = find_report("gpu_time").make(capture).data
         first, last = int(np.min(data["start_ns"])), int(np.max(data["end_ns"]))  # type: ignore[arg-type]
         calls = operations.call[operations.call >= 0]
         if len(calls) and not capture.view.selection.windowed:

@@ -29,7 +29,7 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def read(capture: Capture) -> Kernels:
     names, classes = table.data["name"], _classes(capture)
     spent, *figures = (np.asarray(table.data[column]) for column in ("total_ns", "instances", "med_ns"))
     graphs = durations(capture, "graph") if capture.has("graph") else np.empty(0, np.int64)
-    one_by_one = int(np.asarray(find("cuda_gpu_sum").make(capture).data["total_ns"]).sum())
+    one_by_one = int(np.asarray(find_report("cuda_gpu_sum").make(capture).data["total_ns"]).sum())
     total = max(one_by_one + int(graphs.sum()), 1)
     others = {"copies and memsets": one_by_one - int(spent.sum()), _GRAPHS: int(graphs.sum())}
     rows = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, Situation, advise
+from nsyswrap.analysis.advice import WORTH_PERCENT, AdviceContext, advise
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
@@ -33,7 +33,7 @@ _LESS_PERCENT = 1.0
 
 def compute(capture: Capture) -> Mapping[str, Values]:
     """Return one row per finding."""
-    seen = Situation(capture)
+    seen = AdviceContext(capture)
     found = advise(capture)
     if not found:
         _note_less(capture, seen)
@@ -53,7 +53,7 @@ def compute(capture: Capture) -> Mapping[str, Values]:
     }
 
 
-def _note_less(capture: Capture, seen: Situation) -> None:
+def _note_less(capture: Capture, seen: AdviceContext) -> None:
     """Say what would be found if less time were worth it."""
     less = [
         f"{finding.what} ({duration(finding.at_stake_ns)}, {percent(seen.percent(finding.at_stake_ns))})"
@@ -74,10 +74,10 @@ REPORT = Report(
         Column("at_stake_ns", "At Stake", Unit.NS, "time it concerns: no change can save more"),
         Column("at_stake_percent", "Share", Unit.PERCENT, "of the time from the first to the last operation"),
         Column("what", "What", Unit.TEXT, "what was found"),
-        Column("evidence", "Evidence", Unit.TEXT, "the figures that say so", detail=2),
-        Column("advice", "Do", Unit.TEXT, "what to do about it", detail=2),
-        Column("unless", "Unless", Unit.TEXT, "when the advice would be wrong", detail=3),
-        Column("see", "See", Unit.TEXT, "report that has the rows behind it", detail=4),
+        Column("evidence", "Evidence", Unit.TEXT, "the figures that say so", drop_order=2),
+        Column("advice", "Do", Unit.TEXT, "what to do about it", drop_order=2),
+        Column("unless", "Unless", Unit.TEXT, "when the advice would be wrong", drop_order=3),
+        Column("see", "See", Unit.TEXT, "report that has the rows behind it", drop_order=4),
     ),
     compute=compute,
 )

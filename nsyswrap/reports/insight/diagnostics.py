@@ -13,7 +13,7 @@ from nsyswrap.analysis.diagnostics import capture_checks as contents
 from nsyswrap.analysis.diagnostics import launch_checks as launches
 from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
 from nsyswrap.analysis.diagnostics.capture_checks import range_ends
-from nsyswrap.analysis.diagnostics.check import LEVELS, Check, marked, unknown
+from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
@@ -51,15 +51,15 @@ def _nothing_selected(capture: Capture) -> bool:
     return not len(range_ends(capture)) and not any(map(capture.has, _KINDS))
 
 
-def _rank(check: Check) -> tuple[int, bool]:
+def _rank(check: Diagnosis) -> tuple[int, bool]:
     """Put what is worst first; what nsys did is of least interest among what is no trouble."""
     return LEVELS.index(check.level), check.level == "info" and check.subject == messages.SUBJECT
 
 
-def _made(module: ModuleType, capture: Capture) -> list[Check]:
-    checks: list[Check] = []
+def _made(module: ModuleType, capture: Capture) -> list[Diagnosis]:
+    checks: list[Diagnosis] = []
     try:
-        checks.extend(module.look(capture))
+        checks.extend(module.diagnose(capture))
     except NotInCapture as missing:  # a third party left out a column
         checks.append(unknown(module.SUBJECT, f"could not be checked: {missing}"))
     return checks
@@ -94,9 +94,15 @@ REPORT = Report(
         Column("subject", "What", Unit.TEXT, "what was looked at"),
         Column("count", "Count", Unit.COUNT, "how often it was found; missing: this capture cannot tell"),
         Column(
-            "time_ns", "Time", Unit.NS, "the time it is about: a total, or of odd times the largest", detail=1
+            "time_ns",
+            "Time",
+            Unit.NS,
+            "the time it is about: a total, or of odd times the largest",
+            drop_order=1,
         ),
-        Column("meaning", "Meaning", Unit.TEXT, "what it means for the numbers, and what to do", prose=True),
+        Column(
+            "meaning", "Meaning", Unit.TEXT, "what it means for the numbers, and what to do", is_sentence=True
+        ),
     ),
     compute=compute,
     conclude=conclude,

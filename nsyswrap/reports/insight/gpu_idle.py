@@ -13,9 +13,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
-from nsyswrap.analysis.gpu_gaps import CAUSES, idle
-from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, READS, names, window, work
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, READS, gpu_operations_of, names, window
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_gaps import Idle
+    from nsyswrap.analysis.gpu_gaps import Gaps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -38,7 +38,7 @@ _MOST = 0.5  # of a cause's time: a range with more is said to be where it mostl
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per gap, by process and device, then in order of time."""
-    gaps = idle(capture)
+    gaps = gaps_of(capture)
     _note(capture, gaps)
     ends = {side: _names(capture, gaps, getattr(gaps, side)) for side in ("before", "after")}
     return {
@@ -54,7 +54,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-def _names(capture: Capture, gaps: Idle, operations: NDArray[Any]) -> NDArray[Any]:
+def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
     """Return the names of operations by position; None where there is none."""
     found = np.full(len(operations), None, dtype=object)
     known = np.flatnonzero(operations >= 0)
@@ -62,7 +62,7 @@ def _names(capture: Capture, gaps: Idle, operations: NDArray[Any]) -> NDArray[An
     return found
 
 
-def _ranges(whole: Capture, gaps: Idle) -> NDArray[Any]:
+def _ranges(whole: Capture, gaps: Gaps) -> NDArray[Any]:
     """Return the name of the innermost range that the thread was in, in the middle of each gap, or None."""
     found = np.full(len(gaps), None, dtype=object)
     if whole.has("nvtx"):
@@ -77,9 +77,9 @@ def _ranges(whole: Capture, gaps: Idle) -> NDArray[Any]:
     return found
 
 
-def _note(capture: Capture, gaps: Idle) -> None:
+def _note(capture: Capture, gaps: Gaps) -> None:
     """Say what a reader could take for something else."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     if len(operations) and not len(gaps):
         capture.note("no gap: something ran all the time from the first operation to the last")
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
@@ -91,7 +91,7 @@ def _note(capture: Capture, gaps: Idle) -> None:
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     """Say how much of the time nothing ran, and for which reasons."""
-    gaps, operations = idle(capture), work(capture)
+    gaps, operations = gaps_of(capture), gpu_operations_of(capture)
     ends = [window(capture, operations.of(rows)) for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
     spent = {cause: int(part.sum()) for cause, part in gaps.parts.items()}
@@ -107,7 +107,7 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
 def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
     if cause == "host":
         return _mostly_in(data)
-    return _in_first_launches(capture, idle(capture)) if cause == "launch" else ""
+    return _in_first_launches(capture, gaps_of(capture)) if cause == "launch" else ""
 
 
 def _mostly_in(data: Mapping[str, Values]) -> str:
@@ -120,9 +120,9 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
     return f" (mostly in NVTX range {most!r})" if named else ""
 
 
-def _in_first_launches(capture: Capture, gaps: Idle) -> str:
+def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
     """Say how much of the time inside launches was in the first one of each kernel or graph."""
-    launches = launched(capture.whole)
+    launches = launches_of(capture.whole)
     first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()
     return f" ({percent(share)} of it inside first launches)" if share >= _WORTH_PERCENT else ""

@@ -23,9 +23,9 @@ from nsyswrap.analysis.gpu_operations import (
     READS,
     SET,
     communicating,
+    gpu_operations_of,
     machine_ids,
     window,
-    work,
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.arrays.intervals import Cover
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per device and process, and before these one for a device that several used."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     talks = communicating(capture, operations)
     rows = [
         {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
@@ -56,7 +56,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     return {column.name: np.array([row[column.name] for row in rows]) for column in REPORT.columns}
 
 
-def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
+def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]:
     """Yield process id, device id and operations of each row; for all processes the process id is MISSING."""
     pairs = list(operations.by_device())
     places = [(int(machine_ids(np.array(process))), device) for process, device, _ in pairs]
@@ -68,7 +68,7 @@ def _users(operations: Work) -> Iterator[tuple[int, int, NDArray[Any]]]:
             yield int(process_ids(np.array(process))), device, rows
 
 
-def _usage(capture: Capture, mine: Work, talks: NDArray[Any]) -> dict[str, float]:
+def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[str, float]:
     """Return the columns of one row, but for whose it is."""
     kernels, copies, sets, graphs = (mine.kind == KINDS.index(kind) for kind in (KERNEL, COPY, SET, GRAPH))
     copies &= ~mine.migration
@@ -110,7 +110,7 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else np.nan
 
 
-def _note(capture: Capture, operations: Work) -> None:
+def _note(capture: Capture, operations: GpuOperations) -> None:
     """Say what is not known, what is taken for granted, and what has no row."""
     pairs = {(process, device) for process, device, _ in operations.by_device()}
     places = [(int(machine_ids(np.array(process))), device) for process, device in pairs]
@@ -137,7 +137,7 @@ def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
     chosen, owner = capture.view.selection, capture.window.process
     return {
         (process, device)
-        for process, device, _ in work(capture.whole).by_device()
+        for process, device, _ in gpu_operations_of(capture.whole).by_device()
         if not chosen.devices or device in chosen.devices
         if not chosen.processes or process_ids(np.array(process)) in chosen.processes
         if owner is None or process >> PID_SHIFT == owner

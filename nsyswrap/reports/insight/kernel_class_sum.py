@@ -79,14 +79,14 @@ REPORT = Report(
         Column(
             "class", "Class", Unit.TEXT, f"by the kernel's name: {', '.join(CLASSES)}, or one of --classes"
         ),
-        Column("kernels", "Kernels", Unit.COUNT, "distinct kernel names", detail=1),
+        Column("kernels", "Kernels", Unit.COUNT, "distinct kernel names", drop_order=1),
         Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
         TIME_PERCENT,
         TOTAL_TIME,
-        Column("avg_ns", "Avg", Unit.NS, "arithmetic mean of the durations", detail=4),
+        Column("avg_ns", "Avg", Unit.NS, "arithmetic mean of the durations", drop_order=4),
         Column("med_ns", "Med", Unit.NS, "median of the durations"),
-        Column("p95_ns", "P95", Unit.NS, "95 % of the executions took this long or less", detail=2),
-        Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", detail=5),
+        Column("p95_ns", "P95", Unit.NS, "95 % of the executions took this long or less", drop_order=2),
+        Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", drop_order=5),
         Column("largest_name", "Largest", Unit.TEXT, "kernel of the most time in the class", kernels=True),
     ),
     compute=compute,

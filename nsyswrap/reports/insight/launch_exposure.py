@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
-from nsyswrap.analysis.gpu_gaps import idle
-from nsyswrap.analysis.gpu_operations import work
+from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.launch_bound import ended_by
-from nsyswrap.analysis.launches import READS, launched
+from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.reports.table import Column, Order, Report
@@ -23,15 +23,15 @@ from nsyswrap.reports.table import Column, Order, Report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_gaps import Idle
+    from nsyswrap.analysis.gpu_gaps import Gaps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per process, device and stream that something was launched into."""
-    launches, gaps = launched(capture), idle(capture)
-    operations = work(capture.whole).of(launches.operation)
+    launches, gaps = launches_of(capture), gaps_of(capture)
+    operations = gpu_operations_of(capture.whole).of(launches.operation)
     codes, (process, device, stream) = group_keys(
         operations.global_pid, operations.device_id, operations.stream_id
     )
@@ -56,7 +56,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-def _idle_times(gaps: Idle, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
+def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
     """Return how long each of these processes had nothing running on its device."""
     codes, keys = group_keys(gaps.global_pid, gaps.device_id)
     total = grouped(codes, gaps.duration_ns, len(keys[0])).total.tolist()
@@ -71,7 +71,7 @@ REPORT = Report(
     layer="analysis",
     needs=(("kernel", "graph"), ("api",)),
     columns=(
-        Column("process_id", "PID", Unit.ID, "process that launched", detail=2),
+        Column("process_id", "PID", Unit.ID, "process that launched", drop_order=2),
         Column("device_id", "Device", Unit.ID, "device it launched on"),
         Column("stream_id", "Stream", Unit.ID, "stream it launched into"),
         Column("launches", "Launches", Unit.COUNT, "calls that launched a kernel or a graph"),
@@ -91,7 +91,7 @@ REPORT = Report(
             Unit.NS,
             "idle time before repeat launches in which the host was in no CUDA call",
         ),
-        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", detail=1),
+        Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", drop_order=1),
     ),
     compute=compute,
     order=(Order("exposed_ns", descending=True),),

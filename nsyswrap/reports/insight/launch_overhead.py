@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, work
-from nsyswrap.analysis.launch_bound import verdict
-from nsyswrap.analysis.launches import READS, launched
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of
+from nsyswrap.analysis.launch_bound import launch_verdict
+from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.columns import KERNEL_NAMES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.arrays.groups import Statistics
-    from nsyswrap.analysis.launches import Launched
+    from nsyswrap.analysis.launches import Launches
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -37,7 +37,7 @@ ALL = "[all launches]"
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return a row for all launches together, and one per kernel name; graphs are one name."""
-    launches = launched(capture)
+    launches = launches_of(capture)
     _note(capture, launches)
     cost = _first_costs(launches)
     parts = (
@@ -50,7 +50,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     return {**figures, "name": [names[row] for row in rows]}
 
 
-def _first_costs(launches: Launched) -> NDArray[Any]:
+def _first_costs(launches: Launches) -> NDArray[Any]:
     """Return what each call took above the median repeat of its name; of all, where it has none."""
     again = launches.of(~launches.first)
     if not len(again):
@@ -61,7 +61,7 @@ def _first_costs(launches: Launched) -> NDArray[Any]:
 
 
 def _figures(
-    launches: Launched, cost: NDArray[Any], codes: NDArray[Any], groups: int
+    launches: Launches, cost: NDArray[Any], codes: NDArray[Any], groups: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of figures for each group; what has nothing to tell of is missing."""
     first = launches.first
@@ -111,9 +111,9 @@ def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDAr
     }
 
 
-def _note(capture: Capture, launches: Launched) -> None:
+def _note(capture: Capture, launches: Launches) -> None:
     """Say what is in no figure: kernels without their call, and latencies that cannot be."""
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     lost = int(np.count_nonzero(launching & (operations.call < 0)))
     if lost:
@@ -150,7 +150,7 @@ REPORT = Report(
             "First",
             Unit.COUNT,
             "of these, the first of a kernel or a graph in its process",
-            detail=1,
+            drop_order=1,
         ),
         Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches"),
         Column(
@@ -158,16 +158,18 @@ REPORT = Report(
             "First Cost",
             Unit.NS,
             "what these took above the median repeat of the same kernel, or of all where it has none",
-            detail=2,
+            drop_order=2,
         ),
-        Column("api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", detail=3),
+        Column(
+            "api_total_ns", "API Total", Unit.NS, "CPU time in the calls of repeat launches", drop_order=3
+        ),
         *_spread_columns("api", "API", "CPU time in one call"),
         Column(
             "uncontended",
             "Uncontended",
             Unit.COUNT,
             "repeat launches into a stream that had been idle since before the call",
-            detail=5,
+            drop_order=5,
         ),
         *_spread_columns(
             "latency",
@@ -175,23 +177,25 @@ REPORT = Report(
             "the time from the call's start to the GPU's, of uncontended repeat launches, and with it any "
             "wait for another stream",
         ),
-        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", detail=9),
+        Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", drop_order=9),
         Column(
             "queue_med_ns",
             "Queue Med",
             Unit.NS,
             "median wait from when the call had returned and the stream was idle, to the GPU's start",
-            detail=4,
+            drop_order=4,
         ),
-        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", detail=9),
+        Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", drop_order=9),
         Column(
             "dependency_med_ns",
             "Dep Med",
             Unit.NS,
             "median wait, after the call had returned, for what ran earlier in the stream",
-            detail=4,
+            drop_order=4,
         ),
-        Column("kernel_total_ns", "Kernel Total", Unit.NS, "GPU time that repeat launches started", detail=9),
+        Column(
+            "kernel_total_ns", "Kernel Total", Unit.NS, "GPU time that repeat launches started", drop_order=9
+        ),
         Column(
             "kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of all that one repeat launch started"
         ),
@@ -210,5 +214,5 @@ REPORT = Report(
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),
     qualifiers=KERNEL_NAMES,
     reads=READS,
-    conclude=lambda capture, _: verdict(capture),
+    conclude=lambda capture, _: launch_verdict(capture),
 )

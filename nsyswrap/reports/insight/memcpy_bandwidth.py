@@ -70,7 +70,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per kind of operation, kinds of memory and class of size."""
     found = _named(capture, transfers(capture))
     classes = np.searchsorted(list(UP_TO), found.size_bytes)
-    classes[found.work.migration] = MISSING
+    classes[found.operations.migration] = MISSING
     codes, (kind, source, target, size) = group_keys(found.kind, found.src_kind, found.dst_kind, classes)
     labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
     _note(capture, found)
@@ -97,9 +97,9 @@ def _named(capture: Capture, found: Transfers) -> Transfers:
 
 def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
     """Return what is in a row, every operation of it counted."""
-    start, end = found.work.start_ns, found.work.end_ns
+    start, end = found.operations.start_ns, found.operations.end_ns
     size, time = groups.of(found.size_bytes), groups.of(end - start)
-    overlap = compute_overlap(capture, found.work.global_pid, found.work.device_id, start, end)
+    overlap = compute_overlap(capture, found.operations.global_pid, found.operations.device_id, start, end)
     return {
         "count": size.count,
         "total_bytes": size.total,

@@ -18,8 +18,8 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
-from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, work
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.gpu_operations import COPY, KINDS, SET, gpu_operations_of
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
@@ -71,7 +71,7 @@ def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
     """Return, for each API call, whether it launched something, and its part of each time, in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
-    launches, operations = launched(whole), work(whole)
+    launches, operations = launches_of(whole), gpu_operations_of(whole)
     copying = np.isin(operations.kind, (KINDS.index(COPY), KINDS.index(SET))) & (operations.call >= 0)
     copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
     copies = operations.of(copying)
@@ -119,7 +119,7 @@ REPORT = Report(
             "Queue Med",
             Unit.NS,
             "median per instance: nsys' queue times of the launches",
-            detail=2,
+            drop_order=2,
         ),
         Column(
             "kernel_med_ns",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.launches import READS
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
 from nsyswrap.analysis.timing_audit import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import Work
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.analysis.timing_audit import Audit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
@@ -111,7 +111,7 @@ def _say(capture: Capture, found: Audit) -> None:
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
         capture.note(f"NVTX ranges that never ended, or on another thread: {left}; left out")
     say_adopted(capture, found.adopted)
-    operations = work(whole)
+    operations = gpu_operations_of(whole)
     if not len(operations):
         capture.note("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)")
     if migrated := np.count_nonzero(operations.migration):
@@ -127,7 +127,7 @@ def _say(capture: Capture, found: Audit) -> None:
         capture.note(f"other GPU work is also that of other processes with a device of the same id: {listed}")
 
 
-def _sharing(operations: Work) -> list[int]:
+def _sharing(operations: GpuOperations) -> list[int]:
     """Return the ids of processes that worked on a device on which another process did."""
     _, (owners, devices) = group_keys(operations.global_pid, operations.device_id)
     processes = process_ids(owners)
@@ -199,10 +199,14 @@ REPORT = Report(
         ),
         Column("instances", "Instances", Unit.COUNT, "ranges of this name, phase and verdict"),
         Column(
-            "launches", "Launches", Unit.RATIO, "calls per instance that started GPU work (mean)", detail=3
+            "launches",
+            "Launches",
+            Unit.RATIO,
+            "calls per instance that started GPU work (mean)",
+            drop_order=3,
         ),
         Column("host_med_ns", "Host Med", Unit.NS, "median duration of the range on the CPU"),
-        Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", detail=8),
+        Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", drop_order=8),
         Column(
             "should_med_ns",
             "Should Be",
@@ -220,47 +224,53 @@ REPORT = Report(
             "Reported",
             Unit.NS,
             "median host time that the program measured itself, by nsyswrap.measure",
-            detail=2,
+            drop_order=2,
         ),
         Column(
             "events_med_ns",
             "Events",
             Unit.NS,
             "median time between the CUDA events of nsyswrap.measure",
-            detail=2,
+            drop_order=2,
         ),
-        Column("api_med_ns", "API Med", Unit.NS, "median time in CUDA calls of its thread", detail=6),
-        Column("sync_med_ns", "Sync Med", Unit.NS, "median time in synchronising calls, of that", detail=4),
+        Column("api_med_ns", "API Med", Unit.NS, "median time in CUDA calls of its thread", drop_order=6),
         Column(
-            "own_gpu_med_ns", "Own GPU", Unit.NS, "median GPU time of what it launched, added up", detail=1
+            "sync_med_ns", "Sync Med", Unit.NS, "median time in synchronising calls, of that", drop_order=4
+        ),
+        Column(
+            "own_gpu_med_ns",
+            "Own GPU",
+            Unit.NS,
+            "median GPU time of what it launched, added up",
+            drop_order=1,
         ),
         Column(
             "own_busy_med_ns",
             "Own Busy",
             Unit.NS,
             "median time in which any of this was running: less, where it overlaps",
-            detail=9,
+            drop_order=9,
         ),
         Column(
             "own_end_after_med_ns",
             "Own End",
             Unit.NS,
             "median time from the range's end to that of what it launched; negative: that was over",
-            detail=1,
+            drop_order=1,
         ),
         Column(
             "earlier_med_ns",
             "Earlier",
             Unit.NS,
             "median time from the range's start until older launches of its process had ended",
-            detail=2,
+            drop_order=2,
         ),
         Column(
             "other_gpu_med_ns",
             "Other GPU",
             Unit.NS,
             "median time in which other threads' launches, or other processes, ran on the same devices",
-            detail=5,
+            drop_order=5,
         ),
     ),
     compute=compute,

@@ -32,7 +32,7 @@ REPORT = Report(
         TOTAL_TIME,
         Column("instances", "Instances", Unit.COUNT, "number of calls or executions"),
         *stat_columns(),
-        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", detail=6),
+        Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", drop_order=6),
         Column(
             "operation",
             "Operation",

@@ -31,7 +31,7 @@ REPORT = Report(
         TOTAL_TIME,
         Column("instances", "Instances", Unit.COUNT, "number of executions"),
         *stat_columns(),
-        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", detail=6),
+        Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", drop_order=6),
         Column(
             "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True
         ),

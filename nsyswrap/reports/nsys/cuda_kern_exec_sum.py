@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -22,7 +22,7 @@ from nsyswrap.reports.table import Column, Order, Report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.correlation import Launches
+    from nsyswrap.analysis.correlation import LaunchPairs
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -36,7 +36,7 @@ PHASES = (
 
 def compute(capture: Capture) -> dict[str, Values]:
     """Return one row per (process, thread, device, API function, kernel name)."""
-    pairs = launches(capture)
+    pairs = launch_pairs_of(capture)
     codes, keys = _groups(capture, pairs)
     groups = Groups(codes, len(keys["device_id"]))
     api_start, api_end = (v[pairs.api] for v in capture.columns("api", *SPANS).values())
@@ -58,7 +58,7 @@ def compute(capture: Capture) -> dict[str, Values]:
     }
 
 
-def _groups(capture: Capture, pairs: Launches) -> tuple[NDArray[Any], dict[str, Values]]:
+def _groups(capture: Capture, pairs: LaunchPairs) -> tuple[NDArray[Any], dict[str, Values]]:
     """Return a group code per pair, and what each group is called."""
     device = capture.columns("kernel", "device_id")["device_id"]
     threads, thread_codes = distinct(capture.columns("api", "global_tid")["global_tid"])
@@ -87,15 +87,15 @@ REPORT = Report(
     needs=(("kernel",), ("api",)),
     columns=(
         Column("process_id", "PID", Unit.ID, "process that launched"),
-        Column("thread_id", "TID", Unit.ID, "thread that launched", detail=4),
-        Column("device_id", "DevId", Unit.ID, "device the kernel ran on", detail=3),
+        Column("thread_id", "TID", Unit.ID, "thread that launched", drop_order=4),
+        Column("device_id", "DevId", Unit.ID, "device the kernel ran on", drop_order=3),
         Column("count", "Count", Unit.COUNT, "number of executions"),
         Column(
             "queue_count",
             "QCount",
             Unit.COUNT,
             "executions that began after their call returned",
-            detail=1,
+            drop_order=1,
         ),
         *(column for prefix, header, of in PHASES for column in stat_columns(prefix, header, of=of)),
         Column("api_name", "API Name", Unit.TEXT, "API function that launched"),

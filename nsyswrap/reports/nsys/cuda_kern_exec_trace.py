@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -56,7 +56,7 @@ def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
 
     Several calls of one kernel stand in the order nsys finds them in: by their ends, with NVTX names by rows.
     """
-    pairs = launches(capture)
+    pairs = launch_pairs_of(capture)
     if capture.view.nvtx_names:
         return pairs.operation, pairs.api
     api = capture.columns("api", "end_ns", "global_tid", "name")

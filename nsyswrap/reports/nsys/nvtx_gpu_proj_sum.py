@@ -51,7 +51,7 @@ REPORT = Report(
     needs=(("nvtx",), ("api",), OPERATIONS),
     columns=(
         Column("range", "Range", Unit.TEXT, "domain and name of the range"),
-        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", detail=2),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=2),
         Column(
             "proj_total_ns",
             "Total Proj Time",
@@ -64,14 +64,16 @@ REPORT = Report(
         Column(
             "operations", "Total GPU Ops", Unit.COUNT, "operations launched inside; a graph launch is one"
         ),
-        Column("operations_avg", "Avg GPU Ops", Unit.RATIO, "operations per range", detail=6),
-        Column("level_avg", "Avg Range Lvl", Unit.RATIO, "ranges around it on its thread (mean)", detail=10),
+        Column("operations_avg", "Avg GPU Ops", Unit.RATIO, "operations per range", drop_order=6),
+        Column(
+            "level_avg", "Avg Range Lvl", Unit.RATIO, "ranges around it on its thread (mean)", drop_order=10
+        ),
         Column(
             "children_avg",
             "Avg Num Child",
             Unit.RATIO,
             "ranges right below it that launched something too (mean)",
-            detail=11,
+            drop_order=11,
         ),
     ),
     compute=compute,

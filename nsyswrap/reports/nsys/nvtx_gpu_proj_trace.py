@@ -57,25 +57,29 @@ REPORT = Report(
             Unit.NS,
             "from there to the end of the last operation, with all gaps",
         ),
-        Column("range_start_ns", "Orig Start", Unit.NS, "start of the range on the CPU", detail=4),
+        Column("range_start_ns", "Orig Start", Unit.NS, "start of the range on the CPU", drop_order=4),
         Column("range_ns", "Orig Duration", Unit.NS, "duration of the range on the CPU"),
-        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", detail=5),
-        Column("process_id", "PID", Unit.ID, "process the range is of", detail=6),
-        Column("thread_id", "TID", Unit.ID, "thread the range is of", detail=3),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=5),
+        Column("process_id", "PID", Unit.ID, "process the range is of", drop_order=6),
+        Column("thread_id", "TID", Unit.ID, "thread the range is of", drop_order=3),
         Column(
             "operations",
             "NumGPUOps",
             Unit.COUNT,
             "correlation ids of the operations launched inside: a graph launch is one",
         ),
-        Column("level", "Lvl", Unit.NUMBER, "ranges around it on its thread, of both styles", detail=7),
+        Column("level", "Lvl", Unit.NUMBER, "ranges around it on its thread, of both styles", drop_order=7),
         Column(
-            "children", "NumChild", Unit.COUNT, "ranges right below it that launched something too", detail=8
+            "children",
+            "NumChild",
+            Unit.COUNT,
+            "ranges right below it that launched something too",
+            drop_order=8,
         ),
-        Column("range_id", "RangeId", Unit.ID, "row of the range in NVTX_EVENTS", detail=9),
-        Column("parent_id", "ParentId", Unit.ID, "RangeId of the range around it", detail=10),
+        Column("range_id", "RangeId", Unit.ID, "row of the range in NVTX_EVENTS", drop_order=9),
+        Column("parent_id", "ParentId", Unit.ID, "RangeId of the range around it", drop_order=10),
         Column(
-            "range_stack", "RangeStack", Unit.TEXT, "RangeIds from the outermost range to this", detail=11
+            "range_stack", "RangeStack", Unit.TEXT, "RangeIds from the outermost range to this", drop_order=11
         ),
     ),
     compute=compute,

@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
-from nsyswrap.analysis.correlation import launches
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.analysis.nvtx_ranges import STYLES, call_spans, nested_ranges
 from nsyswrap.base.missing import MISSING
@@ -70,7 +70,7 @@ def compute(capture: Capture) -> dict[str, Values]:
 
 
 def _meet(capture: Capture, ranges: Ranges) -> _Met:
-    pairs = launches(capture)
+    pairs = launch_pairs_of(capture)
     inner, outer = enclosures(call_spans(capture, pairs.api), ranges.spans)
     outside = np.setdiff1d(np.arange(len(pairs.api)), inner)
     launched = np.concatenate((inner, outside))
@@ -96,9 +96,9 @@ REPORT = Report(
         Column(
             "range", "NVTX Range", Unit.TEXT, "domain and name of the range; empty: outside of all ranges"
         ),
-        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", detail=2),
-        Column("process_id", "PID", Unit.ID, "process that launched", detail=3),
-        Column("thread_id", "TID", Unit.ID, "thread that launched", detail=4),
+        Column("style", "Style", Unit.TEXT, "PushPop or StartEnd", drop_order=2),
+        Column("process_id", "PID", Unit.ID, "process that launched", drop_order=3),
+        Column("thread_id", "TID", Unit.ID, "thread that launched", drop_order=4),
         Column("range_instances", "NVTX Inst", Unit.COUNT, "ranges of this name around these launches"),
         Column("kernel_instances", "Kern Inst", Unit.COUNT, "executions of this kernel"),
         TOTAL_TIME,

@@ -29,7 +29,7 @@ def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in wanted if name not in NAMES], [name for name in NAMES if name in wanted]
 
 
-def find(name: str) -> Report:
+def find_rank_report(name: str) -> Report:
     """Return the report over ranks with this name."""
     report: Report = importlib.import_module(f"nsyswrap.reports.ranks.{name}").REPORT
     return report
@@ -50,7 +50,7 @@ def make_job(members: Sequence[Member]) -> Job:
 
 def make(job: Job, name: str) -> Table:
     """Make one report; raises NotInCapture where no rank holds what it needs."""
-    report = find(name)
+    report = find_rank_report(name)
     for group in report.needs:
         if not any(member.capture.whole.has(kind) for member in job.members for kind in group):
             kinds = [schema.EVENTS[kind] for kind in group]

@@ -19,7 +19,7 @@ import numpy as np
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
 from nsyswrap.analysis.ranks.steps import slowest, steps
-from nsyswrap.analysis.ranks.waiting import verdict
+from nsyswrap.analysis.ranks.waiting import waiting_verdict
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import with_rank_names
 from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
@@ -60,9 +60,9 @@ REPORT = Report(
             "Slowest In",
             Unit.COUNT,
             "instances in which that rank was slowest of all",
-            detail=1,
+            drop_order=1,
         ),
-        Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited in these ranges", detail=2),
+        Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited in these ranges", drop_order=2),
         Column("name", "Name", Unit.TEXT, "NVTX range or kernel", kernels=True),
     ),
     compute=no_capture,
@@ -91,7 +91,7 @@ def table(job: Job) -> Table:
         for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
     ]
     made = table_of(with_rank_names(REPORT, job), rows)
-    return replace(made, notes=(*job.notes, *notes), verdict=verdict(job), selection=job.selection)
+    return replace(made, notes=(*job.notes, *notes), verdict=waiting_verdict(job), selection=job.selection)
 
 
 def _judged(

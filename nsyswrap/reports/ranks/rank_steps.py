@@ -37,9 +37,15 @@ REPORT = Report(
         Column("fastest_rank", "Fastest", Unit.NUMBER, "rank with the least time; of equals the first"),
         Column("fastest_ns", "Time", Unit.NS, "its time"),
         Column("skew_ns", "Skew", Unit.NS, "difference of the two"),
-        Column("skew_percent", "Skew", Unit.PERCENT, "that as share of the median over the ranks", detail=1),
-        Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", detail=2),
-        Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited for others in it", detail=1),
+        Column(
+            "skew_percent", "Skew", Unit.PERCENT, "that as share of the median over the ranks", drop_order=1
+        ),
+        Column(
+            "range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", drop_order=2
+        ),
+        Column(
+            "waiting_ns", "Waiting", Unit.NS, "the most that a rank waited for others in it", drop_order=1
+        ),
     ),
     compute=no_capture,
 )

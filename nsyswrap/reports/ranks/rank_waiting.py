@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.ranks import job as alignment
-from nsyswrap.analysis.ranks.waiting import verdict, waiting
+from nsyswrap.analysis.ranks.waiting import waiting, waiting_verdict
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import with_rank_names
 from nsyswrap.reports.table import Column, Report, Table, no_capture, table_of
@@ -43,7 +43,7 @@ REPORT = Report(
             "GPU Time",
             Unit.NS,
             "durations of all its kernels, copies, memsets and graphs",
-            detail=3,
+            drop_order=3,
         ),
         Column("own_ns", "Own", Unit.NS, "of the GPU time, what does not communicate"),
         Column(
@@ -56,13 +56,13 @@ REPORT = Report(
             "of that, waiting for the last rank; missing where none is matched",
         ),
         Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as share of its GPU time"),
-        Column("waiting_med_ns", "Waiting Med", Unit.NS, "median waiting in a collective", detail=1),
+        Column("waiting_med_ns", "Waiting Med", Unit.NS, "median waiting in a collective", drop_order=1),
         Column(
             "late_med_ns",
             "Late Med",
             Unit.NS,
             "median time from the first rank's arrival to its own",
-            detail=2,
+            drop_order=2,
         ),
     ),
     compute=no_capture,
@@ -89,7 +89,9 @@ def table(job: Job) -> Table:
         )
     notes = (*job.notes, alignment.note(job, offsets) if len(job.matched) else _nothing(job))
     made = table_of(with_rank_names(REPORT, job), rows)
-    return replace(made, notes=tuple(filter(None, notes)), verdict=verdict(job), selection=job.selection)
+    return replace(
+        made, notes=tuple(filter(None, notes)), verdict=waiting_verdict(job), selection=job.selection
+    )
 
 
 def _waiting_each(job: Job) -> list[np.ndarray]:

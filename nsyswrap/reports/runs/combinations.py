@@ -18,7 +18,7 @@ from nsyswrap.reports.table import Column, Report, no_capture, table_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.reports.runs.find import Run
+    from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import Result
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Table
@@ -28,7 +28,7 @@ _NAME_WIDTH = 60  # characters of a combination's name in a sentence
 _FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of columns
 
 
-def verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column) -> str:
+def comparison_verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column) -> str:
     """Say which combination is best and which is worst, with figures; ``ranking``: the least first."""
     if not ranking:
         return f"Nothing to compare: no run that is done has {measure.name}."
@@ -89,7 +89,7 @@ def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
     return shorten_all(found, _NAME_WIDTH)
 
 
-def _said(parameters: Parameters, run: Run) -> str:
+def _said(parameters: Parameters, run: RecordedRun) -> str:
     pairs = zip(parameters.columns, parameters.of(run), strict=True)
     return " ".join(f"{column.header}={value}" for column, value in pairs if value is not None)
 
@@ -231,7 +231,7 @@ def _constant_first_to_go(parameters: Parameters, repeats: Sequence[Repeats]) ->
     values = zip(*(parameters.of(one.results[0].run) for one in repeats), strict=True)
     constant = len(repeats) > 1
     return tuple(
-        replace(column, detail=_FIRST_TO_GO) if constant and len(set(given)) == 1 else column
+        replace(column, drop_order=_FIRST_TO_GO) if constant and len(set(given)) == 1 else column
         for column, given in zip(parameters.columns, values, strict=True)
     )
 

@@ -17,7 +17,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.capture.capture import open_capture
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.table import Column, read_ahead
@@ -83,8 +83,8 @@ def digest(path: Path) -> Digest:
     """Digest a .sqlite, a .nsys-rep or a run folder; raises CaptureError with what is wrong with it."""
     source = identity(path)  # before it is read: one that changes meanwhile is digested again
     capture = open_capture(path)
-    read_ahead(capture, [find(name) for name in SUMMARIES])
-    summaries = {name: _summary(capture, name) for name in SUMMARIES if not find(name).lacks(capture)}
+    read_ahead(capture, [find_report(name) for name in SUMMARIES])
+    summaries = {name: _summary(capture, name) for name in SUMMARIES if not find_report(name).lacks(capture)}
     return Digest(
         source or (0, 0),
         _totals(capture, summaries.get("gpu_time")),
@@ -142,7 +142,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 def _summary(capture: Capture, name: str) -> Summary | None:
     """Return the rows of a report; None where the export was trimmed of what it needs."""
     try:
-        table = find(name).make(capture)
+        table = find_report(name).make(capture)
     except NotInCapture:
         return None
     columns = list(map(list, zip(*table.rows(), strict=True)))

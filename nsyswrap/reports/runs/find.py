@@ -23,7 +23,7 @@ CAPTURES = (_EXPORT, *_REPORTS)
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """One run: its folder or loose capture, what tells it apart, and how it ended.
 
     ``what`` is the label of its combination of parameters, empty for one that was not planned. ``outcome``
@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     loose: bool = False
 
 
-def find(paths: Iterable[Path], unfinished: HowFar) -> list[Run]:
+def find_runs(paths: Iterable[Path], unfinished: HowFar) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
     ``unfinished`` says of a planned run without a status how far it is, and why. Raises CaptureError for a
@@ -126,18 +126,18 @@ def _export_beside(capture: str) -> str:
     return stem + _EXPORT if suffix in _REPORTS else ""
 
 
-def _loose(path: Path, label: str) -> Run:
+def _loose(path: Path, label: str) -> RecordedRun:
     """Take a capture for a run that is done; a link that leads nowhere is one that cannot be read."""
     if path.exists():
-        return Run(path, label, "done")
-    return Run(path, label, "damaged", message=f"{path} is a link to what is not there")
+        return RecordedRun(path, label, "done")
+    return RecordedRun(path, label, "damaged", message=f"{path} is a link to what is not there")
 
 
-def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> Run:
+def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
     """Read how a run ended, and what it was planned as."""
     spec = _facts(path / SPEC)
     parameters = spec.get("parameters")
-    return Run(
+    return RecordedRun(
         path,
         label,
         what=str(spec.get("label", "")),

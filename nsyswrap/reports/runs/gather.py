@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, identity, stored, write
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.units import Number
-    from nsyswrap.reports.runs.find import Run
+    from nsyswrap.reports.runs.find import RecordedRun
 
 
 _PATIENCE_S = 10.0  # what a worker has to tidy up after a signal; a large capture is digested in less
@@ -61,7 +61,7 @@ def usable_cpus() -> int:
 def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
     """Digest captures in ``jobs`` processes, and yield each as it is done; all end with the iterator."""
     for name in SUMMARIES:
-        find(name)  # imports it: once, here
+        find_report(name)  # imports it: once, here
     waiting = iter(tasks)
     workers: dict[Any, _Worker] = {}
     try:
@@ -184,7 +184,7 @@ def _death(code: int | None) -> str:
 class Result:
     """A run with its totals, and where its digest lies; both None where there is no capture to read."""
 
-    run: Run
+    run: RecordedRun
     totals: Mapping[str, Number | None] | None = None
     digest: Path | None = None
     reports: tuple[str, ...] = ()
@@ -196,7 +196,10 @@ class Result:
 
 
 def gather(
-    runs: Sequence[Run], scratch: Path, jobs: int, on_result: Callable[[Result], None] = lambda _: None
+    runs: Sequence[RecordedRun],
+    scratch: Path,
+    jobs: int,
+    on_result: Callable[[Result], None] = lambda _: None,
 ) -> list[Result]:
     """Return a result for each run, in their order; nothing is written but into ``scratch``.
 
@@ -221,7 +224,7 @@ def gather(
     return [found[number] for number in range(len(runs))]
 
 
-def _without_reading(run: Run) -> Result | None:
+def _without_reading(run: RecordedRun) -> Result | None:
     """Return the result of a run whose digest lies there, or of which there is nothing to read (yet)."""
     if run.outcome in _NOT_ENDED:
         return Result(run)
@@ -230,7 +233,7 @@ def _without_reading(run: Run) -> Result | None:
     return None if identity(run.path) else Result(run)
 
 
-def _result(run: Run, digest: Path, made: Made) -> Result:
+def _result(run: RecordedRun, digest: Path, made: Made) -> Result:
     """Put what was read to a run; done and not to be read is damaged, any other end stays what it was."""
     if made.totals is not None:
         return _read(run, digest, made.totals, made.reports)
@@ -238,7 +241,9 @@ def _result(run: Run, digest: Path, made: Made) -> Result:
     return Result(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error)))))
 
 
-def _read(run: Run, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]) -> Result:
+def _read(
+    run: RecordedRun, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]
+) -> Result:
     """Return a result that shares its names with all others: there can be very many."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
     return Result(run, known, digest, tuple(name for name in SUMMARIES if name in reports))

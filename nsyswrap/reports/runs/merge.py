@@ -34,7 +34,7 @@ ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
 """
 
 
-class Statistics(NamedTuple):
+class PooledStatistics(NamedTuple):
     """Of one kernel; durations in ns, the deviation is the sample's (n - 1) and 0 for a single execution."""
 
     name: str | None
@@ -67,7 +67,7 @@ class Pool:
             self._db.executemany(_ADD, ((part, kernel, *row) for row in rows))
         self._db.commit()
 
-    def parts(self) -> Iterator[tuple[int, list[Statistics]]]:
+    def parts(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
         """Yield each part that has kernels, in order, and their statistics: the most total time first."""
         parts = self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall()
         for (part,) in parts:
@@ -89,7 +89,7 @@ class Pool:
             (part,),
         ).fetchall()
 
-    def _statistics(self, part: int, kernel: int, name: str | None, count: int) -> Statistics:
+    def _statistics(self, part: int, kernel: int, name: str | None, count: int) -> PooledStatistics:
         ordered = self._db.execute(
             "SELECT duration_ns, executions FROM pooled WHERE part = ? AND kernel = ? ORDER BY duration_ns",
             (part, kernel),
@@ -97,7 +97,7 @@ class Pool:
         return statistics(name, count, ordered)
 
 
-def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> Statistics:
+def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> PooledStatistics:
     """Return the statistics of ``count`` executions: (duration in ns, executions) in ascending order."""
     seen = total = squares = 0
     least: int | None = None
@@ -110,12 +110,12 @@ def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]])
         total += duration * executions
         squares += duration * duration * executions
     variance = Fraction(count * squares - total * total, count * max(count - 1, 1))
-    return Statistics(
+    return PooledStatistics(
         name, count, total, total / count, (low + high) / 2, least or 0, duration, math.sqrt(variance)
     )
 
 
-def shares(rows: Sequence[Statistics]) -> list[float | None]:
+def shares(rows: Sequence[PooledStatistics]) -> list[float | None]:
     """Return each kernel's part of the total time in percent; missing where there is none."""
     whole = sum(row.total_ns for row in rows)
     return [row.total_ns * 100.0 / whole if whole else None for row in rows]

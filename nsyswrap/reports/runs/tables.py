@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports import find
+from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS
 from nsyswrap.reports.table import Column, Report, no_capture, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from nsyswrap.reports.runs.find import Run
+    from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import Result
     from nsyswrap.reports.table import Table
 
@@ -51,7 +51,7 @@ class Parameters:
     in ``taken`` is called ``parameter_<name>``.
     """
 
-    def __init__(self, runs: Sequence[Run], taken: Collection[str]) -> None:
+    def __init__(self, runs: Sequence[RecordedRun], taken: Collection[str]) -> None:
         """Look at every run's parameters."""
         kinds: dict[str, set[type]] = {}
         for run in runs:
@@ -65,14 +65,14 @@ class Parameters:
             columns.append(_column(name, used, Unit.TEXT if kind is str else Unit.NUMBER))
         self.columns = tuple(columns)
 
-    def of(self, run: Run) -> tuple[object, ...]:
+    def of(self, run: RecordedRun) -> tuple[object, ...]:
         """Return the value of each column; None where the run has no such parameter."""
         batch = (run.batch or None,) if self._batch else ()
         values = ((plain((run.parameters or {}).get(name)), kind) for name, kind in self._kinds.items())
         return (*batch, *(None if value is None else kind(value) for value, kind in values))
 
 
-def combination(run: Run) -> str:
+def combination(run: RecordedRun) -> str:
     """Return what is the same for all repeats of a combination, and differs between two.
 
     What was not planned repeats nothing: it is a combination of its own.
@@ -107,7 +107,7 @@ def _column(name: str, used: Collection[str], unit: Unit) -> Column:
 def parameters_of(results: Sequence[Result]) -> Parameters:
     """Return the parameters of all runs, named as no column of any of the tables is."""
     ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
-    of_reports = (column.name for name in SUMMARIES for column in find(name).columns)
+    of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
 

@@ -10,7 +10,7 @@ import recorded
 from report_tables import capture_of, csv_of, hint_of, not_collected
 from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, call, diagnostic, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.analysis.advice import advise, looks
+from nsyswrap.analysis.advice import advise, checks
 from nsyswrap.api import open_capture
 from nsyswrap.render.formats import prose
 from nsyswrap.reports import NAMES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Cli
     from tiny_export import Row
 
-    from nsyswrap.analysis.advice import Finding
+    from nsyswrap.analysis.advice import Advice
     from nsyswrap.api import Capture
 
 REPORT = "advice"
@@ -67,10 +67,10 @@ def test_a_capture_of_known_faults(name: str, tmp_path: Path) -> None:
 def test_every_finding_is_labelled_somewhere_or_drawn_here() -> None:
     labelled = set[str]().union(*(expected for expected, _ in LABELLED.values()))
     drawn = {"drained_by_synchronise", "allocating", "tiny_copies", "communication_not_hidden", "lost_events"}
-    assert len(looks()) == len(labelled | drawn)
+    assert len(checks()) == len(labelled | drawn)
 
 
-def found_in(capture: Capture) -> dict[str, Finding]:
+def found_in(capture: Capture) -> dict[str, Advice]:
     return {finding.name: finding for finding in advise(capture)}
 
 

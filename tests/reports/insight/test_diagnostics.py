@@ -198,4 +198,4 @@ def test_an_empty_table_of_calls_is_none(tmp_path: Path) -> None:
     assert found(capture, "launches without work") == [
         ("info", None, None, "no API calls to look at (--trace=cuda records them)")
     ]
-    assert reports.find("diagnostics").lacks(capture) == []
+    assert reports.find_report("diagnostics").lacks(capture) == []

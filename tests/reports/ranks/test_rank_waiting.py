@@ -24,7 +24,7 @@ from tiny_export import graph, kernel, nvtx
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.capture.selection import chosen
+from nsyswrap.capture.selection import parse_selection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +159,9 @@ def test_graphs_may_hide_collectives(tmp_path: Path) -> None:
 def test_a_selection_leaves_out_collectives_and_keeps_the_matches(tmp_path: Path) -> None:
     part = [
         type(one)(
-            one.label, one.number, one.capture.viewed(selection=chosen(f"{2 * STEP_NS}ns/{4 * STEP_NS}ns"))
+            one.label,
+            one.number,
+            one.capture.viewed(selection=parse_selection(f"{2 * STEP_NS}ns/{4 * STEP_NS}ns")),
         )
         for one in straggler(tmp_path)
     ]

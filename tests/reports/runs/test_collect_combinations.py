@@ -14,8 +14,14 @@ from tiny_export import graph, kernel, row, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.runs.combinations import by_combination, chosen_measure, combinations, ranked, verdict
-from nsyswrap.reports.runs.find import Run
+from nsyswrap.reports.runs.combinations import (
+    by_combination,
+    chosen_measure,
+    combinations,
+    comparison_verdict,
+    ranked,
+)
+from nsyswrap.reports.runs.find import RecordedRun
 from nsyswrap.reports.runs.gather import Result
 from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
 
@@ -31,7 +37,7 @@ def result(
     parameters: dict[str, object], repeat: int = 1, outcome: str = "done", **totals: float | None
 ) -> Result:
     what = " ".join(f"{name}={value}" for name, value in parameters.items())
-    run = Run(Path("runs", f"{what}#{repeat}"), f"{what}#{repeat}", outcome, what, parameters, repeat)
+    run = RecordedRun(Path("runs", f"{what}#{repeat}"), f"{what}#{repeat}", outcome, what, parameters, repeat)
     return Result(run, {"kernels": 1, **totals} if totals else None)
 
 
@@ -39,7 +45,7 @@ def compared(results: list[Result], by: str = "") -> tuple[list[tuple[object, ..
     parameters, groups = parameters_of(results), list(combinations(results).values())
     measure = chosen_measure(results, by)
     table = by_combination(groups, parameters, measure)
-    return table.rows(), verdict(ranked(groups, measure), parameters, measure)
+    return table.rows(), comparison_verdict(ranked(groups, measure), parameters, measure)
 
 
 def test_combinations_in_order_with_their_spread() -> None:
@@ -98,7 +104,7 @@ def test_a_run_without_the_work_is_not_the_best_at_it() -> None:
 
 def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
     results = [
-        Result(Run(Path(name), name, "done"), {"kernels": 1, "kernel_ns": ns})
+        Result(RecordedRun(Path(name), name, "done"), {"kernels": 1, "kernel_ns": ns})
         for name, ns in (("a", 2), ("b", 8))
     ]
     rows, said = compared(results)

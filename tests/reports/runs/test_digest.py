@@ -13,7 +13,7 @@ from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, ro
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
-from nsyswrap.reports import NAMES, find
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
 
@@ -44,7 +44,7 @@ def again(rows: list[Row], times: int) -> list[Row]:
 
 def lengths(folder: Path, rows: list[Row]) -> dict[str, int]:
     capture = opened(folder, *rows)
-    return {name: len(capture.report(name)) for name in NAMES if not find(name).lacks(capture)}
+    return {name: len(capture.report(name)) for name in NAMES if not find_report(name).lacks(capture)}
 
 
 def test_summaries_are_the_reports_that_do_not_grow_with_the_run(tmp_path: Path) -> None:

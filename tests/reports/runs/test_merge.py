@@ -15,7 +15,7 @@ from tiny_export import Row, kernel, write
 
 from nsyswrap.api import Capture
 from nsyswrap.reports.runs.digest import Kernel, digest
-from nsyswrap.reports.runs.merge import Pool, Statistics, shares
+from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def counted(durations: dict[str | None, list[int]]) -> list[Kernel]:
     return [(name, list(Counter(many)), list(Counter(many).values())) for name, many in durations.items()]
 
 
-def pooled(tmp_path: Path, captures: list[list[Kernel]]) -> list[Statistics]:
+def pooled(tmp_path: Path, captures: list[list[Kernel]]) -> list[PooledStatistics]:
     file = tmp_path / "pool.sqlite"
     file.unlink(missing_ok=True)
     with closing(Pool(file)) as pool:

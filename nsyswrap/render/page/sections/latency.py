@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.launches import launched
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Look, filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, missing, section
@@ -68,7 +68,7 @@ def latencies(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     As in ``launch_overhead``; those that seem to begin before their call are left out. A stream in which
     nothing had run yet was idle too, where the launch is a first one.
     """
-    launches = launched(capture)
+    launches = launches_of(capture)
     told = launches.uncontended & (launches.latency_ns >= 0)
     return launches.latency_ns[told & ~launches.first], launches.latency_ns[told & launches.first]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import KINDS, work
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats.text import told_apart
 from nsyswrap.render.page import colors as colours
@@ -98,7 +98,7 @@ class Shown:
 def content(capture: Capture, shown: Shown, cells: int) -> dict[str, Any]:
     """Return what the script draws; ``cells`` is about how many bins all lanes and series may have."""
     first, last = shown.ends
-    operations = work(capture)
+    operations = gpu_operations_of(capture)
     gpu = (int(operations.start_ns.min()), int(operations.end_ns.max())) if len(operations) else None
     filled = sum(len(np.unique(shown.series[i])) for i in shown.crowded)
     levels = _levels((first, last), gpu, cells // filled) if filled else []
