@@ -1,44 +1,43 @@
 """Look into one call that launches many kernels: torch.cdist, in two ways.
 
-torch.cdist(a, b) is the distance of every row of a from every row of b: two
-matrices of ROWS x COLUMNS float32 numbers in, one of ROWS x ROWS out. PyTorch
-has two ways for the Euclidean distance, and the argument compute_mode picks
-one:
+torch.cdist(a, b) is the distance of every row of a from every row of b. The
+inputs are two matrices of ROWS x COLUMNS float32 numbers, the result is a
+matrix of ROWS x ROWS. PyTorch has two ways to compute the Euclidean distance.
+The argument compute_mode selects one:
 
-  mm      use_mm_for_euclid_dist: |x|^2 - 2xy + |y|^2, so that nearly all of the
-          work is one matrix product. Around it are the kernels that square and
-          sum the rows, put the sums beside the rows, drop what came out below
-          zero, and take the root
+  mm      use_mm_for_euclid_dist: |x|^2 - 2xy + |y|^2, so nearly all of the work
+          is one matrix product. Other kernels square and sum the rows, append
+          the sums to the rows, clamp negative results to zero, and take the
+          square root
   direct  donot_use_mm_for_euclid_dist: one kernel that sums (x - y)^2
 
-In Python both are one line. By default PyTorch takes mm as soon as either
-matrix has more than 25 rows.
+In Python both are one line. By default PyTorch uses mm if either matrix has
+more than 25 rows.
 
 What to look for in nsyswrap's output:
 
-* Launches in the closing table, the launch calls of one `torch.cdist`: one in
-  direct, several in mm. Each of them costs CPU time (API Med), so that with
-  few rows (--rows 64) mm is mostly launching.
-* Kernel Med adds up all kernels of one call. cuda_gpu_kern_sum tells them
-  apart: the matrix product, whose name depends on the GPU and on the cuBLAS in
-  use, is only one of them, and need not be the longest.
+* Launches in the closing table: the launch calls of one `torch.cdist`. There is
+  one in direct and several in mm. Each of them costs CPU time (API Med). With
+  few rows (--rows 64) most of mm is launch overhead.
+* Kernel Med is the sum over all kernels of one call. cuda_gpu_kern_sum lists
+  them separately. The matrix product is only one of them and need not be the
+  longest. Its name depends on the GPU and the version of cuBLAS.
 * In mm API Med, Queue Med and Kernel Med do not add up to Program, which times
-  the call and a synchronise: while one kernel runs the next ones are launched,
+  the call and a synchronize. While one kernel runs, the next ones are launched
   and wait in the queue.
-* A range for each call, `mm/cdist` or `direct/cdist`, is what says that these
-  kernels belong together. Nothing in the kernels' names points at cdist in mm.
+* The NVTX range of each call, `mm/cdist` or `direct/cdist`. Only this range
+  shows that the kernels belong together. No kernel name in mm mentions cdist.
 
-mm is not as exact. Its error is one of the squares that are subtracted, not
-one of the distance: of two points that are far from the origin and near one
-another little is left but rounding, and the distance may come out as 0. The
-results are compared with the CPU's in float64 before anything is measured,
-with E = (COLUMNS + 4) * 2^-23, what rounding can do to a sum of that many
-terms: direct to within E of each distance, mm to within 4 * COLUMNS * E of
-each squared distance, since all coordinates lie between 0 and 1.
+mm is less exact. Its error is relative to the squares that are subtracted, not
+to the distance. For two points far from the origin and close to each other, the
+result is mostly rounding error, and the distance may come out as 0. Before
+anything is measured, the results are compared with the CPU's in float64. The
+rounding error of a sum of that many terms is E = (COLUMNS + 4) * 2^-23. direct
+must be within E of each distance, relative to it. mm must be within
+4 * COLUMNS * E of each squared distance, as all coordinates are in 0 to 1.
 
-Tracing makes every launch slower: the samples of a run without nsys are the
-ones to quote. The last line on stdout is the result as JSON, times in
-microseconds.
+Tracing makes every launch slower, so quote the samples of a run without nsys.
+The last line on stdout is the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations

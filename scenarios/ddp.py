@@ -1,40 +1,43 @@
 """Train on two or more GPUs with DistributedDataParallel, one rank slower than the rest.
 
-RANKS processes of one machine, a GPU each, train the same small network: two
-linear layers, every rank on data of its own. In backward their gradients are
-averaged by an all-reduce of NCCL, and each rank takes the same SGD step.
+RANKS processes on one machine, each with its own GPU, train the same small
+network of two linear layers. Every rank has its own data. In the backward pass
+an NCCL all-reduce averages the gradients, and each rank takes the same SGD
+step.
 
-  even       all ranks do the same
+  even       all ranks do the same work
   straggler  the last rank does two large matrix products before every step
 
 What to look for in nsyswrap's output:
 
-* `nsyswrap report FOLDER --by rank` names the straggler and what it costs.
-* Kernel Med in the closing table, a row for each rank: in straggler about as
-  long for rank 0, which computes no more than in even. The rest is its NCCL
-  kernel (ncclDevKernel_AllReduce...): it starts when rank 0 has come to the
-  all-reduce, and cannot end before the last rank has too. Waiting inside a
-  kernel counts as kernel time, and the GPU looks busy.
-* That kernel is short on the straggler itself: who waits least is the one that
-  all wait for.
-* Program is about the same for all ranks: no step ends before the all-reduce
-  does. So the time of a step does not tell who is slow.
-* Launches: two more on the last rank in straggler. It is more work that takes
-  longer, not the same work on a slower GPU.
-* A range for each step, `straggler/rank 1`; `check` has the first one. Backward
-  stays on the thread that calls it: autograd launches from threads of its own.
+* `nsyswrap report FOLDER --by rank` names the straggler and its cost.
+* Kernel Med in the closing table, which has a row for each rank. In straggler
+  it is about as long for rank 0, which computes no more than in even. The rest
+  is its NCCL kernel (ncclDevKernel_AllReduce...). The kernel starts when rank 0
+  reaches the all-reduce, and cannot end before the last rank has reached it
+  too. Waiting inside a kernel counts as kernel time, and the GPU looks busy.
+* That kernel is short on the straggler itself. The rank that waits least is the
+  rank that all others wait for.
+* Program is about the same for all ranks, as no step ends before the all-reduce
+  ends. So the time of a step does not show which rank is slow.
+* Launches: the last rank has two more in straggler. It is slower because of
+  more work, not because of a slower GPU.
+* The NVTX range of each step, `straggler/rank 1`; the first step is in `check`.
+  The backward pass stays on the thread that calls it. Otherwise autograd would
+  launch its kernels from other threads.
 
-The network has no loss, the gradient of its output is given: that keeps a step
-to the kernels that matter. After the first step each rank compares its
-parameters with the CPU's for the data of all ranks (float64, to within 1e-5);
-between the ranks they must be equal bit by bit, then and at the end.
+The network has no loss; the gradient of its output is given. This leaves only
+the kernels of interest in a step. After the first step each rank compares its
+parameters with the CPU's for the data of all ranks (float64, to within 1e-5).
+Between the ranks they must be bit-identical after the first step and at the
+end.
 
-The ranks are processes of their own, which nsys follows. They meet in a file,
-and end with this process or when one of them fails. The last line on stdout is
+Each rank is a separate process, which nsys follows. The ranks meet in a file.
+They end with this process or when one of them fails. The last line on stdout is
 the result as JSON, times in microseconds.
 
-Started by torchrun this process is one rank of its group; a step is then
-`straggler/step` on all of them. A capture for each:
+Under torchrun this process is one rank of its group. The range of a step is
+then `straggler/step` on all ranks. To record a capture for each rank:
 
   torchrun --nproc-per-node 2 --no-python nsyswrap profile scenarios/ddp.py
 """

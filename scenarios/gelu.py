@@ -3,43 +3,43 @@
 y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) for N float32 numbers:
 
   torch    torch.nn.functional.gelu(x, approximate="tanh")
-  manual   the formula as PyTorch operations, each with a result of its own
-  cuda     an extension of one file (kernels/gelu/gelu.cu)
-  triton   a Triton kernel, 1024 elements to a program
+  manual   the formula as PyTorch operations, each with its own result tensor
+  cuda     an extension in one file (kernels/gelu/gelu.cu)
+  triton   a Triton kernel, 1024 elements per program
   compile  manual under torch.compile, which fuses it into one Triton kernel
 
-Each launch is timed on the host, together with the synchronise after it.
+Each launch is timed on the host, together with the synchronize after it.
 
 What to look for in nsyswrap's output:
 
-* The number of launches: manual's operations are a kernel each, eight in all,
-  and seven of their results are read once and thrown away. All others launch a
-  single kernel.
-* Kernel time. The arithmetic is cheap; what takes time is memory. One kernel
-  reads and writes each element once, 8 bytes an element; manual does so eight
-  times over, and two of its kernels read two vectors. Compare the sum of its
-  kernels with the one kernel of the others. Those of torch, triton and compile,
-  where a thread takes several elements, come close to the bandwidth of the
-  memory if the vector is larger than the L2 cache (64 MiB by default);
-  `gelu_kernel`, one element a thread, stays behind them on a fast memory.
-* The names. `gelu_kernel` is the extension's, `gelu_triton_kernel` the one
-  written in Triton here, and torch.compile names its own after what it fused:
-  `triton_poi_fused_` and the operations.
-* Launch overhead: what the program measured, less the kernels. Triton's
-  launcher begins in Python, and a function from torch.compile first checks that
-  what it was compiled for still holds (type, shape, ...): such a call may take
-  the host longer than an operator of PyTorch's own.
+* The number of launches. Each operation of manual is a kernel, eight in all.
+  Seven of their results are read once and discarded. All other variants launch
+  a single kernel.
+* Kernel time. The arithmetic is cheap, and memory takes the time. A single
+  kernel reads and writes each element once, 8 bytes per element. manual does
+  that eight times, and two of its kernels read two vectors. Compare the sum of
+  its kernels with the one kernel of the others. In torch, triton and compile a
+  thread processes several elements. These come close to the memory bandwidth if
+  the vector is larger than the L2 cache (64 MiB by default). `gelu_kernel`, one
+  element per thread, is slower on a fast memory.
+* The names. `gelu_kernel` is from the extension, `gelu_triton_kernel` is the
+  Triton kernel in this file. torch.compile names its kernel after the fused
+  operations: `triton_poi_fused_` and their names.
+* Launch overhead: the time that the program measured minus the kernels. The
+  launcher of Triton starts in Python. A function from torch.compile first
+  checks that its assumptions still hold (type, shape, ...). Such a call may
+  take more host time than an operator of PyTorch itself.
 
 Every result is compared with the same formula in float64 on the CPU, to within
-1e-6 plus 1e-5 of its value: for x far below 0 the sum 1 + tanh(...) loses its
+1e-6 plus 1e-5 of its value. For x far below 0 the sum 1 + tanh(...) loses its
 digits, and y is close to 0 there.
 
-Nothing is compiled in the measured run: --build builds the extension and, where
-Triton is installed, runs triton and compile once, which leaves their kernels in
-caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, nsyswrap's own unless set).
-Both compile for what they know of N, so build with the --n to be measured. The
-first call of compile still traces the function, inside the range `check`. The
-last line on stdout is the result as JSON, times in microseconds.
+Nothing is compiled in the measured run. --build builds the extension. If Triton
+is installed, --build also runs triton and compile once, which leaves their
+kernels in caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR; by default those
+of nsyswrap). Both compile for what they know of N, so build with the --n to be
+measured. The first call of compile still traces the function, inside the range
+`check`. The last line on stdout is the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations

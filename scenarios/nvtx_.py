@@ -1,49 +1,50 @@
 """Mark what a program does with everything that NVTX has, and find it again.
 
-The Python package nvtx marks an epoch of STEPS steps, two threads at work on
-it:
+The Python package nvtx annotates an epoch of STEPS steps, which two threads
+work on:
 
-  ranges       push/pop, three deep: `epoch`, `step 0` and so on, and in each
-               step `forward` and `backward`
-  domains      `train` and `io` beside the default one. A domain has its own
+  ranges       push/pop, three levels deep: `epoch`, `step 0` and so on, and in
+               each step `forward` and `backward`
+  domains      `train` and `io` besides the default domain. A domain has its own
                names, its own categories, and its own stack of ranges
-  threads      a reader fetches the batches in ranges of its own (`read`)
-  start/end    `batch 0` and so on: all begun by the thread that asks for them,
-               each ended by the reader. They overlap, as push/pop cannot; and
-               `run`, around it all
-  marks        `step done`, `end of epoch`: a moment, not a range
+  threads      a reader fetches the batches in its own ranges (`read`)
+  start/end    `batch 0` and so on. The thread that requests a batch starts its
+               range, and the reader ends it. These ranges overlap, which
+               push/pop ranges cannot do. `run` is around everything
+  marks        `step done`, `end of epoch`: a point in time, not a range
   categories   `maths`, `disk`: a kind of work, in any range of a domain
-  one name in two domains, `wait`; and one beyond ASCII, `évaluation ✓`
+  names        `wait` is in two domains, and `évaluation ✓` is not ASCII
 
-  host     only busy loops and sleeps in the ranges: it needs no GPU, and
-           nothing but nvtx
-  kernels  the same ranges with PyTorch in them: a copy to the GPU in `read`,
-           one kernel in `forward`, one in `backward`
+The variants differ in the work inside the ranges:
+
+  host     only busy loops and sleeps. It needs no GPU, and no package but nvtx
+  kernels  PyTorch: a copy to the GPU in `read`, one kernel in `forward`, and
+           one in `backward`
 
 What to look for in nsyswrap's output:
 
-* nvtx_phases has the push/pop ranges of kernels by name, with what was
-  launched in each. A launch counts in every range around it, on the thread
-  that made it: `epoch` has those of its steps, and none of the reader's.
-* Its names have no domain: the two `wait`s are one row. nsys' own nvtx_sum
-  writes them as domain:name, `train:wait` and `io:wait`.
-* A kernel belongs to the range that launched it, not to the one that was open
-  while it ran: `forward` ends when its kernel is queued. That is also all that
-  the result's samples of `forward` and `backward` time in kernels.
-* NVTX_EVENTS in the export has what is not in nvtx_phases: marks (eventType
-  34), start/end ranges (60; push/pop are 59) with the thread that ended one
-  (endGlobalTid), the names of domains (75) and of categories (33). From Python
-  it is `capture.events("nvtx")`.
-* "expected" in the last line on stdout, which is JSON: how many ranges and
-  marks were made, in all and by kind, domain and name. Every one of them is in
-  a capture of the whole run.
+* nvtx_phases has the push/pop ranges of kernels by name, with the work launched
+  in each. A launch counts in every range around it on the thread that made it.
+  `epoch` includes the launches of its steps, and none of the reader's.
+* Its names have no domain, so the two `wait`s are one row. nsys' own nvtx_sum
+  writes domain:name, `train:wait` and `io:wait`.
+* A kernel belongs to the range that launched it, not to the range that was open
+  while it ran. `forward` ends when its kernel is queued. The samples of
+  `forward` and `backward` in the result measure only that time, too.
+* NVTX_EVENTS in the export has more than nvtx_phases: marks (eventType 34),
+  start/end ranges (60; push/pop are 59) with the thread that ended the range
+  (endGlobalTid), and the names of domains (75) and of categories (33). In
+  Python use `capture.events("nvtx")`.
+* "expected" in the last line on stdout, which is JSON: the number of ranges and
+  marks that were made, in total and by kind, domain and name. A capture of the
+  whole run has all of them.
 
-nsys up to 2024.2 records nothing of the package nvtx 0.2.12 and newer: use
-`nvtx<0.2.12` with those. With NVTX_DISABLE set the package marks nothing, and
-nothing at all is recorded of a program that nsys does not trace with nvtx.
+nsys up to 2024.2 records nothing of the package nvtx 0.2.12 and newer. Use
+`nvtx<0.2.12` with these versions. If NVTX_DISABLE is set, the package creates
+no events. If nsys does not trace nvtx, it records none.
 
-A range costs little without nsys, and more under it, most at its first use:
-ranges are for work of many microseconds, not for every call.
+A range costs little without nsys and more under it, most at its first use. Use
+ranges for work of many microseconds, not for every call.
 """
 
 from __future__ import annotations

@@ -1,49 +1,50 @@
 """Square a matrix in four ways: torch.square(a), a * a, a ** 2, a kernel inline.
 
-One operation at a time squares a float32 matrix of ROWS x COLUMNS, and is timed
-on the host, together with the synchronise after it:
+One operation at a time squares a float32 matrix of ROWS x COLUMNS. It is timed
+on the host, together with the synchronize after it:
 
   square         torch.square(a)
   mul            a * a
   pow            a ** 2
-  inline         a kernel given to PyTorch as text (load_inline), on a 2-D grid
-                 of blocks of 16 x 16 threads, one element a thread
+  inline         a kernel passed to PyTorch as text (load_inline), on a 2-D grid
+                 of blocks of 16 x 16 threads, one element per thread
   autograd_mul   a * a under torch.autograd.profiler
   autograd_pow   a ** 2 under torch.autograd.profiler
 
 Each allocates its result, from PyTorch's cache once warm, and launches a single
-kernel. --clock applies to the first four. The last two run alone, without nsys:
-with use_device="cuda" and use_kineto=True that profiler takes the kernels from
-CUPTI, as nsys does. Under nsys all the same, they leave it off.
+kernel. --clock applies to the first four. The last two run alone, without nsys.
+With use_device="cuda" and use_kineto=True that profiler takes the kernels from
+CUPTI, as nsys does. If these two are run under nsys, their profiler stays off.
 
 What to look for in nsyswrap's output:
 
 * The names of the kernels. `torch.square(a)` calls pow(a, 2) itself, so square
-  and pow launch the same kernel: PyTorch's for powers, which has a case of its
-  own for the exponent 2 and multiplies there. No power is computed, and the
-  numbers stay float32 although 2 is an integer. `a * a` launches the kernel for
-  the product of any two tensors. `square_kernel` is the one of inline.
-* Their durations. All have 8 bytes an element to move, and none computes enough
-  to matter: expect them to come close to the memory's bandwidth, if the matrix
-  is larger than the L2 cache (128 MiB by default). Where one is slower, ask how
-  it reaches memory: a thread of PyTorch's kernels loads several elements at
-  once, one of `square_kernel` a single one.
-* The launches, as the CPU sees them: `a ** 2` takes a detour in Python, and
-  PyTorch then works out the type of the result; torch.square is one operator
-  more on top of that. This costs the CPU time before the kernel starts, and the
-  GPU none. `--clock nosync` shows it without the kernel.
-* `profiler` in the results of autograd_mul and autograd_pow: `kernels` it saw,
-  one a launch, and `cpu_ops`, PyTorch's operators with those that they call.
-  `a * a` is one, `aten::mul`; `a ** 2` is `aten::pow` and what that calls.
+  and pow launch the same kernel. PyTorch's kernel for powers has a special case
+  for the exponent 2 and multiplies there. No power is computed, and the numbers
+  stay float32 although 2 is an integer. `a * a` launches the kernel for the
+  product of any two tensors. `square_kernel` is the kernel of inline.
+* Their durations. All have to move 8 bytes per element, and the computation is
+  negligible. Expect them to come close to the memory bandwidth if the matrix is
+  larger than the L2 cache (128 MiB by default). If one is slower, check how it
+  accesses memory. A thread of PyTorch's kernels loads several elements at once,
+  a thread of `square_kernel` only one.
+* The host time of the launches. `a ** 2` takes a detour in Python, and PyTorch
+  then determines the type of the result. torch.square adds one more operator.
+  This costs CPU time before the kernel starts, and no GPU time.
+  `--clock nosync` shows it without the kernel.
+* `profiler` in the results of autograd_mul and autograd_pow. `kernels` are the
+  kernels it recorded, one per launch. `cpu_ops` are PyTorch's operators,
+  including the operators they call. `a * a` is one, `aten::mul`. `a ** 2` is
+  `aten::pow` and the operators it calls.
 
-Left to its default, use_kineto=False, the autograd profiler sees no kernels: it
-times each operator between two CUDA events, and the time in which the GPU waits
-for the launch counts as the operator's.
+By default (use_kineto=False) the autograd profiler records no kernels. It times
+each operator between two CUDA events. The time in which the GPU waits for the
+launch then counts as time of the operator.
 
-All four results must equal the CPU's exactly: one IEEE multiplication rounds
-alike everywhere. The last line on stdout is the result as JSON, times in
-microseconds. --build builds the inline kernel and does nothing else; --built
-loads what that printed.
+All four results must equal the CPU's exactly, because one IEEE multiplication
+rounds the same way everywhere. The last line on stdout is the result as JSON,
+times in microseconds. --build only builds the inline kernel, and --built loads
+the library that --build printed.
 """
 
 from __future__ import annotations

@@ -2,49 +2,50 @@
 
 The extension (kernels/vector_add/vector_add.cu) adds two float32 vectors of N
 elements with the kernel `vector_add_kernel`, into a vector that it allocates.
-Every launch is timed on the host, together with the synchronise after it:
+Every launch is timed on the host, together with the synchronize after it:
 
-  bare            without a profiler; --clock applies to this one alone
-  schedule        torch.profiler with a schedule: of nine launches one to wait,
+  bare            without a profiler; --clock applies only to this variant
+  schedule        torch.profiler with a schedule of nine launches: one to wait,
                   one to warm up, seven active
   toggle_neither  torch.profiler records all launches
-  toggle_cpu      it leaves the operators out in the middle third of them
-  toggle_cuda     it leaves the GPU out there
-  toggle_both     it leaves out both
+  toggle_cpu      it leaves out the operators in the middle third of them
+  toggle_cuda     it leaves out the GPU there
+  toggle_both     it leaves out both there
 
-torch.profiler takes what the GPU did from CUPTI, as nsys does, and two of them
-in one process get in each other's way. So only bare belongs under nsys: the
-others run alone, and leave their profiler off if they find themselves there.
+torch.profiler takes the GPU activity from CUPTI, as nsys does. Two users of
+CUPTI in one process interfere. So only bare is meant for nsys. The others run
+alone, and leave their profiler off if they are run under nsys.
 
-What the profiler saw is in the result as `profiler`: how many `launches` it was
-open for, the `kernels` it recorded with their median time, and `cpu_ops`, the
-PyTorch operators on the CPU. Here that is one a launch, `aten::empty`, for the
-result: a function of an extension is no operator, and the profiler does not
-know it.
+The result has the records of the profiler as `profiler`: the number of
+`launches` while it was open, the `kernels` it recorded with their median time,
+and `cpu_ops`, the PyTorch operators on the CPU. Here that is one per launch,
+`aten::empty`, for the result. A function of an extension is not an operator, so
+the profiler does not record it.
 
 What to look for in nsyswrap's output:
 
-* schedule: seven kernels of nine launches. In the first launch the profiler is
-  off; in the second it is on, but its records are thrown away, and with them
-  what starting it cost; the other seven it keeps. profiler.step() after each
-  launch is what moves it on.
-* toggle_cpu lacks operators, and no kernel; toggle_cuda kernels, and no
-  operator; toggle_both both. The calls to CUDA (cudaLaunchKernel) come from
-  CUPTI and go with the kernels. PyTorch warns on stderr that kernels and
-  operators may no longer match.
-* The cost of the profiler: the host's median in toggle_neither beside the one
-  in bare, both without nsys: bare run alone, or perf_counter in the table of
-  --cross-check. What is toggled off costs less, but for a third of the launches
-  only, so look at `samples_us` rather than the median.
-* The median of the kernels, beside the one that nsys shows for bare: a kernel
-  is not slower because its launch was.
+* schedule: seven kernels for nine launches. During the first launch the
+  profiler is off. During the second it is on, but its records are discarded,
+  and the cost of its start with them. It keeps the records of the other seven.
+  profiler.step() after each launch advances the schedule.
+* toggle_cpu lacks operators but no kernels. toggle_cuda lacks kernels but no
+  operators. toggle_both lacks both. The calls to CUDA (cudaLaunchKernel) come
+  from CUPTI and are missing together with the kernels. PyTorch warns on stderr
+  that kernels and operators may no longer match.
+* The cost of the profiler: compare the host median in toggle_neither with that
+  in bare, both without nsys. For bare without nsys, run it alone, or read
+  perf_counter in the table of --cross-check. Launches with collection off cost
+  less, but these are only a third. So look at `samples_us`, not at the median.
+* The median of the kernels, compared with that of bare under nsys. A slower
+  launch does not make its kernel slower.
 
-The device must be idle when collection is toggled: a kernel in flight could be
-counted on either side. Each launch here is waited for; elsewhere synchronise
-first. The result must be exact: one IEEE addition rounds alike everywhere.
+The GPU must be idle when collection is toggled. A kernel in flight could be
+counted on either side. This script waits for each launch. In other programs
+synchronize first. The result must be exact, because one IEEE addition rounds
+the same way everywhere.
 
 The last line on stdout is the result as JSON, times in microseconds. --build
-builds the extension and does nothing else; --built loads what that printed.
+only builds the extension, and --built loads the library that --build printed.
 """
 
 from __future__ import annotations
