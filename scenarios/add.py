@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -68,7 +68,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which adds and checks in one of its ways."""
+    """Replace this process with the program, which adds and checks in one variant."""
     become(options.built, [options.variant], counted(options, COUNTS))
 
 

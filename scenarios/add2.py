@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("both", "first", "second", "none")
 VARIANT_OPTION = "--sync"
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
@@ -107,16 +107,16 @@ Operation: TypeAlias = "Callable[[], Tensor]"
 
 
 class Instruments(NamedTuple):
-    """What the timing loop takes from its surroundings."""
+    """The functions that the timing loop calls."""
 
     synchronise: Callable[[], None]
-    """Waits until the device is idle."""
+    """Waits until the GPU is idle."""
     span: Callable[[str], AbstractContextManager[object]]
-    """Keeps an NVTX range of this name open for the length of a `with` block."""
+    """Keeps an NVTX range of this name open during a `with` block."""
 
 
 def time_iteration(operation: Operation, sync: str, span: str, synchronise: Callable[[], None]) -> float:
-    """Run `operation` once, and return the seconds between the two stamps that the range `span` holds."""
+    """Run `operation` once and return the seconds between the two stamps, which are in the range `span`."""
     if sync in {"both", "first"}:
         synchronise()
     wait = synchronise if sync in {"both", "second"} else None
@@ -125,7 +125,7 @@ def time_iteration(operation: Operation, sync: str, span: str, synchronise: Call
     return measured.host_ns * 1e-9
 
 
-def time_block(  # noqa: PLR0913
+def time_block(  # noqa: PLR0913 - all of them set the conditions of one measurement
     operation: Operation,
     sync: str,
     operator: str,
@@ -135,7 +135,7 @@ def time_block(  # noqa: PLR0913
     queued: bool,
     instruments: Instruments,
 ) -> Timing:
-    """Warm `operation` up, then take one sample for each iteration; `queued`: do not wait in between."""
+    """Warm up `operation`, then take one sample per iteration. If `queued`, do not wait in between."""
     with instruments.span(f"warm-up {sync}/{operator}"):
         for _ in range(warmup):
             operation()
@@ -144,7 +144,7 @@ def time_block(  # noqa: PLR0913
     span, wait = f"{sync}/{operator}", instruments.synchronise
     with instruments.span(f"add2 {sync} {operator}"):
         samples = [time_iteration(operation, sync, span, wait) for _ in range(iterations)]
-    # Outside of the range: work left over here must not leak into the next block.
+    # Outside the range. Work that is still queued must not delay the next block.
     instruments.synchronise()
     return summarise(sync, operator, samples, span=span, launches=warmup + iterations)
 
@@ -152,7 +152,7 @@ def time_block(  # noqa: PLR0913
 def time_all(
     operations: dict[str, Operation], options: argparse.Namespace, instruments: Instruments
 ) -> list[Timing]:
-    """Time every operator in every variant asked for."""
+    """Time every operator in every requested variant."""
     return [
         time_block(
             operation,
@@ -169,12 +169,12 @@ def time_all(
 
 
 def make_operations(torch: ModuleType, extension: ModuleType, n: int) -> tuple[dict[str, Operation], Tensor]:
-    """Return the operators, and their right result: float32, shape (n,), on the CPU."""
-    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    """Return the operators and their expected result: float32, shape (n,), on the CPU."""
+    # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(n, generator=generator, dtype=torch.float32) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()
-    # Any element that the extension leaves out stays NaN and fails the check.
+    # An element that the extension does not write stays NaN and fails the check.
     c: Tensor = torch.full((n,), float("nan")).cuda()
     add2 = extension.add2
 
@@ -186,8 +186,8 @@ def make_operations(torch: ModuleType, extension: ModuleType, n: int) -> tuple[d
 
 
 def check(torch: ModuleType, operations: dict[str, Operation], expected: Tensor) -> None:
-    """Raise AssertionError unless every operator gives exactly `expected`."""
-    # Exactly: one IEEE addition rounds alike on every device.
+    """Raise AssertionError unless the result of every operator equals `expected` exactly."""
+    # Exact, because one IEEE addition rounds the same way on every device.
     for operation in operations.values():
         torch.testing.assert_close(operation().cpu(), expected, rtol=0, atol=0)
 
@@ -198,7 +198,7 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check, measure, check again."""
+    """Check the results, time the operators, and check the results again."""
     torch = import_torch()
     span = torch.cuda.nvtx.range
     operations, expected = make_operations(torch, load("add2", options.built), options.n)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("mm", "direct")
 NEEDS = ("torch", "gpu")
 LOOK_FOR = (
@@ -75,26 +75,26 @@ _COMPUTE_MODES = {"mm": "use_mm_for_euclid_dist", "direct": "donot_use_mm_for_eu
 
 
 def distances(torch: ModuleType, variant: str, a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance of each row of `a` from each of `b`: shape (rows of a, rows of b)."""
+    """Return the distance of each row of `a` from each row of `b`: shape (rows of a, rows of b)."""
     result: Tensor = torch.cdist(a, b, compute_mode=_COMPUTE_MODES[variant])
     return result
 
 
 def make_points(torch: ModuleType, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Return two matrices on the CPU: float32, shape (rows, columns), between 0 and 1."""
+    """Return two matrices on the CPU: float32, shape (rows, columns), values from 0 to 1."""
     generator = torch.Generator().manual_seed(SEED)
     a, b = (torch.rand(rows, columns, generator=generator) for _ in range(2))
     return a, b
 
 
 def check(torch: ModuleType, variant: str, result: Tensor, expected: Tensor, columns: int) -> None:
-    """Raise AssertionError unless `result` is as near to `expected` (float64) as float32 sums can be."""
+    """Raise AssertionError unless `result` equals `expected` (float64) to the rounding of float32 sums."""
     error = (columns + 4) * torch.finfo(torch.float32).eps
-    found = result.cpu().double()
+    distance = result.cpu().double()
     if variant == "direct":
-        torch.testing.assert_close(found, expected, rtol=error, atol=0)
+        torch.testing.assert_close(distance, expected, rtol=error, atol=0)
     else:
-        torch.testing.assert_close(found.square(), expected.square(), rtol=0, atol=4 * columns * error)
+        torch.testing.assert_close(distance.square(), expected.square(), rtol=0, atol=4 * columns * error)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

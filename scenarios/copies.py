@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("pageable", "pinned", "managed", "prefetch", "faults")
 NEEDS = ("nvcc", "gpu")
 NSYS = {"faults": {"um_faults": True}}
@@ -79,7 +79,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which moves, checks and times."""
+    """Replace this process with the program, which moves, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.clocks import Operation
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("sync", "nosync", "event", "profiler")
 VARIANT_OPTION = "--clock"
 NEEDS = ("torch", "gpu")
@@ -81,18 +81,18 @@ OPERATOR = "a * b"
 
 
 def make_product(torch: ModuleType, n: int) -> Operation:
-    """Return the operation, once its result is known to be right; raises AssertionError."""
+    """Check the result of the operation and return the operation. Raises AssertionError."""
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(n, generator=generator) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()
     with torch.cuda.nvtx.range("check"):
-        # Exactly: one IEEE multiplication rounds alike on every device.
+        # Exact, because one IEEE multiplication rounds the same way on every device.
         torch.testing.assert_close((a * b).cpu(), a_cpu * b_cpu, rtol=0, atol=0)
     return lambda: a * b
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check, then time the operation with every clock asked for."""
+    """Check the operation, then time it with every requested clock."""
     torch = import_torch()
     clocks = [usable(clock) for clock in chosen(options, VARIANTS)]
     product = make_product(torch, options.n)

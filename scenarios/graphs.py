@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.clocks import Operation
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("eager", "graph", "nodes")
 NEEDS = ("torch", "gpu")
 NSYS = {"graph": {"graphs": "graph"}, "nodes": {"graphs": "node"}}
@@ -77,9 +77,9 @@ SEED = 7
 
 
 def run_chain(x: Tensor, kernels: int) -> Tensor:
-    """Apply the operations to `x` in place, and return it."""
+    """Apply the operations to `x` in place and return `x`."""
     for number in range(kernels):
-        # Both together draw the elements towards 1, however often they are run.
+        # The two operations together converge to 1, however often they run.
         if number % 2:
             x.add_(0.1)
         else:
@@ -88,10 +88,10 @@ def run_chain(x: Tensor, kernels: int) -> Tensor:
 
 
 def capture(torch: ModuleType, chain: Operation) -> Operation:
-    """Return the replay of a CUDA graph made of `chain`."""
+    """Capture `chain` as a CUDA graph and return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what is loaded or allocated at first use cannot be captured
+    with torch.cuda.stream(stream):  # loading and allocating at the first use cannot be captured
         chain()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
@@ -108,7 +108,7 @@ def capture(torch: ModuleType, chain: Operation) -> Operation:
 def make_operations(
     torch: ModuleType, variants: tuple[str, ...], x: Tensor, kernels: int
 ) -> dict[str, Operation]:
-    """Return the chain on `x` by variant: eager, and what else was asked for."""
+    """Return the chain on `x` for each variant. eager is always included."""
     operations: dict[str, Operation] = {"eager": lambda: run_chain(x, kernels)}
     if variants != ("eager",):
         with torch.cuda.nvtx.range("capture"):
@@ -118,7 +118,7 @@ def make_operations(
 
 
 def check(torch: ModuleType, operations: dict[str, Operation], x: Tensor, kernels: int) -> None:
-    """Raise AssertionError unless eager gives what the CPU does, and all others exactly what eager gives."""
+    """Raise AssertionError unless eager agrees with the CPU and all others equal eager exactly."""
     start = torch.rand(x.shape, generator=torch.Generator().manual_seed(SEED))
     results = {}
     for variant, operation in operations.items():
@@ -131,7 +131,7 @@ def check(torch: ModuleType, operations: dict[str, Operation], x: Tensor, kernel
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Capture, check, then time every variant."""
+    """Capture the graph, check the results, then time every variant."""
     torch = import_torch()
     variants = chosen(options, VARIANTS)
     x = torch.zeros(options.n).cuda()

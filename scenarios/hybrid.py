@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("threads", "gpu")
 NEEDS = ("nvcc", "mpi", "gpu")
 NSYS = {
@@ -88,10 +88,15 @@ COUNTS = {
 }
 
 _NO_RUNTIME = "hybrid: no OpenMP events without LLVM's or Intel's runtime (pip install intel-openmp)"
-_FLAGS = ("-ccbin", "mpicxx", "-Xcompiler", "-fopenmp,-DOMPI_SKIP_MPICXX")  # without MPI's old C++ bindings
+_FLAGS = (
+    "-ccbin",
+    "mpicxx",
+    "-Xcompiler",
+    "-fopenmp,-DOMPI_SKIP_MPICXX",
+)  # no old C++ bindings of MPI
 _LAUNCHER = ("mpirun", "-n", "2")
-# Open MPI's options, which other MPIs ignore. It runs as root in containers, two ranks need not have a core
-# each, and a rank bound to one core would have all its threads on it.
+# Options of Open MPI, which other MPIs ignore. They allow root, as in containers, and more ranks than cores.
+# They also turn off binding, because the threads of a bound rank would all share one core.
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -103,13 +108,13 @@ OPEN_MPI = {
 
 
 def openmp_runtime() -> str | None:
-    """Return an OpenMP runtime that tells profilers what it does, LLVM's or Intel's; None without one."""
-    of_pip = Path(sys.prefix, "lib", "libiomp5.so")  # where `pip install intel-openmp` puts it
+    """Return the OpenMP runtime of LLVM or Intel, which support profilers, or None."""
+    of_pip = Path(sys.prefix, "lib", "libiomp5.so")  # from `pip install intel-openmp`
     return str(of_pip) if of_pip.exists() else find_library("omp") or find_library("iomp5")
 
 
 def preload(library: str) -> None:
-    """Load a library into what this process becomes: first, with all that is preloaded already."""
+    """Add a library to LD_PRELOAD, before the libraries that are already there."""
     os.environ["LD_PRELOAD"] = ":".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))
 
 
@@ -119,7 +124,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become mpirun, whose ranks exchange, compute, check and time."""
+    """Replace this process with mpirun, whose ranks exchange cells, compute, check and time."""
     if runtime := openmp_runtime():
         preload(runtime)
     else:

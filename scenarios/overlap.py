@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("one_stream", "four_streams")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -74,7 +74,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which copies, computes, checks and times."""
+    """Replace this process with the program, which copies, computes, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("direct", "staged", "host")
 NEEDS = ("nvcc", "gpus")
 LOOK_FOR = (
@@ -77,7 +77,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which copies, checks and times."""
+    """Replace this process with the program, which copies, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

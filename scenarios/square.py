@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.in_program.clocks import Operation
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("autograd_mul", "autograd_pow")
@@ -101,11 +101,11 @@ CUDA = """
 
 #include <cstdint>
 
-constexpr unsigned side = 16;  // of a block
+constexpr unsigned side = 16;  // threads of a block in x and in y
 
 __global__ void square_kernel(const float *a, float *result, std::int64_t rows,
                               std::int64_t columns) {
-  // Along x lie neighbours in memory: half a warp loads 64 bytes in a row.
+  // Neighbors in x are adjacent in memory, so half a warp loads 64 consecutive bytes.
   const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(side) + threadIdx.x;
   const std::int64_t row = blockIdx.y * static_cast<std::int64_t>(side) + threadIdx.y;
   if (row >= rows || column >= columns) return;
@@ -120,7 +120,7 @@ torch::Tensor square_matrix(const torch::Tensor &a) {
   TORCH_CHECK(a.is_contiguous(), "a must be contiguous");
   const c10::cuda::CUDAGuard guard(a.device());
   const auto result = torch::empty(a.sizes(), a.options());
-  if (a.numel() == 0) return result;  // a grid of no blocks is a launch error
+  if (a.numel() == 0) return result;  // a launch without blocks is an error
   const dim3 block(side, side);
   const dim3 grid(static_cast<unsigned>((a.size(1) + side - 1) / side),
                   static_cast<unsigned>((a.size(0) + side - 1) / side));
@@ -135,7 +135,7 @@ torch::Tensor square_matrix(const torch::Tensor &a) {
 def make_operations(
     torch: ModuleType, extension: ModuleType, a: Tensor, variants: Sequence[str]
 ) -> dict[str, Operation]:
-    """Return what each of the variants runs."""
+    """Return the operation of each variant."""
     ways: dict[str, Operation] = {
         "square": lambda: torch.square(a),
         "mul": lambda: a * a,
@@ -146,13 +146,13 @@ def make_operations(
 
 
 def way_of(variant: str) -> str:
-    """Return which of the four ways a variant times."""
+    """Return the name of the operation that a variant times."""
     return variant.removeprefix("autograd_")
 
 
 def check(torch: ModuleType, operations: Iterable[Operation], expected: Tensor) -> None:
-    """Raise AssertionError unless every operation gives exactly `expected`."""
-    # All kept until the end: no result may lie where another was right before.
+    """Raise AssertionError unless the result of every operation equals `expected` exactly."""
+    # Keep all results, so that no result reuses the memory of an earlier correct one.
     results = [operation() for operation in operations]
     for result in results:
         torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
@@ -161,7 +161,7 @@ def check(torch: ModuleType, operations: Iterable[Operation], expected: Tensor) 
 def time_variant(
     torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
 ) -> Timing:
-    """Time one variant, with the profiler or with the clock that it takes."""
+    """Time one variant with its profiler or clock."""
     operator = OPERATORS[way_of(variant)]
     if variant not in ALONE:
         return time_operation(
@@ -190,11 +190,11 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check the variants asked for against the CPU, then time them."""
+    """Check the requested variants against the CPU, then time them."""
     if options.rows > MOST_ROWS:
         raise UsageError(f"--rows must be at most {MOST_ROWS}: the grid of inline has no more in y")
     torch = import_torch()
-    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu = torch.randn(options.rows, options.columns, generator=generator, dtype=torch.float32)
     extension = load(EXTENSION, options.built)

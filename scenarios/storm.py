@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("empty", "busy")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -73,7 +73,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which launches, counts and times."""
+    """Replace this process with the program, which launches, counts and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.in_program.clocks import Operation
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
@@ -95,7 +95,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
 
 
 def time_bare(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Timing:
-    """Time the launches without a profiler, or with the one that --clock asks for."""
+    """Time the launches with the clock of --clock, by default without a profiler."""
     return time_operation(
         torch,
         operation,
@@ -108,7 +108,7 @@ def time_bare(torch: ModuleType, operation: Operation, options: argparse.Namespa
 
 
 def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Timing:
-    """Time one launch for each step of one cycle of the schedule."""
+    """Time one launch per step of one cycle of the schedule."""
     schedule = torch.profiler.schedule(**PHASES, repeat=1)
     return time_profiled(
         torch,
@@ -125,7 +125,7 @@ def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Nam
 def time_toggled(
     torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
 ) -> Timing:
-    """Time the launches while the profiler leaves some activities out in their middle third."""
+    """Time the launches. The profiler leaves out some activities in the middle third."""
     if not hasattr(torch.profiler.profile, "toggle_collection_dynamic"):
         raise Unavailable(f"PyTorch {torch.__version__} cannot toggle its profiler", "install 2.5 or newer")
     left_out = [getattr(torch.profiler.ProfilerActivity, name) for name in LEFT_OUT[variant]]
@@ -133,7 +133,7 @@ def time_toggled(
 
     def toggle(profiler: Any, done: int) -> None:  # noqa: ANN401 - no types without torch
         if done in (off, on):
-            torch.cuda.synchronize()  # no launch may be in flight
+            torch.cuda.synchronize()  # no kernel may be in flight
             profiler.toggle_collection_dynamic(done == on, left_out)
 
     return time_profiled(
@@ -165,10 +165,10 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check the sum, then time it in every variant asked for."""
+    """Check the sum, then time it in every requested variant."""
     torch = import_torch()
     vector_add = load("vector_add", options.built).vector_add
-    # Made on the CPU: the profile then holds no kernels but the one measured.
+    # Made on the CPU, so that the profile has no kernels but the one measured.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(options.n, generator=generator, dtype=torch.float32) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()
