@@ -43,15 +43,20 @@ _known_launches: WeakKeyDictionary[Capture, dict[str, LaunchPairs]] = WeakKeyDic
 
 def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
-    if not _has_processes(capture, kind):
-        capture.note(
-            f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
-            "calls on the correlation id alone"
-        )
     known = _known_launches.setdefault(capture, {})
     if kind not in known:
         known[kind] = _join(capture, kind)
     return known[kind]
+
+
+def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
+    """Return a note for each kind of GPU operation whose process the export does not record."""
+    return tuple(
+        f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
+        "calls on the correlation id alone"
+        for kind in kinds
+        if capture.has(kind) and not _has_processes(capture, kind)
+    )
 
 
 def _join(capture: Capture, kind: str) -> LaunchPairs:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
@@ -86,6 +86,12 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     return _known[capture]
 
 
+def operation_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on how these operations met their calls."""
+    kinds = filter(capture.has, KINDS)
+    return process_notes(capture.whole, *kinds) if capture.whole.has("api") else ()
+
+
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     found = capture.columns(kind, *_FIELDS)
     row = capture.columns(kind, "row")["row"] - 1
@@ -140,6 +146,12 @@ def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         else:
             found[mine] = MEMSET if kind == SET else GRAPH_NAME
     return found
+
+
+def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
+    """Return the notes on the names of these operations."""
+    copies = (operations.kind == KINDS.index(COPY)).any()
+    return capture.notes_on_labels("copy_kind") if copies else ()
 
 
 def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Missing, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,11 @@ SCHEMA = json.loads(
 )
 CHECK = Draft202012Validator(SCHEMA)
 WHY = "x holds no kernels; none happened, or none were collected (--trace=cuda)"
+
+
+def lacking_of(asked: str) -> Missing:
+    request = parse(asked)
+    return Missing(request.report.schema, request.suffix, WHY)
 
 
 def refuse(constant: str) -> None:
@@ -81,7 +86,7 @@ def test_real_captures_fit(name: str) -> None:
         try:
             tables.append(request.make(capture))
         except NotInCapture as error:
-            missing.append((request, f"{error}; {error.hint}"))
+            missing.append(Missing(request.report.schema, request.suffix, f"{error}; {error.hint}"))
     document = checked(
         json_format.as_one(
             tables, captures=[(name, capture)], selection=capture.view.selection, missing=missing, notes=["n"]
@@ -141,7 +146,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
 
 def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("é\x1b", 100, 103, 1), call("l", 90, 200, 1))
-    missing = [(parse("osrt_sum"), WHY)]
+    missing = [lacking_of("osrt_sum")]
     content = json_format.as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
     made, lacking = checked(content)["reports"]
     [row] = made["rows"]
@@ -161,7 +166,7 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     captures = [("a", capture), ("b", capture)]
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
-    missing = [(parse(name), WHY) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
+    missing = [lacking_of(name) for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))
     some, none = document["reports"]
     assert [about["label"] for about in document["captures"]] == ["a", "b"]
@@ -176,7 +181,7 @@ def test_options_are_in_the_label(tmp_path: Path) -> None:
     asked = [parse("cuda_gpu_kern_sum"), parse("cuda_gpu_kern_sum:base")]
     made = checked(json_format.as_one([request.make(capture) for request in asked]))["reports"]
     assert [report["label"] for report in made] == ["cuda_gpu_kern_sum", "cuda_gpu_kern_sum_base"]
-    [lacking] = checked(json_format.as_one([], missing=[(asked[1], WHY)]))["reports"]
+    [lacking] = checked(json_format.as_one([], missing=[lacking_of("cuda_gpu_kern_sum:base")]))["reports"]
     assert lacking["label"] == "cuda_gpu_kern_sum_base"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.files import replacing
 from nsyswrap.base.version import __version__
@@ -75,12 +76,16 @@ def stream(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a trace holds: ``head`` are the members before the events, ``left_out`` sentences for a person."""
+    """What a trace holds: ``head`` are its members before the events.
+
+    ``left_out`` and ``notes`` are sentences for readers: on what is not drawn, and on how the rest is.
+    """
 
     head: dict[str, Any]
     lanes: Lanes
     sections: list[Section]
     left_out: list[str]
+    notes: tuple[str, ...]
 
     def blocks(self) -> Iterator[str]:
         """Yield the events, block by block, each a line of JSON, with commas between those of a block."""
@@ -121,7 +126,12 @@ def compose(capture: Capture) -> Trace:
         sections.append(arrows)
     left_out += _without_arrow(bars, sections)
     sections += counters(capture, bars, bars.numbers(lanes))
-    return Trace(_head(capture), lanes, [part for part in sections if part.count], left_out)
+    notes = (
+        *(nvtx.notes if nvtx else ()),
+        *operation_notes(capture),
+        *extras.counter_notes(capture, bars),
+    )
+    return Trace(_head(capture), lanes, [part for part in sections if part.count], left_out, notes)
 
 
 def _gpu_sections(capture: Capture, bars: OnGpu, lane: NDArray[Any], lanes: Lanes) -> Iterator[Section]:

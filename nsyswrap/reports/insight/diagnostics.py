@@ -14,11 +14,11 @@ from nsyswrap.analysis.diagnostics import launch_checks as launches
 from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
 from nsyswrap.analysis.diagnostics.capture_checks import range_ends
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +31,21 @@ _KINDS = (*KINDS, "api", "overhead")
 _LOOKS = (messages, times, launches, origins, results, contents, overhead)
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per finding; of equal level, in the order in which things are looked at."""
     looks = () if _nothing_selected(capture) else _LOOKS
     checks = [check for module in looks for check in _made(module, capture)]
     checks.sort(key=_rank)
-    return {
-        "level": [check.level for check in checks],
-        "subject": [check.subject for check in checks],
-        "count": _numbers([check.count for check in checks]),
-        "time_ns": _numbers([check.time_ns for check in checks]),
-        "meaning": [check.meaning for check in checks],
-    }
+    return Result(
+        {
+            "level": [check.level for check in checks],
+            "subject": [check.subject for check in checks],
+            "count": _numbers([check.count for check in checks]),
+            "time_ns": _numbers([check.time_ns for check in checks]),
+            "meaning": [check.meaning for check in checks],
+        },
+        operation_notes(capture) if looks else (),
+    )
 
 
 def _nothing_selected(capture: Capture) -> bool:
