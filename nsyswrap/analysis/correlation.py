@@ -38,22 +38,12 @@ class LaunchPairs:
     without_call: int
 
 
-def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
-    """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
-    if not _has_processes(capture, kind):
-        capture.note(
-            f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
-            "calls on the correlation id alone"
-        )
-    return _join(capture, kind)
-
-
 @per_capture
-def _join(capture: Capture, kind: str) -> LaunchPairs:
+def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """Join operations to API calls on correlation id *and* process, by operation row, then API row.
 
-    Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process
-    is unknown, and the correlation id alone has to do.
+    Correlation ids repeat between processes. If the export lacks globalPid (trimmed files), operations are
+    joined on the correlation id alone.
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
@@ -66,6 +56,16 @@ def _join(capture: Capture, kind: str) -> LaunchPairs:
     met, calls = equal_pairs(left, right)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return LaunchPairs(met, calls, without)
+
+
+def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
+    """Return a note for each kind of GPU operation whose process the export does not record."""
+    return tuple(
+        f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
+        "calls on the correlation id alone"
+        for kind in kinds
+        if capture.has(kind) and not _has_processes(capture, kind)
+    )
 
 
 def _has_processes(capture: Capture, kind: str) -> bool:

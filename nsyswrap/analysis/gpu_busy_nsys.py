@@ -54,11 +54,6 @@ class DeviceWork:
 
 def device_work(capture: Capture) -> Iterator[DeviceWork]:
     """Yield the work of each process on each device, by process id and device id."""
-    if graphs := capture.count("graph"):
-        capture.note(
-            f"{graphs} whole-graph executions do not count as work, as in nsys: "
-            "collect what is in them with --cuda-graph-trace=node"
-        )
     parts = [capture.columns(kind, *_FIELDS) for kind in KINDS if capture.has(kind)]
     work = {field: np.concatenate([part[field] for part in parts]) for field in _FIELDS}
     known = work["start_ns"] > 0
@@ -69,6 +64,16 @@ def device_work(capture: Capture) -> Iterator[DeviceWork]:
         rows = np.flatnonzero(codes == code)
         times = (work[field][rows] for field in ("start_ns", "end_ns", "context_id"))
         yield _with_overhead(DeviceWork(process, device, *times), *overhead)
+
+
+def graph_notes(capture: Capture) -> tuple[str, ...]:
+    """Return a note if the capture holds whole-graph executions, which are not part of the work."""
+    graphs = capture.count("graph")
+    text = (
+        f"{graphs} whole-graph executions do not count as work, as in nsys: "
+        "collect what is in them with --cuda-graph-trace=node"
+    )
+    return (text,) if graphs else ()
 
 
 def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
@@ -84,6 +84,12 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     return every.of(np.argsort(every.start_ns, kind="stable"))
 
 
+def operation_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on how these operations met their calls."""
+    kinds = filter(capture.has, KINDS)
+    return process_notes(capture.whole, *kinds) if capture.whole.has("api") else ()
+
+
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     columns = capture.columns(kind, *_FIELDS)
     row = capture.columns(kind, "row")["row"] - 1
@@ -138,6 +144,12 @@ def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         else:
             texts[mine] = MEMSET_NAME if kind == MEMSET else GRAPH_NAME
     return texts
+
+
+def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
+    """Return the notes on the names of these operations."""
+    copies = (operations.kind == KINDS.index(MEMCPY)).any()
+    return capture.notes_on_labels("copy_kind") if copies else ()
 
 
 def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:

@@ -42,7 +42,7 @@ class Ranges:
     """Ranges in row order: rows in NVTX_EVENTS (from 1), spans, numbers in STYLES and in ``names``.
 
     A range that never ended lasts to the last timestamp of NVTX; its end is MISSING where no range has one.
-    Names are in order; the code of a range without a name is -1.
+    Names are in order; the code of a range without a name is -1. ``notes`` say what readers must know.
     """
 
     row: NDArray[Any]
@@ -50,6 +50,7 @@ class Ranges:
     style: NDArray[Any]
     code: NDArray[Any]
     names: list[str]
+    notes: tuple[str, ...]
 
     def labels(self, codes: NDArray[Any]) -> list[str | None]:
         """Return the names behind codes."""
@@ -129,13 +130,14 @@ def _heads(whole: Capture) -> dict[int, int]:
     return dict(zip(process[count == 1].tolist(), threads[first[count == 1]].tolist(), strict=True))
 
 
-def say_adopted(capture: Capture, adopted: NDArray[Any]) -> None:
-    """Note how many ranges hold launches by other threads; ``adopted`` counts these, by range."""
-    if held := np.count_nonzero(adopted):
-        capture.note(
-            f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
-            "one thread opens all of the program's own ranges, they count for those around them in time"
-        )
+def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
+    """Return a note if ranges hold launches by other threads; ``adopted`` counts these by range."""
+    held = np.count_nonzero(adopted)
+    text = (
+        f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
+        "one thread opens all of the program's own ranges, they count for those around them in time"
+    )
+    return (text,) if held else ()
 
 
 def own_texts(
@@ -189,46 +191,41 @@ def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
 def _named(
     capture: Capture, events: Events, rows: NDArray[Any], ends: NDArray[Any], *, every_creator: bool
 ) -> Ranges:
+    notes = []
     if opened := int((events["end_ns"][rows] == MISSING).sum()):
-        capture.note(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
-    again, codes, texts = _names(capture, events, rows, every_creator=every_creator)
-    rows = rows[again]
-    return Ranges(
-        events["row"][rows],
-        Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
-        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
-        *_named_only(codes, texts),
-    )
-
-
-def _names(
-    capture: Capture, events: Events, rows: NDArray[Any], *, every_creator: bool
-) -> tuple[NDArray[Any], NDArray[Any], list[str | None]]:
-    """Return the ranges to list, by their place in ``rows``, the code of the name of each, and the names."""
+        notes.append(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
     own, texts = own_texts(capture, rows)
-    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
-    created = _domains(capture, events)
-    titles = [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
-    again, nth = _repeated(capture, titles, key, every_creator=every_creator)
+    key, titles = _domain_titles(capture, events, rows)
+    times = np.array([len(title) for title in titles], np.int64)[key]
+    if (times > 1).any():
+        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
+        notes.append(f"several threads created the same NVTX domain: its ranges count {how}")
+    again, nth = _repeated(times if every_creator else np.ones_like(times))
     codes, parts = group_keys(key[again], nth, own[again])
     labels = [
         _label(titles[k][n], texts[text], capture.view.rounding)
         for k, n, text in zip(*(part.tolist() for part in parts), strict=True)
     ]
-    return again, *number_texts(codes, labels)
+    rows = rows[again]
+    return Ranges(
+        events["row"][rows],
+        Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
+        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
+        *_named_only(*number_texts(codes, labels)),
+        tuple(notes),
+    )
 
 
-def _repeated(
-    capture: Capture, titles: Titles, key: NDArray[Any], *, every_creator: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ranges, each as often as its domain has titles or once, and which of the titles it gets."""
-    times = np.array([len(title) for title in titles], np.int64)[key]
-    if (times > 1).any():
-        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
-        capture.note(f"several threads created the same NVTX domain: its ranges count {how}")
-    if not every_creator:
-        times = np.ones_like(times)
-    again = np.repeat(np.arange(len(key)), times)
+def _domain_titles(capture: Capture, events: Events, rows: NDArray[Any]) -> tuple[NDArray[Any], Titles]:
+    """Return a code per range for its process and domain, and the domain's names of each code."""
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    created = _domains(capture, events)
+    return key, [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
+
+
+def _repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return each position as often as ``times`` says, and which of its repeats each one is."""
+    again = np.repeat(np.arange(len(times)), times)
     return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
 
 

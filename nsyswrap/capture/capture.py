@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,7 @@ from nsyswrap.capture.selection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -78,15 +77,14 @@ class Capture:
         """
         self.path = path
         self.source = source or path
-        self._open(Export(path), view or ViewOptions(names), [[]])
+        self._open(Export(path), view or ViewOptions(names))
 
-    def _open(self, export: Export, view: ViewOptions, said: list[list[str]]) -> None:
+    def _open(self, export: Export, view: ViewOptions) -> None:
         self._export = export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back: all end with this one
-        self._said = said  # what was noted, of all views; the last list is that of the report being made
 
     def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of View
         """Return this capture in another view; ``changes`` are fields of View."""
@@ -96,7 +94,7 @@ class Capture:
         if view not in self._views:
             other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
-            other._open(self._export, view, self._said)
+            other._open(self._export, view)
             self._views[view] = other
         return self._views[view]
 
@@ -143,7 +141,6 @@ class Capture:
         Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
         Raises NotInCapture with what would collect it.
         """
-        self._note_missing(schema.events(kind), fields)
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
@@ -156,14 +153,19 @@ class Capture:
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
 
-    def _note_missing(self, events: schema.Events, fields: Sequence[str]) -> None:
-        """Say which fields an older nsys did not write, where its own reports would refuse the export."""
+    def notes_on_fields(self, kind: str, *fields: str) -> tuple[str, ...]:
+        """Return a note for each of these fields that the nsys of this export did not write.
+
+        ``columns`` leaves such a field empty. nsys' own reports refuse the export.
+        """
+        events = schema.events(kind)
         newer = [spec for field, spec in events.fields.items() if field in fields and spec.since]
-        for table in events.tables(self._export.tables) if newer else ():
-            for spec in newer:
-                if not set(spec.columns) & set(self._export.tables[table]):
-                    column = spec.columns[0]
-                    self.note(f"{table} has no {column} (nsys writes it from {spec.since} on): left empty")
+        return tuple(
+            f"{table} has no {spec.columns[0]} (nsys writes it from {spec.since} on): left empty"
+            for table in events.tables(self._export.tables)
+            for spec in newer
+            if not set(spec.columns) & set(self._export.tables[table])
+        )
 
     def _kept(self, kind: str) -> NDArray[Any]:
         """Return the numbers of the selected rows."""
@@ -226,26 +228,20 @@ class Capture:
         return self._export.strings.get(string_id)
 
     def labels(self, enum: str) -> dict[int, str]:
-        """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""
+        """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones."""
         table, built_in = schema.ENUMS[enum]
         if not self._export.count(table):
-            self.note(f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in")
             return built_in
         return {int(i): str(label) for i, label in self._export.select(table, "id", "label")}
 
-    def note(self, text: str) -> None:
-        """Say something a reader of the report being made has to know."""
-        if text not in self._said[-1]:
-            self._said[-1].append(text)
-
-    @contextmanager
-    def noting(self) -> Iterator[list[str]]:
-        """Collect what is noted meanwhile."""
-        self._said.append([])
-        try:
-            yield self._said[-1]
-        finally:
-            self._said.pop()
+    def notes_on_labels(self, *enums: str) -> tuple[str, ...]:
+        """Return a note for each of these enums whose labels are built in: the export has none."""
+        tables = (schema.ENUMS[enum][0] for enum in enums)
+        return tuple(
+            f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in"
+            for table in tables
+            if not self._export.count(table)
+        )
 
     @cached_property
     def gpu_names(self) -> dict[int, str]:

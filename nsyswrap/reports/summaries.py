@@ -13,7 +13,7 @@ from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reports.table import Column
+from nsyswrap.reports.table import Column, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +63,11 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
         measured = _measure(capture, "memset", value)
         parts.append((np.zeros_like(measured), [MEMSET_NAME], measured))
     return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
+
+
+def memory_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on the labels of ``memory_operations``."""
+    return capture.notes_on_labels("copy_kind") if capture.has("memcpy") else ()
 
 
 def api_calls(capture: Capture) -> Grouped:
@@ -126,14 +131,14 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
     return Grouped(*text_codes(ids, labels.__getitem__), values)
 
 
-def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
+def nvtx_times(capture: Capture, types: tuple[int, ...]) -> Result:
     """Return the times of the ranges of some event types, by name and style."""
     ranges = counted_ranges(capture, types)
     codes, (name, style) = group_keys(ranges.code, ranges.style)
     ended = ranges.spans.end != MISSING
     durations = (ranges.spans.end - ranges.spans.start)[ended]
     stats = grouped(codes[ended], durations, len(name))
-    return {
+    data: dict[str, Values] = {
         "time_percent": share(stats.total),
         "total_ns": np.where(stats.count == 0, MISSING, stats.total),
         "instances": np.bincount(codes, minlength=len(name)),
@@ -141,3 +146,4 @@ def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
         "style": [STYLES[i] for i in style.tolist()],
         "range": ranges.labels(name),
     }
+    return Result(data, ranges.notes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, Unit, round_tenth
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
     Values = NDArray[Any] | Sequence[str | None]
-    Compute = Callable[..., Mapping[str, Values]]
+
+_NOTHING_SELECTED = "nothing in what is selected"
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,20 @@ class Schema:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a report computes: a value per column and row, and notes for readers of the table."""
+
+    data: Mapping[str, Values]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """A table that is computed from a capture.
 
     ``needs`` lists groups of event kinds. The capture must hold events of one kind of each group.
-    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
-    ascending order of the rows' key. ``order`` sorts the rows; rows that are equal keep their places.
+    ``compute`` takes a capture, and the report's options by name. The rows of its result are in ascending
+    order of their key. ``order`` sorts the rows; rows that are equal keep their places.
     ``options`` are the numbers that the report takes.
     ``empty_answers``: a table that is there without rows is an answer, as in nsys.
     ``rows_from``: the kinds without whose events a selection leaves no row, if not every group it needs.
@@ -110,7 +120,7 @@ class Report:
 
     schema: Schema
     needs: tuple[tuple[str, ...], ...]
-    compute: Compute
+    compute: Callable[..., Result]
     order: tuple[Order, ...] = ()
     options: tuple[Option, ...] = ()
     empty_answers: bool = False
@@ -155,17 +165,30 @@ class Report:
             )
         seen = self._clipping(capture)
         read_ahead(seen, [self])
-        with seen.noting() as notes:
-            nothing = self._nothing_selected(seen)
-            data = dict(_no_rows(self.schema) if nothing else self.compute(seen, **checked))
-            if seen.view.selection.narrows and not len(data[self.columns[0].name]):
-                seen.note("nothing in what is selected")
+        result = self._result(seen, checked)
+        data = result.data
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
-        verdict = self.conclude(seen, data) if self.conclude and len(data[self.columns[0].name]) else ""
-        return Table(
-            self.schema, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
-        )
+        verdict = self.conclude(seen, data) if self.conclude and self._rows(data) else ""
+        selection = str(seen.view.selection)
+        return Table(self.schema, data, capture.view.rounding, result.notes, selection, verdict=verdict)
+
+    def _result(self, seen: Capture, options: Mapping[str, int]) -> Result:
+        if self._nothing_selected(seen):
+            return Result(_no_rows(self.schema), (_NOTHING_SELECTED,))
+        result = self.compute(seen, **options)
+        notes = [*self._name_notes(seen), *result.notes]
+        if seen.view.selection.narrows and not self._rows(result.data):
+            notes.append(_NOTHING_SELECTED)
+        return Result(result.data, tuple(dict.fromkeys(notes)))
+
+    def _rows(self, data: Mapping[str, Values]) -> int:
+        return len(data[self.columns[0].name])
+
+    def _name_notes(self, seen: Capture) -> tuple[str, ...]:
+        """Return the notes on kernel names that begin with the NVTX range around the launch."""
+        ranges = seen.view.nvtx_names and "nvtx-name" in self.qualifiers and seen.has("kernel")
+        return process_notes(seen.whole, "kernel") if ranges else ()
 
     def _clipping(self, capture: Capture) -> Capture:
         """Cut rows off at the window's ends, or not: what the user says, or else the layer."""
@@ -197,11 +220,10 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
         if not report.lacks(capture):
             for kind, fields in report.reads.items():
                 wanted.setdefault(kind, []).extend(fields)
-    with capture.noting():  # the report that needs a field says what is wrong with it
-        for kind, asked in wanted.items():
-            if capture.has(kind):
-                with suppress(NotInCapture):
-                    capture.columns(kind, *dict.fromkeys(asked))
+    for kind, asked in wanted.items():
+        if capture.has(kind):
+            with suppress(NotInCapture):
+                capture.columns(kind, *dict.fromkeys(asked))
 
 
 @dataclass(frozen=True)

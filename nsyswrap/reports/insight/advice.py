@@ -18,51 +18,54 @@ import numpy as np
 
 from nsyswrap.analysis.advice import advise
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _LESS_PERCENT = 1.0
 
 
-def compute(capture: Capture) -> Mapping[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per finding."""
     seen = AdviceContext(capture)
     found = advise(capture)
-    if not found:
-        _note_less(capture, seen)
     stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in found]
     shares = [
         np.nan if finding.potential_ns is None else seen.percent(finding.potential_ns) for finding in found
     ]
-    return {
-        "finding": [finding.name for finding in found],
-        "at_stake_ns": np.array(stakes, np.int64),
-        "at_stake_percent": np.array(shares),
-        "what": [finding.what for finding in found],
-        "evidence": [finding.evidence for finding in found],
-        "advice": [finding.do for finding in found],
-        "unless": [finding.unless for finding in found],
-        "see": [finding.see for finding in found],
-    }
+    notes = (
+        *operation_notes(capture),
+        *(capture.notes_on_fields("memcpy", "migration_cause") if seen.operations.migration.any() else ()),
+        *(() if found else _less_notes(capture, seen)),
+    )
+    return Result(
+        {
+            "finding": [finding.name for finding in found],
+            "at_stake_ns": np.array(stakes, np.int64),
+            "at_stake_percent": np.array(shares),
+            "what": [finding.what for finding in found],
+            "evidence": [finding.evidence for finding in found],
+            "advice": [finding.do for finding in found],
+            "unless": [finding.unless for finding in found],
+            "see": [finding.see for finding in found],
+        },
+        notes,
+    )
 
 
-def _note_less(capture: Capture, seen: AdviceContext) -> None:
-    """Say what would be found if less time were worth it."""
+def _less_notes(capture: Capture, seen: AdviceContext) -> tuple[str, ...]:
+    """Return a note that names what concerns less time than a finding."""
     less = [
         f"{finding.what} ({duration(finding.potential_ns)}, {percent(seen.percent(finding.potential_ns))})"
         for finding in advise(capture, _LESS_PERCENT)
         if finding.potential_ns is not None
     ]
-    if less:
-        capture.note(f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}")
+    text = f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}"
+    return (text,) if less else ()
 
 
 SCHEMA = Schema(

@@ -11,11 +11,11 @@ import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,18 +36,21 @@ _CHECKS = (
 )
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per finding; of equal level, in the order in which things are looked at."""
     made = () if _nothing_selected(capture) else _CHECKS
     checks = [check for subject, diagnose in made for check in _made(subject, diagnose, capture)]
     checks.sort(key=_rank)
-    return {
-        "level": [check.level for check in checks],
-        "subject": [check.subject for check in checks],
-        "count": _numbers([check.count for check in checks]),
-        "time_ns": _numbers([check.time_ns for check in checks]),
-        "meaning": [check.meaning for check in checks],
-    }
+    return Result(
+        {
+            "level": [check.level for check in checks],
+            "subject": [check.subject for check in checks],
+            "count": _numbers([check.count for check in checks]),
+            "time_ns": _numbers([check.time_ns for check in checks]),
+            "meaning": [check.meaning for check in checks],
+        },
+        operation_notes(capture) if made else (),
+    )
 
 
 def _nothing_selected(capture: Capture) -> bool:

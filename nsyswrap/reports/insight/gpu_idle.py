@@ -14,17 +14,26 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, READS, gpu_operations_of, names, window
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KINDS,
+    READS,
+    gpu_operations_of,
+    name_notes,
+    names,
+    operation_notes,
+    window,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -36,22 +45,25 @@ _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdic
 _MOST = 0.5  # of a cause's time: a range with more is said to be where it mostly was
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per gap, by process and device, then in order of time."""
     gaps = gaps_of(capture)
-    _note(capture, gaps)
+    ranges, range_notes = _ranges(capture.whole, gaps)
     ends = {side: _names(capture, gaps, getattr(gaps, side)) for side in ("before", "after")}
-    return {
-        "start_ns": gaps.start_ns,
-        "duration_ns": gaps.duration_ns,
-        "cause": np.array(list(CAUSES.values()), dtype=object)[gaps.cause],
-        "nvtx": _ranges(capture.whole, gaps),
-        **ends,
-        "process_id": process_ids(gaps.global_pid),
-        "device_id": gaps.device_id,
-        "thread_id": thread_ids(gaps.thread),
-        **{f"{cause}_ns": part for cause, part in gaps.parts.items()},
-    }
+    return Result(
+        {
+            "start_ns": gaps.start_ns,
+            "duration_ns": gaps.duration_ns,
+            "cause": np.array(list(CAUSES.values()), dtype=object)[gaps.cause],
+            "nvtx": ranges,
+            **ends,
+            "process_id": process_ids(gaps.global_pid),
+            "device_id": gaps.device_id,
+            "thread_id": thread_ids(gaps.thread),
+            **{f"{cause}_ns": part for cause, part in gaps.parts.items()},
+        },
+        (*_notes(capture, gaps), *range_notes),
+    )
 
 
 def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
@@ -62,31 +74,34 @@ def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[An
     return found
 
 
-def _ranges(whole: Capture, gaps: Gaps) -> NDArray[Any]:
-    """Return the name of the innermost range that the thread was in, in the middle of each gap, or None."""
+def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
     found = np.full(len(gaps), None, dtype=object)
-    if whole.has("nvtx"):
-        ranges = nested_ranges(whole)
-        middle = gaps.start_ns + gaps.duration_ns // 2
-        # The innermost is the one that started last; ranges of start/end need not lie in each other.
-        holder = closest(Spans(gaps.thread, middle, middle), ranges.spans, -ranges.spans.start)
-        inside = np.flatnonzero(holder >= 0)
-        holders, positions = distinct(holder[inside])
-        codes, texts = own_texts(whole, ranges.row[holders] - 1)
-        found[inside] = np.array(texts, dtype=object)[codes[positions]]
-    return found
+    if not whole.has("nvtx"):
+        return found, ()
+    ranges = nested_ranges(whole)
+    middle = gaps.start_ns + gaps.duration_ns // 2
+    # The innermost is the one that started last; ranges of start/end need not lie in each other.
+    holder = closest(Spans(gaps.thread, middle, middle), ranges.spans, -ranges.spans.start)
+    inside = np.flatnonzero(holder >= 0)
+    holders, positions = distinct(holder[inside])
+    codes, texts = own_texts(whole, ranges.row[holders] - 1)
+    found[inside] = np.array(texts, dtype=object)[codes[positions]]
+    return found, ranges.notes
 
 
-def _note(capture: Capture, gaps: Gaps) -> None:
-    """Say what a reader could take for something else."""
+def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
     operations = gpu_operations_of(capture)
+    yield from operation_notes(capture)
     if len(operations) and not len(gaps):
-        capture.note("no gap: something ran all the time from the first operation to the last")
+        yield "no gap: something ran all the time from the first operation to the last"
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
-        capture.note(f"whole-graph executions ({graphs:,}) count as work: gaps inside them are not recorded")
+        yield f"whole-graph executions ({graphs:,}) count as work: gaps inside them are not recorded"
     devices = [device for _, device, _ in operations.by_device()]
     if any(devices.count(device) > 1 for device in devices):
-        capture.note("several processes used one device: in a gap of one of them another may have run")
+        yield "several processes used one device: in a gap of one of them another may have run"
+    ends = np.concatenate((gaps.before, gaps.after))
+    yield from name_notes(capture, gaps.operations.of(ends[ends >= 0]))
 
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:

@@ -24,13 +24,14 @@ from nsyswrap.analysis.gpu_operations import (
     READS,
     communicating,
     gpu_operations_of,
+    operation_notes,
     window,
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import machine_ids, process_ids
 from nsyswrap.capture.schema import PID_SHIFT
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per device and process, and before these one for a device that several used."""
     operations = gpu_operations_of(capture)
     talks = communicating(capture, operations)
@@ -51,8 +52,8 @@ def compute(capture: Capture) -> dict[str, Values]:
         {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
         for process, device, mine in _users(operations)
     ]
-    _note(capture, operations)
-    return {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
+    data = {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
+    return Result(data, tuple(_notes(capture, operations)))
 
 
 def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]:
@@ -111,26 +112,27 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else np.nan
 
 
-def _note(capture: Capture, operations: GpuOperations) -> None:
-    """Say what is not known, what is taken for granted, and what has no row."""
+def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
+    """Yield what is not known, what is assumed, and what has no row."""
+    yield from operation_notes(capture)
     pairs = {(process, device) for process, device, _ in operations.by_device()}
     places = [(int(machine_ids(np.array(process))), device) for process, device in pairs]
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
-        capture.note(
+        yield (
             f"whole-graph executions ({graphs:,}) count as computing; which kernels and copies ran in them "
             "is not recorded: collect with --cuda-graph-trace=node"
         )
     if shared := sorted({place[1] for place in places if places.count(place) > 1}):
-        capture.note(
+        yield (
             f"several processes used device {', '.join(map(str, shared))}: the row without a process takes "
             "it for one GPU, which it is not where CUDA_VISIBLE_DEVICES differs between them"
         )
     there, used = len(capture.gpu_names), len(set(places))
     if not capture.view.selection.narrows and used < there:
-        capture.note(f"{there} GPUs in the machine, operations recorded on {used}")
+        yield f"{there} GPUs in the machine, operations recorded on {used}"
     for process, device in sorted(_chosen_pairs(capture) - pairs):
         number = int(process_ids(np.array(process)))
-        capture.note(f"no row for process {number} on device {device}: nothing of it ran in what is selected")
+        yield f"no row for process {number} on device {device}: nothing of it ran in what is selected"
 
 
 def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:

@@ -16,7 +16,7 @@ from nsyswrap.analysis.names import durations, kernel_classes, name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per class of which there is a kernel."""
-    _note_graphs(capture)
     lasting = durations(capture, "kernel")
     codes, classes = kernel_classes(capture)
     rows = Groups(codes, len(classes))
     of = rows.of(lasting)
     number, largest = _kernels(capture, codes, lasting, len(classes))
-    return {
-        "class": classes,
-        "kernels": number,
-        "instances": of.count,
-        "time_percent": share(of.total),
-        "total_ns": of.total,
-        "avg_ns": of.avg,
-        "med_ns": of.med,
-        **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
-        "largest_name": largest,
-    }
+    return Result(
+        {
+            "class": classes,
+            "kernels": number,
+            "instances": of.count,
+            "time_percent": share(of.total),
+            "total_ns": of.total,
+            "avg_ns": of.avg,
+            "med_ns": of.med,
+            **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
+            "largest_name": largest,
+        },
+        _graph_notes(capture),
+    )
 
 
 def _kernels(
@@ -62,11 +63,10 @@ def _kernels(
     return np.bincount(kind, minlength=count), [names[i] for i in name[first].tolist()]
 
 
-def _note_graphs(capture: Capture) -> None:
-    if graphs := capture.count("graph"):
-        capture.note(
-            f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
-        )
+def _graph_notes(capture: Capture) -> tuple[str, ...]:
+    graphs = capture.count("graph")
+    text = f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
+    return (text,) if graphs else ()
 
 
 SCHEMA = Schema(

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.arrays.groups import Statistics
@@ -35,10 +37,9 @@ if TYPE_CHECKING:
 ALL = "[all launches]"
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return a row for all launches together, and one per kernel name; graphs are one name."""
     launches = launches_of(capture)
-    _note(capture, launches)
     cost = _first_costs(launches)
     parts = (
         _figures(launches, cost, np.zeros(len(launches), np.int64), 1),
@@ -47,7 +48,8 @@ def compute(capture: Capture) -> dict[str, Values]:
     rows = np.flatnonzero(np.concatenate([part["launches"] for part in parts]))
     names = [ALL, *launches.names]
     figures = {field: np.concatenate([part[field] for part in parts])[rows] for field in parts[0]}
-    return {**figures, "name": [names[row] for row in rows]}
+    data: dict[str, Values] = {**figures, "name": [names[row] for row in rows]}
+    return Result(data, tuple(_notes(capture, launches)))
 
 
 def _first_costs(launches: Launches) -> NDArray[Any]:
@@ -111,16 +113,17 @@ def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDAr
     }
 
 
-def _note(capture: Capture, launches: Launches) -> None:
-    """Say what is in no figure: kernels without their call, and latencies that cannot be."""
+def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
+    """Yield what is in no figure: kernels without their call, and latencies that cannot be."""
+    yield from operation_notes(capture)
     operations = gpu_operations_of(capture)
     launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     lost = int(np.count_nonzero(launching & (operations.call < 0)))
     if lost:
-        capture.note(f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here")
+        yield f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here"
     early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
     if len(early):
-        capture.note(
+        yield (
             f"repeat launches that seem to start on the GPU before their call: {len(early):,}, by up to "
             f"{human(int(early.max()), Unit.NS)}; the clocks disagree, and latencies leave these out"
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import READS
+from nsyswrap.analysis.gpu_operations import READS, operation_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.transfers import (
     MEMSET_KIND,
@@ -39,10 +39,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,33 +66,29 @@ _NOT_TIMED = {
 }
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kind of operation, kinds of memory and class of size."""
-    found = _named(capture, transfers(capture))
+    every = transfers(capture)
+    named = np.isin(every.kind, [*capture.labels("copy_kind"), MEMSET_KIND])
+    found = every.of(named)
     classes = np.searchsorted(list(UP_TO), found.size_bytes)
     classes[found.operations.migration] = MISSING
     codes, (kind, source, target, size) = group_keys(found.kind, found.src_kind, found.dst_kind, classes)
     labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
-    _note(capture, found)
-    return {
-        "operation": [MEMSET_NAME if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
-        "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
-        "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
-        "up_to": [
-            None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
-        ],
-        **_totals(capture, found, Groups(codes, len(kind))),
-        **bandwidths(capture, found, codes, len(kind)),
-        **waiting_calls(capture, found, codes, len(kind)),
-    }
-
-
-def _named(capture: Capture, found: Transfers) -> Transfers:
-    """Leave out copies of a kind that has no label, as nsys does, and say so."""
-    known = np.isin(found.kind, [*capture.labels("copy_kind"), MEMSET_KIND])
-    if not known.all():
-        capture.note(f"{_count(~known)} left out: the export has no name for that kind of copy")
-    return found.of(known)
+    return Result(
+        {
+            "operation": [MEMSET_NAME if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
+            "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
+            "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
+            "up_to": [
+                None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
+            ],
+            **_totals(capture, found, Groups(codes, len(kind))),
+            **bandwidths(capture, found, codes, len(kind)),
+            **waiting_calls(capture, found, codes, len(kind)),
+        },
+        (*_label_notes(capture, named), *_notes(capture, found)),
+    )
 
 
 def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
@@ -110,25 +106,29 @@ def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDA
     }
 
 
-def _note(capture: Capture, found: Transfers) -> None:
+def _label_notes(capture: Capture, named: NDArray[Any]) -> Iterator[str]:
+    yield from operation_notes(capture)
+    yield from capture.notes_on_labels("copy_kind")
+    if not named.all():
+        yield f"{_count(~named)} left out: the export has no name for that kind of copy"
+    yield from capture.notes_on_labels("mem_kind")
+
+
+def _notes(capture: Capture, found: Transfers) -> Iterator[str]:
     memory = gpu_memory(capture)
     worth = timed(found, memory)
     for reason, text in _NOT_TIMED.items():
         if (worth == reason).any():
-            capture.note(f"{_count(worth == reason)} {text}; no bandwidth counts them")
+            yield f"{_count(worth == reason)} {text}; no bandwidth counts them"
     if found.memory_unknown.any():
-        capture.note(f"the export does not say what kinds of memory {_count(found.memory_unknown)} worked on")
+        yield f"the export does not say what kinds of memory {_count(found.memory_unknown)} worked on"
     if np.isnan(memory.bytes_per_s) and inside_gpu(found).any():
-        capture.note(
-            "what the GPU's memory gives is not known: the export does not say it, or its GPUs differ"
-        )
+        yield ("what the GPU's memory gives is not known: the export does not say it, or its GPUs differ")
     if not capture.whole.has("api"):
-        capture.note(
-            "there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)"
-        )
+        yield ("there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)")
     if (several := found.copies > 1).any():
         copies = int(found.copies[several].sum())
-        capture.note(f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one")
+        yield f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one"
 
 
 def _count(marked: NDArray[Any]) -> str:

@@ -18,12 +18,12 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
+from nsyswrap.analysis.nvtx_ranges import adopted_notes, launched_for, own_texts
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
-    sums = _per_range(capture, ranges)
+    sums, adopted = _per_range(capture, ranges)
     per_range = {field: grouped(codes, values, len(names)) for field, values in sums.items()}
     data: dict[str, Values] = {
         "range": names,
@@ -45,14 +45,20 @@ def compute(capture: Capture) -> dict[str, Values]:
         **{f"{field}_med_ns": found.med for field, found in per_range.items()},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
-    return {
-        name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
-        for name, values in data.items()
-    }
+    return Result(
+        {
+            name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
+            for name, values in data.items()
+        },
+        (*operation_notes(capture), *adopted_notes(adopted)),
+    )
 
 
-def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
-    """Return the sums over the calls in each range; only its own thread's waits are its own."""
+def _per_range(capture: Capture, ranges: Spans) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Return the sums over the calls in each range, and its launches by other threads.
+
+    Only the waits of its own thread count.
+    """
     whole = capture.whole
     per_call = _per_call(whole)
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
@@ -64,8 +70,7 @@ def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
         for field, values in per_call.items():
             sums[field][marks] = inside.sum(values)
         adopted[marks] = inside.sum(per_call["launches"] * (threads != calls.thread))
-    say_adopted(capture, adopted)
-    return sums
+    return sums, adopted
 
 
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:

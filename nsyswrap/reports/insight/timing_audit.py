@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
-from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
+from nsyswrap.analysis.nvtx_ranges import ALL, adopted_notes, range_labels
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
     EARLIER,
@@ -33,10 +33,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -53,7 +53,7 @@ _DOES = {
 }
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return a row per name, phase and verdict: names as they appear, verdicts by how often they do."""
     found = audit(capture)
     names, texts = range_labels(capture.whole, found.row)
@@ -61,14 +61,14 @@ def compute(capture: Capture) -> dict[str, Values]:
     count = np.bincount(codes, minlength=len(name))
     appearance = np.argsort(np.unique(names, return_index=True)[1], kind="stable").argsort()
     order = np.lexsort((verdict, -count, phase, appearance[name]))
-    _say(capture, found)
     data: dict[str, Values] = {
         "range": [texts[i] for i in name[order].tolist()],
         "phase": [PHASES[i] for i in phase[order].tolist()],
         "verdict": [VERDICTS[i] for i in verdict[order].tolist()],
         "instances": count[order],
     }
-    return data | {column: values[order] for column, values in _times(found, codes, len(name)).items()}
+    data |= {column: values[order] for column, values in _times(found, codes, len(name)).items()}
+    return Result(data, tuple(_notes(capture, found)))
 
 
 def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
@@ -101,30 +101,27 @@ def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[
     }
 
 
-def _say(capture: Capture, found: Audit) -> None:
+def _notes(capture: Capture, found: Audit) -> Iterator[str]:
     whole = capture.whole
+    yield from operation_notes(whole)
     if capture.view.selection.narrows:
-        capture.note(
-            "ranges are those selected, whole; their calls and GPU work are those of the whole capture"
-        )
+        yield ("ranges are those selected, whole; their calls and GPU work are those of the whole capture")
     events = whole.columns("nvtx", "event_type")["event_type"]
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
-        capture.note(f"NVTX ranges that never ended, or on another thread: {left}; left out")
-    say_adopted(capture, found.adopted)
+        yield f"NVTX ranges that never ended, or on another thread: {left}; left out"
+    yield from adopted_notes(found.adopted)
     operations = gpu_operations_of(whole)
     if not len(operations):
-        capture.note("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)")
+        yield "no GPU work was recorded: what the ranges launched is not known (--trace=cuda)"
     if migrated := np.count_nonzero(operations.migration):
-        capture.note(
+        yield (
             f"migrations of unified memory: {migrated}; no call launched them, and they count for no range"
         )
     if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):
-        capture.note(
-            f"GPU operations whose API call was not recorded: {lone}; they count from their start on"
-        )
+        yield (f"GPU operations whose API call was not recorded: {lone}; they count from their start on")
     if found.other_ns.any() and (processes := _sharing(operations)):
         listed = ", ".join(map(str, processes))
-        capture.note(f"other GPU work is also that of other processes with a device of the same id: {listed}")
+        yield f"other GPU work is also that of other processes with a device of the same id: {listed}"
 
 
 def _sharing(operations: GpuOperations) -> list[int]:

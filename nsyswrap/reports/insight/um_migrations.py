@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.analysis.transfers import PAGE_BYTES, compute_overlap, page_counts, pages_by_process, per_s
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
@@ -22,11 +23,11 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Schema
-from nsyswrap.reports.unified_memory import note_window
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.unified_memory import window_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,15 +40,15 @@ FAULTS = {"um_gpu_fault": "GPU page fault", "um_cpu_fault": "CPU page fault"}
 _MOVE = ("copy_kind", "migration_cause", "global_pid", "device_id", "bytes", "address", *SPANS)
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return the rows of migrations, then those of page faults on GPUs and on the CPU."""
     moved = _migrations(capture)
-    _note(capture, moved)
     tables = [_moves(capture, moved)]
     tables += [_gpu_faults(capture)] if capture.has("um_gpu_fault") else []
     tables += [_cpu_faults(capture)] if capture.has("um_cpu_fault") else []
     texts = {name: [text for table in tables for text in table.pop(name)] for name in ("event", "cause")}
-    return {**texts, **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]}}
+    numbers = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return Result({**texts, **numbers}, tuple(_notes(capture, moved)))
 
 
 def _migrations(capture: Capture) -> Arrays:
@@ -127,15 +128,19 @@ def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[
     }
 
 
-def _note(capture: Capture, moved: Arrays) -> None:
-    note_window(capture)
-    if not len(moved["bytes"]):
-        capture.note("nothing migrated: unified memory was not used, or its pages stayed where they were")
-        return
-    if missing := [kind for kind in FAULTS if not capture.whole.has(kind)]:
+def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
+    migrated = len(moved["bytes"]) > 0
+    yield from capture.notes_on_fields("memcpy", "address", "migration_cause") if migrated else ()
+    yield from window_notes(capture)
+    missing = [kind for kind in FAULTS if not capture.whole.has(kind)]
+    if not migrated:
+        yield "nothing migrated: unified memory was not used, or its pages stayed where they were"
+    elif missing:
         faults = " and ".join(f"{FAULTS[kind]}s" for kind in missing)
         collect = " ".join(schema.EVENTS[kind].collect.split()[-1] for kind in missing)
-        capture.note(f"{faults} are not in this capture: none happened, or they were not traced ({collect})")
+        yield f"{faults} are not in this capture: none happened, or they were not traced ({collect})"
+    yield from capture.notes_on_labels("copy_kind", "migration_cause")
+    yield from operation_notes(capture)
 
 
 def conclude(capture: Capture, _: Mapping[str, Values]) -> str:

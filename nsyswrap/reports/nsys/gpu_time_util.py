@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap
-from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work, graph_notes
 from nsyswrap.base.units import Unit, round_tenth
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Schema
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 
 class Stretch(NamedTuple):
@@ -42,7 +41,7 @@ class Stretch(NamedTuple):
     in_use_percent: float
 
 
-def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Arrays:
+def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Result:
     """Return one row per stretch, the least used first."""
     rounding = capture.view.rounding
     found = sorted(
@@ -50,10 +49,11 @@ def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Arrays:
     )
     columns = zip(*found, strict=True) if found else ((),) * len(Stretch._fields)
     data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
-    shown = limited(capture, data, rows, "the first and not the least used, as in nsys")
-    in_use = np.array([round_tenth(percent, rounding) for percent in shown["in_use_percent"].tolist()])
-    order = np.lexsort((shown["duration_ns"], in_use))
-    return {"row": np.arange(1, len(order) + 1), **take(shown, order)}
+    first, left_out = limited(data, rows, "the first and not the least used, as in nsys")
+    in_use = np.array([round_tenth(percent, rounding) for percent in first["in_use_percent"].tolist()])
+    order = np.lexsort((first["duration_ns"], in_use))
+    numbers = np.arange(1, len(order) + 1)
+    return Result({"row": numbers, **take(first, order)}, (*graph_notes(capture), *left_out))
 
 
 def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding) -> Iterator[Stretch]:

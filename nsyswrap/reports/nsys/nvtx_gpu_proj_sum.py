@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range name and style."""
     found = projections(capture)
     ranges, which = found.ranges, found.which
@@ -30,18 +30,21 @@ def compute(capture: Capture) -> dict[str, Values]:
     operations = grouped(codes, found.operations, groups)
     level = found.nesting.depth[which]
     rooted = level != MISSING
-    return {
-        "range": ranges.labels(name),
-        "style": [STYLES[i] for i in style.tolist()],
-        "proj_total_ns": projected.total,
-        "range_total_ns": lasted.total,
-        "instances": projected.count,
-        **stat_values(projected, "proj_"),
-        "operations": operations.total,
-        "operations_avg": operations.avg,
-        "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
-        "children_avg": grouped(codes, found.children, groups).avg,
-    }
+    return Result(
+        {
+            "range": ranges.labels(name),
+            "style": [STYLES[i] for i in style.tolist()],
+            "proj_total_ns": projected.total,
+            "range_total_ns": lasted.total,
+            "instances": projected.count,
+            **stat_values(projected, "proj_"),
+            "operations": operations.total,
+            "operations_avg": operations.avg,
+            "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
+            "children_avg": grouped(codes, found.children, groups).avg,
+        },
+        (*ranges.notes, *process_notes(capture, *OPERATIONS)),
+    )
 
 
 SCHEMA = Schema(

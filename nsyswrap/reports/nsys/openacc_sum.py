@@ -10,19 +10,20 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per name as it is printed, whichever tables its events stand in."""
     events = capture.columns("openacc", "source_file", "source_line")
     places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
     names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
-    return time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+    return Result(
+        time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+    )
 
 
 def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None:

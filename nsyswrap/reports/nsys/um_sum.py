@@ -10,19 +10,17 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Option, Order, Report, Schema
-from nsyswrap.reports.unified_memory import migrations, note_faults
+from nsyswrap.reports.table import Column, Option, Order, Report, Result, Schema
+from nsyswrap.reports.unified_memory import migration_notes, migrations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture, rows: int) -> dict[str, Values]:
+def compute(capture: Capture, rows: int) -> Result:
     """Return one row per address, the fastest ``rows`` of them; all where that is negative."""
-    note_faults(capture)
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
     to_host, to_device = (migrations(capture, way) for way in (UM_TO_HOST, UM_TO_DEVICE))
@@ -42,10 +40,11 @@ def compute(capture: Capture, rows: int) -> dict[str, Values]:
             pages,
         ),
     }
-    if 0 <= rows < len(pages):
-        capture.note(f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)")
+    listed = f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)"
+    left_out = (listed,) if 0 <= rows < len(pages) else ()
     chosen = np.argsort(-values["throughput_bytes_per_s"], kind="stable")[: rows if rows >= 0 else None]
-    return {name: part[chosen] for name, part in values.items()}
+    data = {name: part[chosen] for name, part in values.items()}
+    return Result(data, (*migration_notes(capture), *left_out))
 
 
 def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
