@@ -1,4 +1,4 @@
-"""JSON: one envelope, which fits its schema whatever is in it."""
+"""JSON: every document fits the published schema."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refuse(constant: str) -> None:
 
 
 def checked(content: str) -> dict[str, Any]:
-    """Return the document, which has to fit the schema and hold only numbers that JSON knows."""
+    """Return the document after checking that it fits the schema and has only valid JSON numbers."""
     document: dict[str, Any] = json.loads(content, parse_constant=refuse)
     CHECK.validate(document)
     for report in document["reports"]:

@@ -1,4 +1,4 @@
-"""Lanes of traces for Perfetto: what nests, what is drawn beside it, and what is told apart."""
+"""Lanes of traces for Perfetto: nesting, sub-lanes and names."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _assert_nesting(start: list[int], end: list[int]) -> None:
 
 @given(BARS)
 def test_what_nests_stays_in_its_lane(bars: list[tuple[int, int, int, int]]) -> None:
-    """Bars cut to the one around them cross nothing."""
+    """Bars that are clipped to the bar around them do not cross."""
     found: list[tuple[int, int]] = []
     stack: list[int] = []
     for start, length in sorted(((s, n) for _, _, s, n in bars), key=lambda bar: (bar[0], -bar[1])):
