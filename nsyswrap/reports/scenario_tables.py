@@ -156,8 +156,8 @@ def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dic
     for variant, result in measured.items():
         verdicts = _verdicts(captures[variant]) if variant in captures else {}
         for timing in result["timings"]:
-            found = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
-            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in found]
+            rows_of_range = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
+            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in rows_of_range]
     return table_of(AUDIT_BY_VARIANT, rows)
 
 
@@ -219,11 +219,11 @@ def _phases(capture: Capture) -> dict[str, list[object]]:
 
 def _verdicts(capture: Capture) -> dict[str, list[list[object]]]:
     """Return a row per verdict on the steady instances of each NVTX range, as `_phases` does."""
-    found: dict[str, list[list[object]]] = {}
+    verdicts: dict[str, list[list[object]]] = {}
     for row in _rows(capture, AUDIT):
         if row["phase"] == STEADY:
-            found.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
-    return found
+            verdicts.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
+    return verdicts
 
 
 def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
@@ -269,8 +269,8 @@ def cross_check(
 def _recorded(phases: Mapping[str, Mapping[str, object]], timing: dict[str, Any]) -> int:
     """Count the launches that nsys recorded of an operation, in its timed ranges and in its warm-up."""
     timed, warmed = phases[timing["range"]], phases.get(f"warm-up {timing['range']}")
-    found = [row for row in (timed, warmed) if row]
-    return round(sum(float(str(row["launches"])) * int(str(row["instances"])) for row in found))
+    counted = [row for row in (timed, warmed) if row]
+    return round(sum(float(str(row["launches"])) * int(str(row["instances"])) for row in counted))
 
 
 def _row(clock: str, timing: dict[str, Any], kernel_ns: float, launches: int) -> tuple[object, ...]:

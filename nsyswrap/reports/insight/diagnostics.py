@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics import capture_checks as contents
-from nsyswrap.analysis.diagnostics import launch_checks as launches
-from nsyswrap.analysis.diagnostics import messages, origins, overhead, results, times
-from nsyswrap.analysis.diagnostics.capture_checks import range_ends
+from nsyswrap.analysis.diagnostics import (
+    capture_checks,
+    launch_checks,
+    messages,
+    origins,
+    overhead,
+    results,
+    times,
+)
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
@@ -28,13 +33,13 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _KINDS = (*KINDS, "api", "overhead")
-_LOOKS = (messages, times, launches, origins, results, contents, overhead)
+_CHECKS = (messages, times, launch_checks, origins, results, capture_checks, overhead)
 
 
 def compute(capture: Capture) -> Result:
-    """Return one row per finding; of equal level, in the order in which things are looked at."""
-    looks = () if _nothing_selected(capture) else _LOOKS
-    checks = [check for module in looks for check in _made(module, capture)]
+    """Return one row per diagnosis, the worst level first, in each level in the order of the checks."""
+    modules = () if _nothing_selected(capture) else _CHECKS
+    checks = [check for module in modules for check in _diagnoses(module, capture)]
     checks.sort(key=_rank)
     return Result(
         {
@@ -44,22 +49,22 @@ def compute(capture: Capture) -> Result:
             "time_ns": _numbers([check.time_ns for check in checks]),
             "meaning": [check.meaning for check in checks],
         },
-        operation_notes(capture) if looks else (),
+        operation_notes(capture) if modules else (),
     )
 
 
 def _nothing_selected(capture: Capture) -> bool:
     if not capture.view.selection.narrows:
         return False
-    return not len(range_ends(capture)) and not any(map(capture.has, _KINDS))
+    return not len(capture_checks.range_ends(capture)) and not any(map(capture.has, _KINDS))
 
 
 def _rank(check: Diagnosis) -> tuple[int, bool]:
-    """Put what is worst first; what nsys did is of least interest among what is no trouble."""
+    """Return the sort key: worst level first, nsys' own messages last among infos."""
     return LEVELS.index(check.level), check.level == "info" and check.subject == messages.SUBJECT
 
 
-def _made(module: ModuleType, capture: Capture) -> list[Diagnosis]:
+def _diagnoses(module: ModuleType, capture: Capture) -> list[Diagnosis]:
     checks: list[Diagnosis] = []
     try:
         checks.extend(module.diagnose(capture))
@@ -73,7 +78,7 @@ def _numbers(values: list[int | None]) -> Values:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say in a sentence how far to trust the numbers."""
+    """Return a sentence on how far to trust the numbers."""
     levels, subjects = list(data["level"]), list(data["subject"])
     warned = dict.fromkeys(
         str(subject) for level, subject in zip(levels, subjects, strict=True) if level == "warning"

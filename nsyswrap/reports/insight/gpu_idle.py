@@ -68,17 +68,17 @@ def compute(capture: Capture) -> Result:
 
 def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
     """Return the names of operations by position; None where there is none."""
-    found = np.full(len(operations), None, dtype=object)
+    texts = np.full(len(operations), None, dtype=object)
     known = np.flatnonzero(operations >= 0)
-    found[known] = names(capture, gaps.operations.of(operations[known]))
-    return found
+    texts[known] = names(capture, gaps.operations.of(operations[known]))
+    return texts
 
 
 def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
-    found = np.full(len(gaps), None, dtype=object)
+    range_names = np.full(len(gaps), None, dtype=object)
     if not whole.has("nvtx"):
-        return found, ()
+        return range_names, ()
     ranges = nested_ranges(whole)
     middle = gaps.start_ns + gaps.duration_ns // 2
     # The innermost is the one that started last; ranges of start/end need not lie in each other.
@@ -86,8 +86,8 @@ def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
     inside = np.flatnonzero(holder >= 0)
     holders, positions = distinct(holder[inside])
     codes, texts = own_texts(whole, ranges.row[holders] - 1)
-    found[inside] = np.array(texts, dtype=object)[codes[positions]]
-    return found, ranges.notes
+    range_names[inside] = np.array(texts, dtype=object)[codes[positions]]
+    return range_names, ranges.notes
 
 
 def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:

@@ -156,14 +156,16 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
         return ""
     where = "In what is selected" if capture.view.selection.windowed else "From first to last operation"
     names = [f"device {row['device_id']}" for row in rows] if len(rows) > 1 else ["the GPU"]
-    said = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
-    said[_SAID:] = [f"{len(said) - _SAID} more"] * (len(said) > _SAID)
-    return f"{where} {'; '.join(said)}.{_hidden(rows)}"
+    sentences = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
+    sentences[_ROWS_IN_VERDICT:] = [f"{len(sentences) - _ROWS_IN_VERDICT} more"] * (
+        len(sentences) > _ROWS_IN_VERDICT
+    )
+    return f"{where} {'; '.join(sentences)}.{_hidden(rows)}"
 
 
 def _busy(row: Mapping[str, Any]) -> str:
     """Say how busy the GPU of one row was, and with what."""
-    kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _NAMED.items()}
+    kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _KIND_NAMES.items()}
     parts = [f"{name} {duration(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
     with_what = f" ({', '.join(parts)})" if parts else ""
     times = f"{duration(row['busy_ns'])} of {duration(row['window_ns'])}"
@@ -172,17 +174,17 @@ def _busy(row: Mapping[str, Any]) -> str:
 
 def _hidden(rows: list[dict[str, Any]]) -> str:
     """Say how much copying and communicating went on while the GPU computed, where there was any."""
-    said = ""
+    text = ""
     for kind, what in _OVERLAPPING.items():
         known = [row for row in rows if row[f"{kind}_busy_ns"] > 0]
         total, hidden = (sum(int(row[f"{kind}_{part}_ns"]) for row in known) for part in ("busy", "overlap"))
         if total:
-            said += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
-    return said
+            text += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
+    return text
 
 
-_SAID = 4  # rows the verdict names
-_NAMED = {
+_ROWS_IN_VERDICT = 4  # rows the verdict names
+_KIND_NAMES = {
     "kernel": "kernels",
     "graph": "graphs",
     "copy": "copies",

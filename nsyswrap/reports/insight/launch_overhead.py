@@ -73,7 +73,7 @@ def _figures(
     api, queue, dependency, kernel = (
         by_group.of(values) for values in (again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns)
     )
-    told = again.uncontended & (again.latency_ns >= 0)
+    timed = again.uncontended & (again.latency_ns >= 0)
     return {
         "launches": np.bincount(codes, minlength=groups),
         "first_launches": firsts.count,
@@ -82,7 +82,7 @@ def _figures(
         "api_total_ns": _total(api),
         **_spread("api", by_group, again.api_ns),
         "uncontended": np.bincount(codes_again[again.uncontended], minlength=groups),
-        **_spread("latency", Groups(codes_again[told], groups), again.latency_ns[told]),
+        **_spread("latency", Groups(codes_again[timed], groups), again.latency_ns[timed]),
         "queue_total_ns": _total(queue),
         "queue_med_ns": queue.med,
         "dependency_total_ns": _total(dependency),
@@ -104,10 +104,10 @@ def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]
 
 
 def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    found = groups.of(values)
+    statistics = groups.of(values)
     return {
-        f"{prefix}_avg_ns": found.avg,
-        f"{prefix}_med_ns": found.med,
+        f"{prefix}_avg_ns": statistics.avg,
+        f"{prefix}_med_ns": statistics.med,
         f"{prefix}_p95_ns": groups.quantile(values, 0.95),
         f"{prefix}_p99_ns": groups.quantile(values, 0.99),
     }

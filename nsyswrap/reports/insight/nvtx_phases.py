@@ -42,7 +42,7 @@ def compute(capture: Capture) -> Result:
         "instances": np.bincount(codes, minlength=len(names)),
         "launches": per_range.pop("launches").avg,
         "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
-        **{f"{field}_med_ns": found.med for field, found in per_range.items()},
+        **{f"{field}_med_ns": statistics.med for field, statistics in per_range.items()},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(
@@ -84,9 +84,9 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
     queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)  # no wait is no queue time
 
     def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
-        found = np.zeros(len(spent), np.int64)
-        np.add.at(found, call, values)
-        return found
+        sums = np.zeros(len(spent), np.int64)
+        np.add.at(sums, call, values)
+        return sums
 
     return {
         "launches": spread(launches.call, 1),

@@ -89,13 +89,13 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
 
 def _gpu_faults(capture: Capture) -> dict[str, Any]:
     """Return one row per process and device; one event stands for many faults, at one of their addresses."""
-    found = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
-    place, span = ((found[a], found[b]) for a, b in (("global_pid", "device_id"), SPANS))
+    faults = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
+    place, span = ((faults[a], faults[b]) for a, b in (("global_pid", "device_id"), SPANS))
     codes, (process, device) = group_keys(*place)
     groups = Groups(codes, len(process))
     return {
         **_no_figures("um_gpu_fault", process, device),
-        "count": groups.of(found["faults"]).total,
+        "count": groups.of(faults["faults"]).total,
         "total_ns": groups.of(span[1] - span[0]).total,
         "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
     }
@@ -103,10 +103,10 @@ def _gpu_faults(capture: Capture) -> dict[str, Any]:
 
 def _cpu_faults(capture: Capture) -> dict[str, Any]:
     """Return one row per process; faults on the CPU have no device, and no duration."""
-    found = capture.columns("um_cpu_fault", "global_pid", "address")
-    codes, [process] = group_keys(found["global_pid"])
-    known = found["address"] != MISSING
-    _, (row, _) = group_keys(codes[known], found["address"][known] // PAGE_BYTES)
+    faults = capture.columns("um_cpu_fault", "global_pid", "address")
+    codes, [process] = group_keys(faults["global_pid"])
+    known = faults["address"] != MISSING
+    _, (row, _) = group_keys(codes[known], faults["address"][known] // PAGE_BYTES)
     return {
         **_no_figures("um_cpu_fault", process, np.full_like(process, MISSING)),
         "count": np.bincount(codes),
@@ -147,8 +147,8 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     """Say how much went back and forth; empty where nothing did."""
     moved = _migrations(capture)
     pages = most = again = 0
-    for found in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
-        length, times = found.back_and_forth()
+    for by_process in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
+        length, times = by_process.back_and_forth()
         pages += int(length.sum())
         again += int((length * (times - 2)).sum())
         most = max(most, int(times.max(initial=0)))

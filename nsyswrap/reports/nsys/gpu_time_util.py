@@ -44,10 +44,10 @@ class Stretch(NamedTuple):
 def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Result:
     """Return one row per stretch, the least used first."""
     rounding = capture.view.rounding
-    found = sorted(
+    stretches = sorted(
         stretch for work in device_work(capture) for stretch in _stretches(work, threshold, chunks, rounding)
     )
-    columns = zip(*found, strict=True) if found else ((),) * len(Stretch._fields)
+    columns = zip(*stretches, strict=True) if stretches else ((),) * len(Stretch._fields)
     data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
     first, left_out = limited(data, rows, "the first and not the least used, as in nsys")
     in_use = np.array([round_tenth(percent, rounding) for percent in first["in_use_percent"].tolist()])

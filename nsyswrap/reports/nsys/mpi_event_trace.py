@@ -52,8 +52,8 @@ def compute(capture: Capture) -> Result:
 
 def _calls(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return all fields of one kind of call; those it has not are missing."""
-    found = capture.columns(kind, *(field for field in FIELDS if field in schema.EVENTS[kind].fields))
-    return {field: found.get(field, np.full(capture.count(kind), MISSING)) for field in FIELDS}
+    recorded = capture.columns(kind, *(field for field in FIELDS if field in schema.EVENTS[kind].fields))
+    return {field: recorded.get(field, np.full(capture.count(kind), MISSING)) for field in FIELDS}
 
 
 def _ranks(capture: Capture, threads: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -63,12 +63,12 @@ def _ranks(capture: Capture, threads: NDArray[Any]) -> tuple[NDArray[Any], NDArr
     known, ranks = capture.columns("mpi_rank", "global_tid", "rank").values()
     order = np.lexsort((ranks, known))
     first, end = (np.searchsorted(known[order], threads, side) for side in ("left", "right"))
-    found = (end > first) & (threads != MISSING)
-    times = np.where(found, end - first, 1)
+    ranked = (end > first) & (threads != MISSING)
+    times = np.where(ranked, end - first, 1)
     rows = np.repeat(np.arange(len(threads)), times)
     nth = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     # Threads without a rank find what stands behind the last one.
-    return rows, np.append(ranks[order], MISSING)[np.where(found, first, len(order))[rows] + nth]
+    return rows, np.append(ranks[order], MISSING)[np.where(ranked, first, len(order))[rows] + nth]
 
 
 SCHEMA = Schema(

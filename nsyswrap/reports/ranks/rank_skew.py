@@ -105,9 +105,9 @@ def _judged(
 
 
 def _kernels(job: Job) -> Iterator[Row]:
-    found = [_of(member) for member in job.members]
-    for name in dict.fromkeys(name for kernels in found for name in kernels):
-        parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in found]
+    by_rank = [_of(member) for member in job.members]
+    for name in dict.fromkeys(name for kernels in by_rank for name in kernels):
+        parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in by_rank]
         total = np.array([int(part.sum()) for part in parts])
         as_many = len({len(part) for part in parts}) == 1
         slow = slowest(np.array(parts)) if as_many else None

@@ -39,11 +39,11 @@ def comparison_verdict(ranking: Sequence[Repeats], parameters: Parameters, measu
         alike = f"the same median in all {len(ranking)} combinations, {shown(best.median or 0, measure)}"
         return " ".join([f"{measure.name}: {alike}.", *_largest_spread(ranking, names)])
     least, most = ("best", "worst") if _is_time(measure) else ("least", "most")
-    said = (
+    sentence = (
         f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
         f"{most} {names[-1]}, {_range(worst, measure)}{_ratio(best, worst)}."
     )
-    return " ".join([said, *_doubts(ranking), *_largest_spread(ranking, names)])
+    return " ".join([sentence, *_doubts(ranking), *_largest_spread(ranking, names)])
 
 
 def _alone(one: Repeats, measure: Column) -> str:
@@ -83,13 +83,13 @@ def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
     """Name the combinations by their labels, or by their parameters where labels are not all different."""
     runs = [one.results[0].run for one in ranking]
     labels = [run.name for run in runs]
-    values = [_said(parameters, run) for run in runs]
+    values = [_parameter_text(parameters, run) for run in runs]
     both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
-    found = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
-    return shorten_all(found, _NAME_WIDTH)
+    distinct = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
+    return shorten_all(distinct, _NAME_WIDTH)
 
 
-def _said(parameters: Parameters, run: RecordedRun) -> str:
+def _parameter_text(parameters: Parameters, run: RecordedRun) -> str:
     pairs = zip(parameters.columns, parameters.of(run), strict=True)
     return " ".join(f"{column.header}={value}" for column, value in pairs if value is not None)
 
@@ -143,10 +143,10 @@ class Repeats:
 
 def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return the results of each combination, by its key."""
-    found: dict[str, list[Result]] = {}
+    groups: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault(combination(result.run), []).append(result)
-    return found
+        groups.setdefault(combination(result.run), []).append(result)
+    return groups
 
 
 def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
@@ -170,10 +170,10 @@ def by_combination(
 ) -> Table:
     """Return a row for each of the first ``top`` combinations: the least median first, none known last."""
     repeats = sorted((_repeats(group, measure) for group in groups), key=_rank)
-    shown = repeats[:top]
+    listed = repeats[:top]
     front = _constant_first_to_go(parameters, repeats)
     named = _needs_label(repeats, parameters)
-    of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
+    of = f"the {len(listed)} least of {len(repeats)}" if len(listed) < len(repeats) else "the least first"
     schema = Schema(
         name="by_combination",
         title=f"{measure.header} by combination, {of}",
@@ -187,7 +187,7 @@ def by_combination(
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
             one.spread_percent,
         )
-        for one in shown
+        for one in listed
     ]
     return table_of(schema, rows)
 

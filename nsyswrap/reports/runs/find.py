@@ -82,7 +82,7 @@ def find_runs(paths: Iterable[Path], unfinished: HowFar) -> list[RecordedRun]:
     return [
         _loose(place.path, label)
         if place.loose
-        else _look(place.path, label, unfinished, named.get(place.batch, ""))
+        else _read_run(place.path, label, unfinished, named.get(place.batch, ""))
         for place, label in zip(places, shortest_labels([place.path for place in places]), strict=True)
     ]
 
@@ -133,7 +133,7 @@ def _loose(path: Path, label: str) -> RecordedRun:
     return RecordedRun(path, label, "damaged", message=f"{path} is a link to what is not there")
 
 
-def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
+def _read_run(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
     """Read how a run ended, and what it was planned as."""
     spec = _facts(path / SPEC)
     parameters = spec.get("parameters")

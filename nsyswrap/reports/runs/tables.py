@@ -91,17 +91,17 @@ def plain(value: object) -> int | float | str | None:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _kind(found: set[type]) -> type:
+def _kind(types: set[type]) -> type:
     """Return what all the values of a parameter can be written as."""
-    return next((kind for kind in (str, float) if kind in found), int)
+    return next((kind for kind in (str, float) if kind in types), int)
 
 
 def _column(name: str, used: Collection[str], unit: Unit) -> Column:
-    shown = str(plain(name))
-    unique = shown
+    header = str(plain(name))
+    unique = header
     while unique in used:
         unique = _PREFIX + unique
-    return Column(unique, shown, unit, "parameter of the plan")
+    return Column(unique, header, unit, "parameter of the plan")
 
 
 def parameters_of(results: Sequence[Result]) -> Parameters:
