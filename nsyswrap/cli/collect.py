@@ -18,7 +18,7 @@ from nsyswrap.cli.output import Look, note, progress_line, step
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.tables import Parameters
 
 
@@ -29,12 +29,12 @@ _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
 
 
-def progress(runs: int) -> Callable[[Result], None]:
+def progress(runs: int) -> Callable[[RunResult], None]:
     """Return a callback that says on a terminal how far it is."""
     show, begun = progress_line(), time.monotonic()
     seen = {"read": 0, "damaged": 0}
 
-    def on_result(result: Result) -> None:
+    def on_result(result: RunResult) -> None:
         seen["read"] += 1
         seen["damaged"] += result.run.outcome == "damaged"
         left_s = (time.monotonic() - begun) / seen["read"] * (runs - seen["read"])
@@ -44,7 +44,7 @@ def progress(runs: int) -> Callable[[Result], None]:
     return on_result
 
 
-def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
+def comparison(results: Sequence[RunResult], parameters: Parameters, by: str, top: int) -> str:
     """Return the screen: the combinations, and what comparing them comes to."""
     from nsyswrap.render.formats.text import styled, table_lines  # noqa: PLC0415
     from nsyswrap.render.result_files import RESULTS  # noqa: PLC0415
@@ -63,7 +63,7 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
     return styled(table_lines(replace(table, verdict=said), look.width, whole=whole), color=look.color)
 
 
-def list_lacking(results: Sequence[Result]) -> None:
+def list_lacking(results: Sequence[RunResult]) -> None:
     """Say how many runs ended how, where not all are done, and name those that went wrong, the first few."""
     from nsyswrap.render.formats.text import printable  # noqa: PLC0415
 
@@ -232,7 +232,7 @@ def _summaries(names: Sequence[str]) -> set[str]:
 
 
 def _written(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: set[str], scratch: Path
 ) -> list[Path]:
     """Write all the files, and return their paths."""
     from nsyswrap.render.result_files import PARQUET, write_results, write_rows  # noqa: PLC0415

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nsyswrap.reports.runs.digest import Digest
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
@@ -57,7 +57,7 @@ class Summaries:
         )
         self.header = delimited(table_of(self._schema, []), ",", "ns", safe=False)
 
-    def of(self, result: Result, digest: Digest) -> str:
+    def of(self, result: RunResult, digest: Digest) -> str:
         """Return the rows of one run."""
         run = result.run
         data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
@@ -89,7 +89,7 @@ def _union(reports: Sequence[str]) -> list[Column]:
 
 
 def merged_kernels(
-    pool: Pool, combinations: Sequence[Sequence[Result]], parameters: Parameters
+    pool: Pool, combinations: Sequence[Sequence[RunResult]], parameters: Parameters
 ) -> Iterator[str]:
     """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
 
@@ -150,7 +150,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
 
 
 def write_rows(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
     """Write summaries.csv and kernels.csv, one digest in memory at a time; return what was written."""
     groups = combinations(results)
