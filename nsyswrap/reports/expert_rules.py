@@ -135,7 +135,7 @@ COPY_COLUMNS = memory_columns(
 
 
 def device_columns(operation: str) -> tuple[Column, ...]:
-    """Return the columns that say whose time it is; the context is that of one ``operation``."""
+    """Return the columns of process, device and context. The context is that of one ``operation``."""
     return (
         Column("process_id", "PID", Unit.ID, "process whose operations these are"),
         Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),

@@ -68,7 +68,7 @@ def _diagnoses(module: ModuleType, capture: Capture) -> list[Diagnosis]:
     checks: list[Diagnosis] = []
     try:
         checks.extend(module.diagnose(capture))
-    except NotInCapture as missing:  # a third party left out a column
+    except NotInCapture as missing:  # a third party trimmed the export
         checks.append(unknown(module.SUBJECT, f"could not be checked: {missing}"))
     return checks
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict
-_MOST = 0.5  # of a cause's time: a range with more is said to be where it mostly was
+_MOST = 0.5  # of a cause's time: the verdict names a range with more
 
 
 def compute(capture: Capture) -> Result:
@@ -105,7 +105,7 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
 
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
-    """Say how much of the time nothing ran, and for which reasons."""
+    """Return how much of the time nothing ran, and why."""
     gaps, operations = gaps_of(capture), gpu_operations_of(capture)
     ends = [window(capture, operations.of(rows)) for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
@@ -126,7 +126,7 @@ def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
 
 
 def _mostly_in(data: Mapping[str, Values]) -> str:
-    """Name the NVTX range that the host was in for most of its own time."""
+    """Return the NVTX range that holds most of the host's own time; empty if none does."""
     spent: dict[str | None, int] = {}
     for name, time in zip(data["nvtx"], np.asarray(data["host_ns"]).tolist(), strict=True):
         spent[name] = spent.get(name, 0) + time
@@ -136,7 +136,7 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
 
 
 def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
-    """Say how much of the time inside launches was in the first one of each kernel or graph."""
+    """Return how much of the launch time was in first launches of a kernel or graph."""
     launches = launches_of(capture.whole)
     first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()

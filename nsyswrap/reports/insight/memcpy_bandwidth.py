@@ -92,7 +92,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _totals(capture: Capture, moved: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
-    """Return what is in a row, every operation of it counted."""
+    """Return the totals of all operations in each row."""
     start, end = moved.operations.start_ns, moved.operations.end_ns
     size, time = groups.of(moved.size_bytes), groups.of(end - start)
     overlap = compute_overlap(capture, moved.operations.global_pid, moved.operations.device_id, start, end)
@@ -137,7 +137,7 @@ def _count(marked: NDArray[Any]) -> str:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say how long asynchronous copies of pageable memory held up their callers; empty where none did."""
+    """Return how long asynchronous copies of pageable memory blocked their callers; empty if none did."""
     number, took = (np.asarray(data[name]) for name in ("async_pageable", "async_pageable_ns"))
     if not (number > 0).any():
         return ""

@@ -54,7 +54,7 @@ _DOES = {
 
 
 def compute(capture: Capture) -> Result:
-    """Return a row per name, phase and verdict: names as they appear, verdicts by how often they do."""
+    """Return a row per name, phase and verdict: names by appearance, verdicts by frequency."""
     ranges = audit(capture)
     names, texts = range_labels(capture.whole, ranges.row)
     codes, (name, phase, verdict) = group_keys(names, ranges.warm_up.astype(np.int64), ranges.verdict)
@@ -72,7 +72,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _times(ranges: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
-    """Return the statistics of each group; missing where no range of it knows the value."""
+    """Return the statistics of each group, missing if no range in it has the value."""
     every = Groups(codes, groups)
 
     def median(values: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
@@ -125,7 +125,7 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
 
 
 def _sharing(operations: GpuOperations) -> list[int]:
-    """Return the ids of processes that worked on a device on which another process did."""
+    """Return the ids of processes that share a device with another process."""
     _, (owners, devices) = group_keys(operations.global_pid, operations.device_id)
     processes = process_ids(owners)
     return sorted(
@@ -138,7 +138,7 @@ def _sharing(operations: GpuOperations) -> list[int]:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say how many names time what they launch, and which of the others is off by most."""
+    """Return how many names time what they launch, and which of the others is off by most."""
     rows = _with_work(data)
     if not rows:
         return "no NVTX range launches GPU work, or waits for it"
@@ -159,14 +159,14 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
 
 
 def _with_work(data: Mapping[str, Values]) -> list[dict[str, Any]]:
-    """Return the rows about GPU work, those of warm-up only where there are no others."""
+    """Return the rows about GPU work, without warm-up if there are others."""
     rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
     rows = [row for row in rows if row["verdict"] != NOTHING]
     return [row for row in rows if row["phase"] == STEADY] or rows
 
 
 def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, float]:
-    """Rank what is told first: measured by the program, no library's, repeated; then the largest error."""
+    """Return the rank for the verdict: measured by the program, no library's, repeated, large error."""
     measured = not np.isnan(row["reported_med_ns"])
     error = abs(np.nan_to_num(row["error_med_percent"]))
     return measured, "@" not in (row["range"] or ""), instances > 1, float(error)

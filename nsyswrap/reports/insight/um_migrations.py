@@ -52,7 +52,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _migrations(capture: Capture) -> Arrays:
-    """Return the fields of the selected migrations, and ``whole_ns``, their durations uncut."""
+    """Return the fields of the selected migrations, and their uncut durations as ``whole_ns``."""
     kinds = capture.columns("memcpy", "copy_kind")["copy_kind"] if capture.has("memcpy") else ()
     rows = np.flatnonzero(np.isin(kinds, UNIFIED_MEMORY_KINDS))
     if not len(rows):
@@ -88,7 +88,7 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
 
 
 def _gpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process and device; one event stands for many faults, at one of their addresses."""
+    """Return one row per process and device. One event stands for many faults, at one of their addresses."""
     faults = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
     place, span = ((faults[a], faults[b]) for a, b in (("global_pid", "device_id"), SPANS))
     codes, (process, device) = group_keys(*place)
@@ -102,7 +102,7 @@ def _gpu_faults(capture: Capture) -> dict[str, Any]:
 
 
 def _cpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process; faults on the CPU have no device, and no duration."""
+    """Return one row per process. Faults on the CPU have no device and no duration."""
     faults = capture.columns("um_cpu_fault", "global_pid", "address")
     codes, [process] = group_keys(faults["global_pid"])
     known = faults["address"] != MISSING
@@ -115,7 +115,7 @@ def _cpu_faults(capture: Capture) -> dict[str, Any]:
 
 
 def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[str, Any]:
-    """Return rows of page faults in which all else is missing."""
+    """Return rows of page faults with all other columns missing."""
     rows = len(process)
     whole = ("total_bytes", "total_ns", "overlap_ns", "pages", "returned_pages", "bounced_pages")
     return {
@@ -144,7 +144,7 @@ def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
 
 
 def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
-    """Say how much went back and forth; empty where nothing did."""
+    """Return how much memory migrated back and forth; empty if none did."""
     moved = _migrations(capture)
     pages = most = again = 0
     for by_process in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):

@@ -67,7 +67,7 @@ SCHEMA = Schema(
 
 
 def table(job: Job) -> Table:
-    """Return a row per range and per kernel, the largest difference first, ranges before kernels."""
+    """Return a row per range, then one per kernel, each by descending skew."""
     ranges, notes = steps(job)
     of_ranges = [
         (
@@ -116,7 +116,7 @@ def _kernels(job: Job) -> Iterator[Row]:
 
 
 def _of(member: Member) -> dict[str, NDArray[Any]]:
-    """Return the durations of a rank's own kernels by name, in ns, by start."""
+    """Return the durations of a rank's own kernels by name, in ns, in order of start."""
     capture = member.capture
     if not capture.has("kernel"):
         return {}

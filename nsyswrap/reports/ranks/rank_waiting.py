@@ -92,7 +92,7 @@ def table(job: Job) -> Table:
 
 
 def _waiting_each(job: Job) -> list[np.ndarray]:
-    """Return each rank's waiting in each of its collectives."""
+    """Return the waiting time of each rank in each of its collectives, in ns."""
     by_rank = [[np.empty(0, np.int64)] for _ in job.members]
     for group in job.matched.groups:
         for number, part in zip(group.ranks, group.waiting_ns, strict=True):
