@@ -85,9 +85,9 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
 
 
 def operation_notes(capture: Capture) -> tuple[str, ...]:
-    """Return the notes on how these operations met their calls."""
-    kinds = filter(capture.has, KINDS)
-    return process_notes(capture.whole, *kinds) if capture.whole.has("api") else ()
+    """Return the notes on how the operations of the whole capture met their calls."""
+    whole = capture.whole
+    return process_notes(whole, *KINDS) if whole.has("api") else ()
 
 
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:

@@ -1,4 +1,4 @@
-"""NVTX ranges: names with domains as nsys writes them, ranges around kernels, projection onto the GPU.
+"""Read NVTX ranges with names as nsys writes them, find those around kernels, project them onto the GPU.
 
 The projection of a range is the time from the first to the last GPU operation that was launched in it.
 """
@@ -41,8 +41,8 @@ OPERATIONS = ("kernel", "memcpy", "memset")
 class Ranges:
     """Ranges in row order: rows in NVTX_EVENTS (from 1), spans, numbers in STYLES and in ``names``.
 
-    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING where no range has one.
-    Names are in order; the code of a range without a name is -1. ``notes`` say what readers must know.
+    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING if no range has one.
+    Names are sorted; the code of a range without a name is -1. ``notes`` say what readers must know.
     """
 
     row: NDArray[Any]
@@ -58,22 +58,22 @@ class Ranges:
 
 
 def counted_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
-    """Return the ranges as nsys' sums count them: once for each thread that created a range's domain."""
+    """Return the ranges as nsys' sums count them: once for each thread that created the domain."""
     events = _events(capture)
     rows = _of_types(events, types)
     ends = _closed(events, np.arange(len(events["end_ns"])))
-    return _named(capture, events, rows, ends[rows], every_creator=True)
+    return _with_names(capture, events, rows, ends[rows], every_creator=True)
 
 
 def nested_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
     """Return the ranges that ended on the thread they started on, each once."""
     events = _events(capture)
     rows, ends = _on_one_thread(events, types)
-    return _named(capture, events, rows, ends, every_creator=False)
+    return _with_names(capture, events, rows, ends, every_creator=False)
 
 
 def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
-    """Return, per kernel, the number of its innermost range's name, -1 where there is none, and the names.
+    """Return the code of the innermost range's name for each kernel (-1: none), and the names.
 
     The innermost of the ranges around a kernel's launch is the one that started last, whatever its style; of
     several the first in the export. Its name comes without the domain. As in nsys, ranges and calls outside a
@@ -85,13 +85,13 @@ def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     start = events["start_ns"][rows]
     innermost = closest(call_spans(whole, pairs.api), Spans(events["global_tid"][rows], start, ends), -start)
     inside = np.flatnonzero(innermost >= 0)
-    # A kernel whose call has two rows, of the runtime and of the driver, stands in two pairs.
+    # A kernel whose call has two rows, of the runtime and of the driver, is in two pairs.
     latest = inside[np.lexsort((innermost[inside], -start[innermost[inside]], pairs.operation[inside]))]
     kernels, first = np.unique(pairs.operation[latest], return_index=True)
-    codes, names = _named_only(*own_texts(whole, rows))
-    found = np.full(whole.count("kernel"), -1)
-    found[kernels] = codes[innermost[latest[first]]]
-    return found[capture.columns("kernel", "row")["row"] - 1], names
+    codes, names = _without_missing(*own_texts(whole, rows))
+    range_codes = np.full(whole.count("kernel"), -1)
+    range_codes[kernels] = codes[innermost[latest[first]]]
+    return range_codes[capture.columns("kernel", "row")["row"] - 1], names
 
 
 def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
@@ -110,10 +110,12 @@ def launched_for(
     Ranges in other domains are a library's, unless there are no others.
     """
     heads = _heads(whole)
-    found, codes = distinct(calls)
-    adopted = np.array([heads.get(thread & PROCESS_MASK, thread) for thread in found.tolist()], np.int64)
+    threads_of_calls, codes = distinct(calls)
+    adopted = np.array(
+        [heads.get(thread & PROCESS_MASK, thread) for thread in threads_of_calls.tolist()], np.int64
+    )
     adopting = np.isin(ranges, np.array(list(heads.values()), np.int64))
-    for marks, threads in ((adopting, adopted), (~adopting, found)):
+    for marks, threads in ((adopting, adopted), (~adopting, threads_of_calls)):
         if marks.any() or not len(ranges):
             yield marks, threads[codes]
 
@@ -143,7 +145,7 @@ def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
 def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per NVTX event and the text of each, in their order: its registered string or its own."""
+    """Return a code per NVTX event and the sorted texts: the registered string or the event's own text."""
     events = capture.columns("nvtx", "text", "text_id")
     ids = events["text_id"][rows] if registered else np.full(len(rows), MISSING)
     known, codes = distinct(ids)
@@ -156,8 +158,8 @@ def own_texts(
     return number_texts(codes, [texts[code] for code in np.unique(codes).tolist()])
 
 
-def _named_only(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
-    """Take the missing text out of numbered ones, of which it is the first: its code becomes -1."""
+def _without_missing(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
+    """Return codes and texts without the missing text, which comes first. Its code becomes -1."""
     names = [text for text in texts if text is not None]
     return codes - (len(texts) - len(names)), names
 
@@ -180,7 +182,7 @@ def _on_one_thread(events: Events, types: tuple[int, ...]) -> tuple[NDArray[Any]
 
 
 def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return ends; one that is missing is the last start or end of these events, as in nsys."""
+    """Return the ends. As in nsys, a missing one is the last start or end of these events."""
     ends: NDArray[Any] = events["end_ns"][rows]
     known = ends != MISSING
     if known.any():
@@ -188,7 +190,7 @@ def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
     return ends
 
 
-def _named(
+def _with_names(
     capture: Capture, events: Events, rows: NDArray[Any], ends: NDArray[Any], *, every_creator: bool
 ) -> Ranges:
     notes = []
@@ -211,7 +213,7 @@ def _named(
         events["row"][rows],
         Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
         np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
-        *_named_only(*number_texts(codes, labels)),
+        *_without_missing(*number_texts(codes, labels)),
         tuple(notes),
     )
 
@@ -230,9 +232,9 @@ def _repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str | None]]:
-    """Return the names of each process' domains, by domain id: one for each thread that created it.
+    """Return the names of each domain by process and domain id: one per thread that created it.
 
-    Of those from one thread the first counts. Before 2025 nsys knew no registered strings here.
+    The first name of a thread counts. Before 2025 nsys did not resolve registered strings here.
     """
     rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))
     thread, domain = events["global_tid"][rows], events["domain_id"][rows]
@@ -246,7 +248,7 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
 
 
 def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
-    """Name a range as nsys does: since 2025 with a colon also where there is no domain or no text."""
+    """Return a range's name as nsys writes it. Since 2025 it has a colon even without domain or text."""
     if era == "2025":
         return f"{domain or ''}:{text or ''}"
     return text if domain is None or text is None else f"{domain}:{text}"
@@ -277,11 +279,11 @@ def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
 
 @dataclass(frozen=True)
 class Projections:
-    """The ranges of ``ranges`` that launched something (``which``, in row order), and what came of it.
+    """The ranges that launched GPU operations (``which``, positions in ``ranges``), and their projections.
 
     A projection lasts from the start of the first operation to the end of the last, in ns, with all gaps.
-    ``operations`` counts different correlation ids: a graph of many kernels is one. ``children`` counts the
-    ranges right below that launched something too.
+    ``operations`` counts distinct correlation ids, so a graph of many kernels is one. ``children`` counts
+    the ranges right below that launched something too.
     """
 
     ranges: Ranges

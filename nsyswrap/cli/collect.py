@@ -19,7 +19,7 @@ from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.tables import Parameters
 
 with lazy_imports():
@@ -35,12 +35,12 @@ _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
 
 
-def progress(runs: int) -> Callable[[Result], None]:
+def progress(runs: int) -> Callable[[RunResult], None]:
     """Return a callback for each result that shows the progress on a terminal."""
     show, begun = progress_line(), time.monotonic()
     counts = {"read": 0, "damaged": 0}
 
-    def on_result(result: Result) -> None:
+    def on_result(result: RunResult) -> None:
         counts["read"] += 1
         counts["damaged"] += result.run.outcome == "damaged"
         left_s = (time.monotonic() - begun) / counts["read"] * (runs - counts["read"])
@@ -50,7 +50,7 @@ def progress(runs: int) -> Callable[[Result], None]:
     return on_result
 
 
-def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: int) -> str:
+def comparison(results: Sequence[RunResult], parameters: Parameters, by: str, top: int) -> str:
     """Return a table of the configurations, compared by one figure, with a verdict below it."""
     groups = list(combinations.combinations(results).values())
     measure = combinations.chosen_measure(results, by)
@@ -61,7 +61,7 @@ def comparison(results: Sequence[Result], parameters: Parameters, by: str, top: 
     return text.styled(lines, color=layout.color)
 
 
-def list_lacking(results: Sequence[Result]) -> None:
+def list_lacking(results: Sequence[RunResult]) -> None:
     """Print the number of runs by outcome unless all are done, and the first few that went wrong."""
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
@@ -211,7 +211,7 @@ def _summaries(names: Sequence[str]) -> set[str]:
 
 
 def _written(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: set[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: set[str], scratch: Path
 ) -> list[Path]:
     """Write all files and return their paths."""
     with step("writing the tables …"):

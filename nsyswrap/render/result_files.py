@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nsyswrap.reports.runs.digest import Digest
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
@@ -60,7 +60,7 @@ class Summaries:
         )
         self.header = delimited(table_of(self._schema, []), ",", "ns", safe=False)
 
-    def rows(self, result: Result, digest: Digest) -> str:
+    def rows(self, result: RunResult, digest: Digest) -> str:
         """Return the CSV rows of one run, without the header."""
         run = result.run
         data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
@@ -92,7 +92,7 @@ def _union(reports: Sequence[str]) -> list[Column]:
 
 
 def merged_kernels(
-    pool: Pool, combinations: Sequence[Sequence[Result]], parameters: Parameters
+    pool: Pool, combinations: Sequence[Sequence[RunResult]], parameters: Parameters
 ) -> Iterator[str]:
     """Yield CSV: the header, then the kernels of each combination, merged over its complete runs.
 
@@ -153,7 +153,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
 
 
 def write_rows(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
     """Write summaries.csv and kernels.csv with one digest in memory at a time. Return the files written."""
     groups = combinations(results)

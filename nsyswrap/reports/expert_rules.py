@@ -1,4 +1,4 @@
-"""What nsys' expert rules share: the limit of rows, and how those on memory find the calls behind it."""
+"""Share code between nsys' expert rules: the row limit, and the calls that started copies and memsets."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Patte
     """Return ``memory_columns`` of the ``chosen`` operations that calls of this name started."""
     operations, calls = _met(capture, kind, chosen, pattern)
     fields = ("start_ns", "end_ns", "bytes", "global_pid", *_ON_GPU, *KINDS[kind])
-    found = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
-    green, duration = found["green_context_id"], found["end_ns"] - found["start_ns"]
+    met = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
+    green, duration = met["green_context_id"], met["end_ns"] - met["start_ns"]
     labels = capture.labels("mem_kind")
     data = {
-        **{field: found[field] for field in ("start_ns", *_ON_GPU)},
-        **{field: look_up(found[field], labels.get) for field in KINDS[kind]},
+        **{field: met[field] for field in ("start_ns", *_ON_GPU)},
+        **{field: look_up(met[field], labels.get) for field in KINDS[kind]},
         "duration_ns": duration,
-        "size_bytes": found["bytes"],
-        "process_id": process_ids(found["global_pid"]),
+        "size_bytes": met["bytes"],
+        "process_id": process_ids(met["global_pid"]),
         "green_context_id": np.where(green == 0, MISSING, green),
         "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
     }
     # Of equally long ones nsys finds those of one call together, by their start.
-    order = np.lexsort((found["start_ns"], calls, -duration))
+    order = np.lexsort((met["start_ns"], calls, -duration))
     first, left_out = limited(take(data, order), rows, LONGEST)
     return Result(
         first,
         (
             *capture.notes_on_fields(kind, "green_context_id"),
             *capture.notes_on_labels("mem_kind"),
-            *_stranger_notes(capture, found["global_pid"], calls),
+            *_stranger_notes(capture, met["global_pid"], calls),
             *left_out,
         ),
     )
@@ -110,7 +110,7 @@ def _stranger_notes(capture: Capture, process: NDArray[Any], calls: NDArray[Any]
 
 
 def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
-    """Return the columns of a rule on memory, in nsys' order; ``what`` is found: copy, memset."""
+    """Return the columns of a rule on memory, in nsys' order; ``what`` is copy or memset."""
     return (
         Column("duration_ns", "Duration", Unit.NS, f"time the {what} took on the GPU"),
         Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", drop_order=1),
@@ -135,7 +135,7 @@ COPY_COLUMNS = memory_columns(
 
 
 def device_columns(operation: str) -> tuple[Column, ...]:
-    """Return the columns that say whose time it is; the context is that of one ``operation``."""
+    """Return the columns of process, device and context. The context is that of one ``operation``."""
     return (
         Column("process_id", "PID", Unit.ID, "process whose operations these are"),
         Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),

@@ -16,6 +16,7 @@ from pyarrow import parquet
 from tiny_export import Row, call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import reports
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
 from nsyswrap.capture import capture as capture_columns
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from nsyswrap.api import Capture
 
 EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
@@ -227,6 +227,18 @@ def test_its_notes_name_the_fields_and_labels_that_an_old_export_lacks(
     on_fields = {note for kind, field in asked.fields for note in capture.notes_on_fields(kind, field)}
     lacking = on_fields | set(capture.notes_on_labels(*asked.enums))
     assert {note for note in notes if NOT_WRITTEN in note} == lacking
+
+
+def test_notes_do_not_depend_on_the_reports_made_before(tmp_path: Path) -> None:
+    anonymous = [
+        Row(table, {column: cell for column, cell in cells.items() if column != "globalPid"})
+        for table, cells in OLD
+    ]
+    shared = opened(tmp_path, *anonymous)
+    for name in reports.NAMES:
+        alone = Capture(shared.path)
+        assert shared.report(name).notes == alone.report(name).notes
+    assert any("lack their process" in note for note in shared.report("gpu_time").notes)
 
 
 @every_report

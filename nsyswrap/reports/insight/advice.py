@@ -31,36 +31,37 @@ _LESS_PERCENT = 1.0
 
 def compute(capture: Capture) -> Result:
     """Return one row per finding."""
-    seen = AdviceContext(capture)
-    found = advise(capture)
-    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in found]
+    context = AdviceContext(capture)
+    findings = advise(capture)
+    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
     shares = [
-        np.nan if finding.potential_ns is None else seen.percent(finding.potential_ns) for finding in found
+        np.nan if finding.potential_ns is None else context.percent(finding.potential_ns)
+        for finding in findings
     ]
     notes = (
         *operation_notes(capture),
-        *(capture.notes_on_fields("memcpy", "migration_cause") if seen.operations.migration.any() else ()),
-        *(() if found else _less_notes(capture, seen)),
+        *(capture.notes_on_fields("memcpy", "migration_cause") if context.operations.migration.any() else ()),
+        *(() if findings else _less_notes(capture, context)),
     )
     return Result(
         {
-            "finding": [finding.name for finding in found],
+            "finding": [finding.name for finding in findings],
             "at_stake_ns": np.array(stakes, np.int64),
             "at_stake_percent": np.array(shares),
-            "what": [finding.what for finding in found],
-            "evidence": [finding.evidence for finding in found],
-            "advice": [finding.do for finding in found],
-            "unless": [finding.unless for finding in found],
-            "see": [finding.see for finding in found],
+            "what": [finding.what for finding in findings],
+            "evidence": [finding.evidence for finding in findings],
+            "advice": [finding.do for finding in findings],
+            "unless": [finding.unless for finding in findings],
+            "see": [finding.see for finding in findings],
         },
         notes,
     )
 
 
-def _less_notes(capture: Capture, seen: AdviceContext) -> tuple[str, ...]:
+def _less_notes(capture: Capture, context: AdviceContext) -> tuple[str, ...]:
     """Return a note that names what concerns less time than a finding."""
     less = [
-        f"{finding.what} ({duration(finding.potential_ns)}, {percent(seen.percent(finding.potential_ns))})"
+        f"{finding.what} ({duration(finding.potential_ns)}, {percent(context.percent(finding.potential_ns))})"
         for finding in advise(capture, _LESS_PERCENT)
         if finding.potential_ns is not None
     ]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict
-_MOST = 0.5  # of a cause's time: a range with more is said to be where it mostly was
+_MOST = 0.5  # of a cause's time: the verdict names a range with more
 
 
 def compute(capture: Capture) -> Result:
@@ -68,17 +68,17 @@ def compute(capture: Capture) -> Result:
 
 def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
     """Return the names of operations by position; None where there is none."""
-    found = np.full(len(operations), None, dtype=object)
+    texts = np.full(len(operations), None, dtype=object)
     known = np.flatnonzero(operations >= 0)
-    found[known] = names(capture, gaps.operations.of(operations[known]))
-    return found
+    texts[known] = names(capture, gaps.operations.of(operations[known]))
+    return texts
 
 
 def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
-    found = np.full(len(gaps), None, dtype=object)
+    range_names = np.full(len(gaps), None, dtype=object)
     if not whole.has("nvtx"):
-        return found, ()
+        return range_names, ()
     ranges = nested_ranges(whole)
     middle = gaps.start_ns + gaps.duration_ns // 2
     # The innermost is the one that started last; ranges of start/end need not lie in each other.
@@ -86,8 +86,8 @@ def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
     inside = np.flatnonzero(holder >= 0)
     holders, positions = distinct(holder[inside])
     codes, texts = own_texts(whole, ranges.row[holders] - 1)
-    found[inside] = np.array(texts, dtype=object)[codes[positions]]
-    return found, ranges.notes
+    range_names[inside] = np.array(texts, dtype=object)[codes[positions]]
+    return range_names, ranges.notes
 
 
 def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
 
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
-    """Say how much of the time nothing ran, and for which reasons."""
+    """Return how much of the time nothing ran, and why."""
     gaps, operations = gaps_of(capture), gpu_operations_of(capture)
     ends = [window(capture, operations.of(rows)) for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
@@ -126,7 +126,7 @@ def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
 
 
 def _mostly_in(data: Mapping[str, Values]) -> str:
-    """Name the NVTX range that the host was in for most of its own time."""
+    """Return the NVTX range that holds most of the host's own time; empty if none does."""
     spent: dict[str | None, int] = {}
     for name, time in zip(data["nvtx"], np.asarray(data["host_ns"]).tolist(), strict=True):
         spent[name] = spent.get(name, 0) + time
@@ -136,7 +136,7 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
 
 
 def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
-    """Say how much of the time inside launches was in the first one of each kernel or graph."""
+    """Return how much of the launch time was in first launches of a kernel or graph."""
     launches = launches_of(capture.whole)
     first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()

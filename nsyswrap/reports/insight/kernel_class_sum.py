@@ -29,7 +29,7 @@ _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 
 
 def compute(capture: Capture) -> Result:
-    """Return one row per class of which there is a kernel."""
+    """Return one row per kernel class that occurs."""
     lasting = durations(capture, "kernel")
     codes, classes = kernel_classes(capture)
     rows = Groups(codes, len(classes))
@@ -54,7 +54,7 @@ def compute(capture: Capture) -> Result:
 def _kernels(
     capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
 ) -> tuple[NDArray[Any], Sequence[str | None]]:
-    """Return how many names each class has, and that of the most time; of several the first in order."""
+    """Return the number of kernel names in each class, and the name with the most time."""
     name_of, names = name_codes(capture, "kernel")
     pairs, (kind, name) = group_keys(classes, name_of)
     total = grouped(pairs, lasting, len(kind)).total

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def compute(capture: Capture) -> Result:
-    """Return one row per process, device and stream that something was launched into."""
+    """Return one row per process, device and stream with launches."""
     launches, gaps = launches_of(capture), gaps_of(capture)
     operations = gpu_operations_of(capture.whole).of(launches.operation)
     codes, (process, device, stream) = group_keys(
@@ -37,7 +37,7 @@ def compute(capture: Capture) -> Result:
     ended = ended_by(launches, gaps)
 
     def sums(cause: str, which: NDArray[Any]) -> NDArray[Any]:
-        rows = np.flatnonzero(np.append(which, False)[ended])  # -1 is the one appended
+        rows = np.flatnonzero(np.append(which, False)[ended])  # -1 selects the appended False
         return grouped(codes[ended[rows]], gaps.parts[cause][rows], len(stream)).total
 
     exposed, total = sums("launch", ~launches.first), _idle_times(gaps, process, device)
@@ -59,7 +59,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
-    """Return how long each of these processes had nothing running on its device."""
+    """Return the idle time of each pair of process and device, in ns."""
     codes, keys = group_keys(gaps.global_pid, gaps.device_id)
     total = grouped(codes, gaps.duration_ns, len(keys[0])).total.tolist()
     known = dict(zip(zip(*(key.tolist() for key in keys), strict=True), total, strict=True))

@@ -42,7 +42,7 @@ def compute(capture: Capture) -> Result:
         "instances": np.bincount(codes, minlength=len(names)),
         "launches": per_range.pop("launches").avg,
         "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
-        **{f"{field}_med_ns": found.med for field, found in per_range.items()},
+        **{f"{field}_med_ns": statistics.med for field, statistics in per_range.items()},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(
@@ -74,19 +74,20 @@ def _per_range(capture: Capture, ranges: Spans) -> tuple[dict[str, NDArray[Any]]
 
 
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
-    """Return, for each API call, whether it launched something, and its part of each time, in ns."""
+    """Return 1 or 0 launches per API call, and its part of each time in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
     launches, operations = launches_of(whole), gpu_operations_of(whole)
     copying = np.isin(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
-    copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
+    copying &= ~np.isin(operations.call, launches.call)  # a graph's nodes count as launched work
     copies = operations.of(copying)
     spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)
-    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)  # no wait is no queue time
+    # A kernel that starts before the call returns has no queue time.
+    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)
 
     def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
-        found = np.zeros(len(spent), np.int64)
-        np.add.at(found, call, values)
-        return found
+        sums = np.zeros(len(spent), np.int64)
+        np.add.at(sums, call, values)
+        return sums
 
     return {
         "launches": spread(launches.call, 1),
@@ -99,7 +100,7 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
-    """Every closed push/pop range by start, the code of its name, and the names, without domains."""
+    """Return the closed push/pop ranges by start, a code of the name each, and the names without domains."""
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
     closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(closed)

@@ -52,7 +52,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _migrations(capture: Capture) -> Arrays:
-    """Return the fields of the selected migrations, and ``whole_ns``, their durations uncut."""
+    """Return the fields of the selected migrations, and their uncut durations as ``whole_ns``."""
     kinds = capture.columns("memcpy", "copy_kind")["copy_kind"] if capture.has("memcpy") else ()
     rows = np.flatnonzero(np.isin(kinds, UNIFIED_MEMORY_KINDS))
     if not len(rows):
@@ -88,25 +88,25 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
 
 
 def _gpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process and device; one event stands for many faults, at one of their addresses."""
-    found = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
-    place, span = ((found[a], found[b]) for a, b in (("global_pid", "device_id"), SPANS))
+    """Return one row per process and device. One event stands for many faults, at one of their addresses."""
+    faults = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
+    place, span = ((faults[a], faults[b]) for a, b in (("global_pid", "device_id"), SPANS))
     codes, (process, device) = group_keys(*place)
     groups = Groups(codes, len(process))
     return {
         **_no_figures("um_gpu_fault", process, device),
-        "count": groups.of(found["faults"]).total,
+        "count": groups.of(faults["faults"]).total,
         "total_ns": groups.of(span[1] - span[0]).total,
         "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
     }
 
 
 def _cpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process; faults on the CPU have no device, and no duration."""
-    found = capture.columns("um_cpu_fault", "global_pid", "address")
-    codes, [process] = group_keys(found["global_pid"])
-    known = found["address"] != MISSING
-    _, (row, _) = group_keys(codes[known], found["address"][known] // PAGE_BYTES)
+    """Return one row per process. Faults on the CPU have no device and no duration."""
+    faults = capture.columns("um_cpu_fault", "global_pid", "address")
+    codes, [process] = group_keys(faults["global_pid"])
+    known = faults["address"] != MISSING
+    _, (row, _) = group_keys(codes[known], faults["address"][known] // PAGE_BYTES)
     return {
         **_no_figures("um_cpu_fault", process, np.full_like(process, MISSING)),
         "count": np.bincount(codes),
@@ -115,7 +115,7 @@ def _cpu_faults(capture: Capture) -> dict[str, Any]:
 
 
 def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[str, Any]:
-    """Return rows of page faults in which all else is missing."""
+    """Return rows of page faults with all other columns missing."""
     rows = len(process)
     whole = ("total_bytes", "total_ns", "overlap_ns", "pages", "returned_pages", "bounced_pages")
     return {
@@ -144,11 +144,11 @@ def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
 
 
 def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
-    """Say how much went back and forth; empty where nothing did."""
+    """Return how much memory migrated back and forth; empty if none did."""
     moved = _migrations(capture)
     pages = most = again = 0
-    for found in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
-        length, times = found.back_and_forth()
+    for by_process in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
+        length, times = by_process.back_and_forth()
         pages += int(length.sum())
         again += int((length * (times - 2)).sum())
         most = max(most, int(times.max(initial=0)))

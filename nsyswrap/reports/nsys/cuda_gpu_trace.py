@@ -54,7 +54,7 @@ def _notes(capture: Capture) -> Iterator[str]:
 
 
 def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
-    """Return a column of one kind of operation, missing where that kind has none."""
+    """Return a column of one kind of operation, filled with missing values if that kind lacks it."""
     if column.name in part:
         return part[column.name]
     missing = None if column.unit is Unit.TEXT else MISSING
@@ -62,7 +62,7 @@ def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
 
 
 def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
-    """Return what all operations have: when and where."""
+    """Return the columns that all operations have: times and places."""
     rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
     gpus = capture.gpu_names
     # Migrations of unified memory have no context and no stream. Up to 2024 nsys printed their 0.
@@ -100,7 +100,7 @@ def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
-    """Return the bytes of copies or memsets, and nsys' throughput; missing where no time passed."""
+    """Return the bytes of copies or memsets, and nsys' throughput; missing for a duration of 0."""
     size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
     per_second = NS_PER_S // np.maximum(duration, 1)
     return {

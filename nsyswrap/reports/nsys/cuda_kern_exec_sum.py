@@ -62,7 +62,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _groups(capture: Capture, pairs: LaunchPairs) -> tuple[NDArray[Any], dict[str, Values]]:
-    """Return a group code per pair, and what each group is called."""
+    """Return a group code per pair, and the key columns of the groups."""
     device = capture.columns("kernel", "device_id")["device_id"]
     threads, thread_codes = distinct(capture.columns("api", "global_tid")["global_tid"])
     numbers, (processes, tids) = group_keys(process_ids(threads), thread_ids(threads))

@@ -56,7 +56,7 @@ def compute(capture: Capture) -> Result:
 def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows of kernels and of their calls, in the kernels' order.
 
-    Several calls of one kernel stand in the order nsys finds them in: by their ends, with NVTX names by rows.
+    Several calls of one kernel have nsys' order: by their ends, with NVTX names by rows.
     """
     pairs = launch_pairs_of(capture)
     if capture.view.nvtx_names:

@@ -28,8 +28,8 @@ FIELDS = ("duration_ns", "start_ns", "process_id", "device_id", "context_id")
 
 def compute(capture: Capture, rows: int, gap: int) -> Result:
     """Return one row per gap, the longest first."""
-    found = [_gaps(work, gap * NS_PER_MS) for work in device_work(capture)]
-    columns = np.concatenate([np.empty((len(FIELDS), 0), np.int64), *found], axis=1)
+    by_device = [_gaps(work, gap * NS_PER_MS) for work in device_work(capture)]
+    columns = np.concatenate([np.empty((len(FIELDS), 0), np.int64), *by_device], axis=1)
     data = dict(zip(FIELDS, columns, strict=True))
     order = np.lexsort((data["start_ns"], -data["duration_ns"]))
     longest, left_out = limited(take(data, order), rows, LONGEST)

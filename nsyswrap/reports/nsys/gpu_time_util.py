@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Stretch(NamedTuple):
-    """Neighbouring chunks that are hardly used; nsys takes them in the order of the first three fields."""
+    """Neighboring chunks that are hardly used. nsys lists them in the order of the first three fields."""
 
     used_before: int  # chunks of this device and process
     device_id: int
@@ -44,10 +44,10 @@ class Stretch(NamedTuple):
 def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Result:
     """Return one row per stretch, the least used first."""
     rounding = capture.view.rounding
-    found = sorted(
+    stretches = sorted(
         stretch for work in device_work(capture) for stretch in _stretches(work, threshold, chunks, rounding)
     )
-    columns = zip(*found, strict=True) if found else ((),) * len(Stretch._fields)
+    columns = zip(*stretches, strict=True) if stretches else ((),) * len(Stretch._fields)
     data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
     first, left_out = limited(data, rows, "the first and not the least used, as in nsys")
     in_use = np.array([round_tenth(percent, rounding) for percent in first["in_use_percent"].tolist()])
@@ -71,7 +71,7 @@ def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding
 
 
 def _chunks(work: DeviceWork, chunks: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the starts and ends of the chunks; the last can be shorter, and there can be fewer."""
+    """Return the starts and ends of the chunks. The last can be shorter, and there can be fewer."""
     first, last = work.span_ns
     size = math.ceil((last - first) / chunks)
     start = first + size * np.arange(chunks)
@@ -80,7 +80,7 @@ def _chunks(work: DeviceWork, chunks: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _sum(values: NDArray[Any], rounding: Rounding) -> float:
-    """Add up as the SQLite of that era does: one by one, or, from 3.43 on, without losing digits."""
+    """Return the sum as that era's SQLite computes it: exact from 3.43 on, before that one by one."""
     return math.fsum(values.tolist()) if rounding == "2025" else float(np.cumsum(values)[-1])
 
 

@@ -27,7 +27,7 @@ CLASSES = {
 
 
 def compute(capture: Capture) -> Result:
-    """Return one row per class and name id; a call that never ended is counted, and has no duration."""
+    """Return one row per class and name id. A call that never ended counts, without a duration."""
     classes, ids, durations = _calls(capture)
     codes, (group_class, group_id) = group_keys(classes, ids)
     ended = durations != MISSING

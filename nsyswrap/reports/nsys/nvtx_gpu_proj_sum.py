@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> Result:
     """Return one row per range name and style."""
-    found = projections(capture)
-    ranges, which = found.ranges, found.which
+    projection = projections(capture)
+    ranges, which = projection.ranges, projection.which
     codes, (name, style) = group_keys(ranges.code[which], ranges.style[which])
     groups = len(name)
-    projected = grouped(codes, found.end - found.start, groups)
+    projected = grouped(codes, projection.end - projection.start, groups)
     lasted = grouped(codes, (ranges.spans.end - ranges.spans.start)[which], groups)
-    operations = grouped(codes, found.operations, groups)
-    level = found.nesting.depth[which]
+    operations = grouped(codes, projection.operations, groups)
+    level = projection.nesting.depth[which]
     rooted = level != MISSING
     return Result(
         {
@@ -41,7 +41,7 @@ def compute(capture: Capture) -> Result:
             "operations": operations.total,
             "operations_avg": operations.avg,
             "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
-            "children_avg": grouped(codes, found.children, groups).avg,
+            "children_avg": grouped(codes, projection.children, groups).avg,
         },
         (*ranges.notes, *process_notes(capture, *OPERATIONS)),
     )

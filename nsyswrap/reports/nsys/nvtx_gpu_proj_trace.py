@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> Result:
     """Return one row per range, in the order of NVTX_EVENTS."""
-    found = projections(capture)
-    ranges, which = found.ranges, found.which
+    projection = projections(capture)
+    ranges, which = projection.ranges, projection.which
     thread, start, end = (values[which] for values in ranges.spans)
-    level, parent = found.nesting.depth[which], found.nesting.parent[which]
-    stacks = paths(found.nesting, ranges.row)
+    level, parent = projection.nesting.depth[which], projection.nesting.parent[which]
+    stacks = paths(projection.nesting, ranges.row)
     return Result(
         {
             "name": ranges.labels(ranges.code[which]),
-            "proj_start_ns": found.start,
-            "proj_ns": found.end - found.start,
+            "proj_start_ns": projection.start,
+            "proj_ns": projection.end - projection.start,
             "range_start_ns": start,
             "range_ns": end - start,
             "style": [STYLES[i] for i in ranges.style[which].tolist()],
             "process_id": process_ids(thread),
             "thread_id": thread_ids(thread),
-            "operations": found.operations,
+            "operations": projection.operations,
             "level": level,
-            "children": found.children,
+            "children": projection.children,
             "range_id": ranges.row[which],
             "parent_id": np.where(level == MISSING, MISSING, np.append(ranges.row, MISSING)[parent]),
             "range_stack": [stacks[i] for i in which.tolist()],

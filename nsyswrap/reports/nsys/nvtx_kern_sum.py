@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Met(NamedTuple):
-    """One entry per kernel and range around its launch; -1 for a call or a range that is not there."""
+    """One entry per kernel and range around its launch. -1 stands for no call or no range."""
 
     kernel: NDArray[Any]
     call: NDArray[Any]

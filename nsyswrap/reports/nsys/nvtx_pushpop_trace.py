@@ -33,18 +33,18 @@ def compute(capture: Capture) -> Result:
     ranges = nested_ranges(capture, NVTX_PUSH_POP)
     nesting = tree(ranges.spans)
     numbers = _numbers(ranges, nesting)
-    shown = np.flatnonzero(nesting.depth != MISSING)
+    listed = np.flatnonzero(nesting.depth != MISSING)
     # Of equal ranges nsys 2025 lists the first in the table first, older ones the outermost.
     ties = (ranges.row,) if capture.view.rounding == "2025" else (nesting.top, nesting.depth)
     keys = (*ties, numbers["duration_ns"], numbers["start_ns"])
-    shown = shown[np.lexsort(tuple(key[shown] for key in keys))]
-    names, stacks = ranges.labels(ranges.code[shown]), paths(nesting, ranges.row)
-    levels = nesting.depth[shown].tolist()
+    listed = listed[np.lexsort(tuple(key[listed] for key in keys))]
+    names, stacks = ranges.labels(ranges.code[listed]), paths(nesting, ranges.row)
+    levels = nesting.depth[listed].tolist()
     return Result(
         {
-            **{column: values[shown] for column, values in numbers.items()},
+            **{column: values[listed] for column, values in numbers.items()},
             "name": names,
-            "range_stack": [stacks[i] for i in shown.tolist()],
+            "range_stack": [stacks[i] for i in listed.tolist()],
             "name_tree": [
                 None if name is None else TAB * level + name
                 for name, level in zip(names, levels, strict=True)

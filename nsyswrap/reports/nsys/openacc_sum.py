@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compute(capture: Capture) -> Result:
-    """Return one row per name as it is printed, whichever tables its events stand in."""
+    """Return one row per printed name, over all OpenACC tables."""
     events = capture.columns("openacc", "source_file", "source_line")
     places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
     names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
@@ -27,7 +27,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None:
-    """Return ``name@file:line``, or the name where the file was not recorded; None where a part is lost."""
+    """Return ``name@file:line``, or the name if no file was recorded, or None if a text is lost."""
     name, file = capture.text(name_id), capture.text(file_id)
     if file_id == MISSING:
         return name

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> Result:
     """Return one row per table and name id: as in nsys, a name in two tables has two rows.
 
-    nsys takes the tables in no order of its own; rows of equal total stand here by the tables' names.
+    nsys has no fixed order of tables. Rows of equal total are sorted here by the tables' names.
     """
     codes, (_, ids) = group_keys(capture.columns("openmp", "table")["table"], capture.name_ids("openmp"))
     names = [capture.text(int(i)) for i in ids]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compute(capture: Capture, rows: int) -> Result:
-    """Return one row per address, the fastest ``rows`` of them; all where that is negative."""
+    """Return one row per address: the fastest ``rows``, or all if that is negative."""
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
     to_host, to_device = (migrations(capture, way) for way in (UM_TO_HOST, UM_TO_DEVICE))
@@ -48,7 +48,7 @@ def compute(capture: Capture, rows: int) -> Result:
 
 
 def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-    """Number the addresses in nsys' order: those of the first source, ascending, then what the next adds.
+    """Number the addresses in nsys' order: the first source's ascending, then the new ones of the next.
 
     A missing address equals none of another source. Returns the addresses, and for each source its rows'
     numbers.
@@ -65,7 +65,7 @@ def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
 
 
 def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of each page, missing where there is nothing to sum."""
+    """Return the sum of each page, missing for a page without values."""
     stats = grouped(codes, values, len(pages))
     return np.where(stats.count, stats.total, MISSING)
 
@@ -73,7 +73,7 @@ def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDA
 def _throughput(
     codes: NDArray[Any], sizes: NDArray[Any], durations: NDArray[Any], pages: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return bytes per second as nsys computes them: the durations fit a whole number of times into 1 s."""
+    """Return bytes/s as nsys computes them, with an integer division of 1 s by the durations."""
     moved, spent = (grouped(codes, part, len(pages)).total for part in (sizes, durations))
     times = NS_PER_S // np.maximum(spent, 1)
     return np.where(spent > 0, moved * times.astype(float), np.nan)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def compute(capture: Capture) -> Result:
-    """Return the one row; what there are no events of is missing, but for CPU page faults: there are 0."""
+    """Return the one row. Values without events are missing, but CPU page faults are 0."""
     to_device, to_host = (migrations(capture, way) for way in (UM_TO_DEVICE, UM_TO_HOST))
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
@@ -27,7 +27,7 @@ def compute(capture: Capture) -> Result:
         part[part != MISSING]
         for part in (on_cpu, on_gpu["address"], to_device["address"], to_host["address"])
     ]
-    everywhere = all(map(len, addresses))  # as in nsys, nothing to say as soon as one of the four has none
+    everywhere = all(map(len, addresses))  # as in nsys, missing if one of the four is empty
     pages = np.concatenate(addresses)
     return Result(
         {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Table
 
@@ -29,7 +29,7 @@ _FIRST_TO_GO, _STAYS = 4, -1  # where a table is too wide: the details of column
 
 
 def comparison_verdict(ranking: Sequence[Repeats], parameters: Parameters, measure: Column) -> str:
-    """Say which combination is best and which is worst, with figures; ``ranking``: the least first."""
+    """Return sentences on the best and the worst combination. ``ranking`` has the lowest median first."""
     if not ranking:
         return f"Nothing to compare: no run that is done has {measure.name}."
     if len(ranking) == 1:
@@ -39,15 +39,15 @@ def comparison_verdict(ranking: Sequence[Repeats], parameters: Parameters, measu
         alike = f"the same median in all {len(ranking)} combinations, {shown(best.median or 0, measure)}"
         return " ".join([f"{measure.name}: {alike}.", *_largest_spread(ranking, names)])
     least, most = ("best", "worst") if _is_time(measure) else ("least", "most")
-    said = (
+    sentence = (
         f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
         f"{most} {names[-1]}, {_range(worst, measure)}{_ratio(best, worst)}."
     )
-    return " ".join([said, *_doubts(ranking), *_largest_spread(ranking, names)])
+    return " ".join([sentence, *_doubts(ranking), *_largest_spread(ranking, names)])
 
 
 def _alone(one: Repeats, measure: Column) -> str:
-    """Say of a single combination which of its runs lie farthest apart."""
+    """Return a sentence on the range of a single combination's runs."""
     name = shorten_all([one.results[0].run.name], _NAME_WIDTH)[0]
     of = f"{measure.name} of {name}" if name else measure.name
     if len(one.measured) == 1:
@@ -61,7 +61,7 @@ def _alone(one: Repeats, measure: Column) -> str:
 
 
 def _doubts(ranking: Sequence[Repeats]) -> list[str]:
-    """Say what keeps the order from being certain."""
+    """Return sentences on why the order may not hold."""
     best, worst = ranking[0], ranking[-1]
     if any(len(one.measured) == 1 for one in (best, worst)):
         return ["With one run of a combination there is no spread to hold the difference against."]
@@ -80,16 +80,16 @@ def _largest_spread(ranking: Sequence[Repeats], names: Sequence[str]) -> list[st
 
 
 def _names(ranking: Sequence[Repeats], parameters: Parameters) -> list[str]:
-    """Name the combinations by their labels, or by their parameters where labels are not all different."""
+    """Return the labels of the combinations, or their parameters if labels repeat."""
     runs = [one.results[0].run for one in ranking]
     labels = [run.name for run in runs]
-    values = [_said(parameters, run) for run in runs]
+    values = [_parameter_text(parameters, run) for run in runs]
     both = [f"{label} ({value})" for label, value in zip(labels, values, strict=True)]
-    found = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
-    return shorten_all(found, _NAME_WIDTH)
+    distinct = next((names for names in (labels, values) if len(set(names)) == len(names)), both)
+    return shorten_all(distinct, _NAME_WIDTH)
 
 
-def _said(parameters: Parameters, run: RecordedRun) -> str:
+def _parameter_text(parameters: Parameters, run: RecordedRun) -> str:
     pairs = zip(parameters.columns, parameters.of(run), strict=True)
     return " ".join(f"{column.header}={value}" for column, value in pairs if value is not None)
 
@@ -116,64 +116,64 @@ def _is_time(measure: Column) -> bool:
 class Repeats:
     """The runs of one combination, and the measure of those that are done, in ascending order.
 
-    A time of 0 is left out: there was nothing to take the time of.
+    A time of 0 is left out, because nothing was measured.
     """
 
-    results: Sequence[Result]
+    results: Sequence[RunResult]
     measured: Sequence[tuple[float, str]]  # and the run's label
 
     @property
     def values(self) -> list[float]:
-        """The measure alone."""
+        """Return the measured values."""
         return [value for value, _ in self.measured]
 
     @property
     def median(self) -> float | None:
-        """The median over the repeats."""
+        """Return the median over the repeats."""
         return median(self.values) if self.measured else None
 
     @property
     def spread_percent(self) -> float | None:
-        """How far apart the repeats are, of their median; None where there are none to compare."""
+        """Return the range of the repeats in percent of their median, or None for fewer than two."""
         middle = self.median
         return (
             100 * (self.values[-1] - self.values[0]) / middle if middle and len(self.measured) > 1 else None
         )
 
 
-def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
+def combinations(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
     """Return the results of each combination, by its key."""
-    found: dict[str, list[Result]] = {}
+    groups: dict[str, list[RunResult]] = {}
     for result in results:
-        found.setdefault(combination(result.run), []).append(result)
-    return found
+        groups.setdefault(combination(result.run), []).append(result)
+    return groups
 
 
-def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
-    """Return the column with this name; without one, what says most: GPU work where any was seen.
+def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
+    """Return the column with this name. Without a name, choose the most telling one that the runs have.
 
-    That is the time in kernels, and where graphs were recorded as a whole the time the GPU was busy: what
-    ran in them is in no kernel. Raises UsageError with the columns there are.
+    That is kernel time, or GPU busy time if graphs were recorded whole, whose kernels are not known. Then
+    follow recorded time and wall time. Raises UsageError with the names of the columns.
     """
     by_name = {column.name: column for column in FIGURES}
     if name and name not in by_name:
         raise UsageError(f"there is no figure {name!r} to compare by", f"figures: {' '.join(by_name)}")
     totals = [result.totals or {} for result in results]
-    for figure, seen in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
-        if not name and any(total.get(seen) for total in totals):
+    for figure, needed in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
+        if not name and any(total.get(needed) for total in totals):
             return by_name[figure]
     return by_name[name or "wall_s"]
 
 
 def by_combination(
-    groups: Sequence[Sequence[Result]], parameters: Parameters, measure: Column, top: int | None = None
+    groups: Sequence[Sequence[RunResult]], parameters: Parameters, measure: Column, top: int | None = None
 ) -> Table:
-    """Return a row for each of the first ``top`` combinations: the least median first, none known last."""
+    """Return a row for each of the first ``top`` combinations, by ascending median, unknown ones last."""
     repeats = sorted((_repeats(group, measure) for group in groups), key=_rank)
-    shown = repeats[:top]
+    listed = repeats[:top]
     front = _constant_first_to_go(parameters, repeats)
     named = _needs_label(repeats, parameters)
-    of = f"the {len(shown)} least of {len(repeats)}" if len(shown) < len(repeats) else "the least first"
+    of = f"the {len(listed)} least of {len(repeats)}" if len(listed) < len(repeats) else "the least first"
     schema = Schema(
         name="by_combination",
         title=f"{measure.header} by combination, {of}",
@@ -187,27 +187,27 @@ def by_combination(
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
             one.spread_percent,
         )
-        for one in shown
+        for one in listed
     ]
     return table_of(schema, rows)
 
 
-def ranked(groups: Sequence[Sequence[Result]], measure: Column) -> list[Repeats]:
-    """Return the combinations that can be compared, the least median first."""
+def ranked(groups: Sequence[Sequence[RunResult]], measure: Column) -> list[Repeats]:
+    """Return the combinations that have the measure, by ascending median."""
     return [one for one in sorted((_repeats(group, measure) for group in groups), key=_rank) if one.measured]
 
 
 def unit_of(measure: Column) -> Unit:
-    """Return the unit of the values here: what is in seconds elsewhere is in ns, as all times on a screen."""
+    """Return the unit of the values in this table, in which times in seconds become ns."""
     return Unit.NS if measure.name.endswith("_s") else measure.unit
 
 
 def shown(value: float, measure: Column) -> str:
-    """Write a value of the measure for a person."""
+    """Return a value of the measure as text for people."""
     return human(value, unit_of(measure)) + (" %" if measure.unit is Unit.PERCENT else "")
 
 
-def _repeats(group: Sequence[Result], measure: Column) -> Repeats:
+def _repeats(group: Sequence[RunResult], measure: Column) -> Repeats:
     factor = NS_PER_S if measure.name.endswith("_s") else 1
     done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
     known = [(value * factor, run.label) for value, run in done if value is not None]
@@ -219,12 +219,12 @@ def _rank(one: Repeats) -> tuple[bool, float]:
 
 
 def _needs_label(repeats: Sequence[Repeats], parameters: Parameters) -> bool:
-    """Whether parameters alone do not tell the combinations apart."""
+    """Return True if two combinations have the same parameters."""
     return len({parameters.of(one.results[0].run) for one in repeats}) < len(repeats)
 
 
 def _constant_first_to_go(parameters: Parameters, repeats: Sequence[Repeats]) -> tuple[Column, ...]:
-    """Return the columns of the parameters; one that is the same for all is the first to be left out."""
+    """Return the columns of the parameters. One with a single value is left out first."""
     values = zip(*(parameters.of(one.results[0].run) for one in repeats), strict=True)
     constant = len(repeats) > 1
     return tuple(

@@ -1,6 +1,6 @@
-"""What collecting many runs needs to know of one: its totals, how long its kernels ran, its summaries.
+"""Digest one run for collecting many: its totals, the durations of its kernels, its summaries.
 
-A node sends back a table of (kernel, duration, count) and no means: what is merged from it is exact.
+Durations are stored as (kernel, duration, count), not as means, so that merged figures are exact.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-FORMAT = 1  # goes up with every change of what is stored: a digest of another format is made anew
-# Reports that have a row for an event, a gap or an address: they grow with the length of a run.
+FORMAT = 1  # raised with every change to the stored fields; a digest of another format is made again
+# Reports with a row per event, gap or address. They grow with the length of a run.
 _ROW_PER_EVENT = (
     *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
     *("nvtx_gpu_proj_trace", "mpi_event_trace", "um_sum"),
@@ -71,7 +71,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Digest:
-    """One capture in short. ``source`` is the size in bytes and the time of change in ns of its file."""
+    """The digest of one capture. ``source`` is its file's size in bytes and modification time in ns."""
 
     source: tuple[int, int]
     totals: Mapping[str, Number | None]
@@ -80,8 +80,8 @@ class Digest:
 
 
 def digest(path: Path) -> Digest:
-    """Digest a .sqlite, a .nsys-rep or a run folder; raises CaptureError with what is wrong with it."""
-    source = identity(path)  # before it is read: one that changes meanwhile is digested again
+    """Digest a .sqlite, a .nsys-rep or a run folder. Raises CaptureError if it cannot be read."""
+    source = identity(path)  # before reading, so that a file that changes meanwhile is digested again
     capture = open_capture(path)
     read_ahead(capture, [find_report(name) for name in SUMMARIES])
     summaries = {name: _summary(capture, name) for name in SUMMARIES if not find_report(name).lacks(capture)}
@@ -94,18 +94,18 @@ def digest(path: Path) -> Digest:
 
 
 def write_digest(folder: Path) -> None:
-    """Digest the capture of a run folder and store that in it; raises CaptureError, OutputError."""
+    """Store the digest of a run folder's capture in the folder. Raises CaptureError, OutputError."""
     write(digest(folder), folder / DIGEST)
 
 
 def write(made: Digest, path: Path) -> None:
-    """Store a digest as compact JSON; whoever reads it meanwhile sees all or nothing of it."""
+    """Store a digest as compact JSON, atomically."""
     text = json.dumps({"format": FORMAT, **asdict(made)}, separators=(",", ":"), ensure_ascii=False)
     RunFolder(path.parent).write(path.name, text + "\n")
 
 
 def read(path: Path) -> Digest:
-    """Read a stored digest; raises CaptureError where it is none of this format."""
+    """Read a stored digest. Raises CaptureError if it does not have this format."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if stored.pop("format") != FORMAT:
@@ -118,19 +118,16 @@ def read(path: Path) -> Digest:
 
 
 def stored(folder: Path) -> Digest | None:
-    """Return the digest that lies in a run folder, if it is that of the capture that lies there.
-
-    Where the capture was taken away to save room, its digest stands for it.
-    """
+    """Return the digest in a run folder if it matches the capture there, or if the capture was removed."""
     try:
-        found = read(folder / DIGEST)
+        known = read(folder / DIGEST)
     except CaptureError:
         return None
-    return found if identity(folder) in (None, found.source) else None
+    return known if identity(folder) in (None, known.source) else None
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return the size and the time of change of a capture's file; None where there is none."""
+    """Return the size and the modification time of a capture's file, or None if there is none."""
     files = [path / EXPORT, path / REPORT] if path.is_dir() else [path]
     for file in files:
         if file.exists():
@@ -140,7 +137,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def _summary(capture: Capture, name: str) -> Summary | None:
-    """Return the rows of a report; None where the export was trimmed of what it needs."""
+    """Return the rows of a report, or None if the export lacks what it needs."""
     try:
         table = find_report(name).make(capture)
     except NotInCapture:
@@ -159,7 +156,7 @@ def _totals(capture: Capture, gpu_time: Summary | None) -> dict[str, Number | No
 
 
 def _busy(gpu_time: Summary | None) -> dict[str, Number | None]:
-    """Add up the devices of the gpu_time report; of one that processes shared, the row of all of them."""
+    """Add up the devices of the gpu_time report. A shared device counts by its row for all processes."""
     if gpu_time is None:
         return {"busy_ns": None, "busy_percent": None}
     of = dict(zip(gpu_time.columns, gpu_time.values, strict=True))

@@ -1,4 +1,4 @@
-"""Which runs there are under the paths that were given, and what lies in the folder of each."""
+"""Find the runs below the given paths, and read how each ended."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ CAPTURES = (_EXPORT, *_REPORTS)
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run: its folder or loose capture, what tells it apart, and how it ended.
+    """One run: its folder or loose capture, its label, and how it ended.
 
-    ``what`` is the label of its combination of parameters, empty for one that was not planned. ``outcome``
-    is that of its status, or how far it is; of a loose capture it is done. ``wall_s`` is what the run took
-    from its start to its report, in seconds. ``batch`` tells batches apart, where there are several. None:
-    not known.
+    ``what`` is the label of its combination of parameters, empty for an unplanned run. ``outcome`` comes
+    from its status, or says how far it is; a loose capture is done. ``wall_s`` is the time from its start
+    to its report, in seconds. ``batch`` is the label of its batch if there are several. None: not known.
     """
 
     path: Path
@@ -45,17 +44,17 @@ class RecordedRun:
 
     @property
     def name(self) -> str:
-        """What its combination is called; one that was not planned has its own name."""
+        """Return the name of its combination; an unplanned run has its own name."""
         return self.what or ("" if self.planned else self.label)
 
     @property
     def planned(self) -> bool:
-        """Whether a plan says which repeat of which combination it is."""
+        """Return True if a plan says which repeat of which combination it is."""
         return self.repeat is not None
 
 
 class _Place(NamedTuple):
-    """Where a run lies: a folder or a loose capture, and the folder of the batch it is of."""
+    """The folder or loose capture of a run, and the folder of its batch."""
 
     path: Path
     batch: Path | None = None
@@ -65,30 +64,30 @@ class _Place(NamedTuple):
 def find_runs(paths: Iterable[Path], unfinished: HowFar) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
-    ``unfinished`` says of a planned run without a status how far it is, and why. Raises CaptureError for a
-    path that is not there.
+    ``unfinished`` returns how far a planned run without a status is, and why. Raises CaptureError for a
+    path that does not exist.
     """
-    found: dict[str, _Place] = {}
+    by_real_path: dict[str, _Place] = {}
     for path in paths:
         if not os.path.lexists(path):
             raise CaptureError(f"{path}: No such file or directory", "check the name; quote a pattern")
         for place in _below(path):
-            found.setdefault(os.path.realpath(place.path), place)
-    places = [place for real, place in found.items() if _export_beside(real) not in found]
+            by_real_path.setdefault(os.path.realpath(place.path), place)
+    places = [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
-    named: dict[Path | None, str] = {}
+    batch_labels: dict[Path | None, str] = {}
     if len(batches) > 1:
-        named.update(zip(batches, shortest_labels(batches), strict=True))
+        batch_labels.update(zip(batches, shortest_labels(batches), strict=True))
     return [
         _loose(place.path, label)
         if place.loose
-        else _look(place.path, label, unfinished, named.get(place.batch, ""))
+        else _read_run(place.path, label, unfinished, batch_labels.get(place.batch, ""))
         for place, label in zip(places, shortest_labels([place.path for place in places]), strict=True)
     ]
 
 
 def is_batch(path: Path) -> bool:
-    """Whether a path is the folder of a batch."""
+    """Return True if a path is the folder of a batch."""
     return (path / BATCH).is_file()
 
 
@@ -112,7 +111,7 @@ def _below(path: Path) -> Iterator[_Place]:
 
 
 def _planned(folder: Path) -> list[Path]:
-    """Return the run folders of a batch; those that its plan left out later are no more part of it."""
+    """Return the run folders of a batch, without those that a later plan left out."""
     facts = _facts(folder / BATCH)
     try:
         return [folder / RUNS / run["folder"] for run in facts["runs"] if run.get("active", True)]
@@ -121,20 +120,20 @@ def _planned(folder: Path) -> list[Path]:
 
 
 def _export_beside(capture: str) -> str:
-    """Return what the export of a report is called; empty for any other file."""
-    stem, suffix = os.path.splitext(capture)  # noqa: PTH122 - of many
-    return stem + _EXPORT if suffix in _REPORTS else ""
+    """Return the path of the export beside a report; empty for any other file."""
+    path = Path(capture)
+    return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
 
 
 def _loose(path: Path, label: str) -> RecordedRun:
-    """Take a capture for a run that is done; a link that leads nowhere is one that cannot be read."""
+    """Return a capture without a run folder as a run that is done, a broken link as a damaged one."""
     if path.exists():
         return RecordedRun(path, label, "done")
     return RecordedRun(path, label, "damaged", message=f"{path} is a link to what is not there")
 
 
-def _look(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
-    """Read how a run ended, and what it was planned as."""
+def _read_run(path: Path, label: str, unfinished: HowFar, batch: str) -> RecordedRun:
+    """Read how a run ended, and how it was planned."""
     spec = _facts(path / SPEC)
     parameters = spec.get("parameters")
     return RecordedRun(
@@ -162,7 +161,7 @@ def _ending(path: Path, unfinished: HowFar) -> dict[str, Any]:
 
 
 def _facts(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one where there is none."""
+    """Return the object in a JSON file, or an empty one."""
     try:
         facts = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))
     except (OSError, ValueError):

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.find import RecordedRun
 
 
-_PATIENCE_S = 10.0  # what a worker has to tidy up after a signal; a large capture is digested in less
+_PATIENCE_S = 10.0  # time for a worker to tidy up after a signal
 
-_NOT_ENDED = ("planned", "running", "lost")  # what lies there is of no run that came to an end
+_NOT_ENDED = ("planned", "running", "lost")  # files in such a folder are of no finished run
 
 
 @dataclass(frozen=True)
 class Task:
-    """A capture to digest, known by a number, and the file its digest goes to."""
+    """A capture to digest, with its number, and the file for its digest."""
 
     number: int
     capture: Path
@@ -46,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Made:
-    """What a digest says in short: its totals and the reports it holds; or why there is none."""
+    """The totals of a digest and the reports in it, or why there is none."""
 
     totals: Mapping[str, Number | None] | None
     reports: tuple[str, ...] = ()
@@ -59,9 +59,9 @@ def usable_cpus() -> int:
 
 
 def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
-    """Digest captures in ``jobs`` processes, and yield each as it is done; all end with the iterator."""
+    """Digest captures in ``jobs`` processes and yield each as it is done. All end with the iterator."""
     for name in SUMMARIES:
-        find_report(name)  # imports it: once, here
+        find_report(name)  # imports it once, before the processes are forked
     waiting = iter(tasks)
     workers: dict[Any, _Worker] = {}
     try:
@@ -86,21 +86,21 @@ def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]
 
 
 class _Worker:
-    """A process that digests one capture after another, seen from outside."""
+    """A process that digests one capture after another, as its parent handles it."""
 
     def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _held(signal.SIGINT, signal.SIGTERM):  # until it knows what to do with them
+        with _held(signal.SIGINT, signal.SIGTERM):  # until its handlers are set
             self._process.start()
-        theirs.close()  # its end is the only one: the pipe breaks when it dies
+        theirs.close()  # then the pipe breaks when the process dies
         self.alive = True
         self.give(task)
 
     def give(self, task: Task) -> None:
         self.task = task
-        with suppress(OSError):  # it died since: then that is what there is to read
+        with suppress(OSError):  # the process died; answer() reports that
             self.pipe.send(task)
 
     def answer(self) -> Made:
@@ -122,7 +122,7 @@ class _Worker:
 
 @contextmanager
 def _held(*signals: signal.Signals) -> Iterator[None]:
-    """Let signals wait until the block ends; a process that is forked in it holds them until it lets go."""
+    """Block signals until the block ends. A process forked in it keeps them blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -131,10 +131,10 @@ def _held(*signals: signal.Signals) -> Iterator[None]:
 
 
 def _work(pipe: Connection) -> None:
-    """Digest what comes through the pipe, until it closes or SIGTERM comes.
+    """Digest the tasks from the pipe until it closes or SIGTERM arrives.
 
-    Ctrl-C is the parent's, which ends this process. The first SIGTERM raises, so that what was begun is
-    tidied up; Python drops what is raised where an object is finalized, so that is looked for as well.
+    SIGINT is ignored: the parent handles it and ends this process. The first SIGTERM raises, so that cleanup
+    runs. Python drops an exception raised in a finalizer, so ``stopped`` is checked too.
     """
     stopped = False
 
@@ -162,13 +162,13 @@ def _work(pipe: Connection) -> None:
 
 def _made(task: Task) -> Made:
     try:
-        found = digest(task.capture)
-        write(found, task.target)
+        made = digest(task.capture)
+        write(made, task.target)
     except NsyswrapError as error:
         return Made(None, error=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever one capture leads to, the others go on
+    except Exception as error:  # noqa: BLE001 - an unreadable capture must not stop the others
         return Made(None, error=f"{task.capture} cannot be read: {type(error).__name__}: {error}")
-    return Made(found.totals, tuple(found.summaries))
+    return Made(made.totals, tuple(made.summaries))
 
 
 def _death(code: int | None) -> str:
@@ -181,8 +181,8 @@ def _death(code: int | None) -> str:
 
 
 @dataclass(frozen=True)
-class Result:
-    """A run with its totals, and where its digest lies; both None where there is no capture to read."""
+class RunResult:
+    """A run with its totals and the path of its digest, both None if there is no capture to read."""
 
     run: RecordedRun
     totals: Mapping[str, Number | None] | None = None
@@ -191,7 +191,7 @@ class Result:
 
     @property
     def compared(self) -> bool:
-        """Whether it is held against others: what was cut short or failed says nothing of its combination."""
+        """Return True if the run counts in comparisons: it is done, and has a digest."""
         return self.run.outcome == "done" and self.digest is not None
 
 
@@ -199,16 +199,16 @@ def gather(
     runs: Sequence[RecordedRun],
     scratch: Path,
     jobs: int,
-    on_result: Callable[[Result], None] = lambda _: None,
-) -> list[Result]:
-    """Return a result for each run, in their order; nothing is written but into ``scratch``.
+    on_result: Callable[[RunResult], None] = lambda _: None,
+) -> list[RunResult]:
+    """Return a result for each run, in their order. Files are written into ``scratch`` only.
 
-    What is kept in memory of a run is its totals: digests stay on disk.
+    Only the totals of a run stay in memory; digests stay on disk.
     """
-    found: dict[int, Result] = {}
+    results: dict[int, RunResult] = {}
 
-    def keep(number: int, result: Result) -> None:
-        found[number] = result
+    def keep(number: int, result: RunResult) -> None:
+        results[number] = result
         on_result(result)
 
     def to_digest() -> Iterator[Task]:
@@ -221,29 +221,31 @@ def gather(
     with closing(digest_all(to_digest(), jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
-    return [found[number] for number in range(len(runs))]
+    return [results[number] for number in range(len(runs))]
 
 
-def _without_reading(run: RecordedRun) -> Result | None:
-    """Return the result of a run whose digest lies there, or of which there is nothing to read (yet)."""
+def _without_reading(run: RecordedRun) -> RunResult | None:
+    """Return the result of a run that is already digested or has no capture; else None."""
     if run.outcome in _NOT_ENDED:
-        return Result(run)
-    if run.path.is_dir() and (there := stored(run.path)):
-        return _read(run, run.path / DIGEST, there.totals, there.summaries)
-    return None if identity(run.path) else Result(run)
+        return RunResult(run)
+    if run.path.is_dir() and (known := stored(run.path)):
+        return _read(run, run.path / DIGEST, known.totals, known.summaries)
+    return None if identity(run.path) else RunResult(run)
 
 
-def _result(run: RecordedRun, digest: Path, made: Made) -> Result:
-    """Put what was read to a run; done and not to be read is damaged, any other end stays what it was."""
+def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
+    """Return a run with its digest, or with the error. A run that was done is then damaged."""
     if made.totals is not None:
         return _read(run, digest, made.totals, made.reports)
     outcome = "damaged" if run.outcome == "done" else run.outcome
-    return Result(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error)))))
+    return RunResult(
+        replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error))))
+    )
 
 
 def _read(
     run: RecordedRun, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]
-) -> Result:
-    """Return a result that shares its names with all others: there can be very many."""
+) -> RunResult:
+    """Return a result that shares its names with all others, to save memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
-    return Result(run, known, digest, tuple(name for name in SUMMARIES if name in reports))
+    return RunResult(run, known, digest, tuple(name for name in SUMMARIES if name in reports))

@@ -1,7 +1,7 @@
-"""Exact statistics of kernels over any number of captures, in memory that their number does not change.
+"""Merge kernel statistics exactly over any number of captures, in constant memory.
 
-What is pooled are (kernel, duration, count), in an SQLite file; sums are whole numbers of any size. So every
-figure is what ``cuda_gpu_kern_sum`` would say of one capture that holds all the executions.
+An SQLite file pools rows of (kernel, duration, count). Sums are integers of any size. So every figure equals
+that of ``cuda_gpu_kern_sum`` for one capture with all the executions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.runs.digest import Kernel
 
-_CACHE_KIB = 16_384  # of the file; what does not fit stays on disk
+_CACHE_KIB = 16_384  # of the file; the rest stays on disk
 _SETUP = f"""
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -35,7 +35,7 @@ ON CONFLICT DO UPDATE SET executions = executions + excluded.executions
 
 
 class PooledStatistics(NamedTuple):
-    """Of one kernel; durations in ns, the deviation is the sample's (n - 1) and 0 for a single execution."""
+    """Statistics of one kernel in ns. The deviation is the sample's (n - 1), 0 for a single execution."""
 
     name: str | None
     executions: int
@@ -48,10 +48,10 @@ class PooledStatistics(NamedTuple):
 
 
 class Pool:
-    """Durations of kernels by part: a part is whatever is to have statistics of its own, by number."""
+    """Pool durations of kernels. Each part, given by number, has statistics of its own."""
 
     def __init__(self, file: Path) -> None:
-        """Pool in a new file, which is the caller's to remove."""
+        """Pool in a new file, which the caller removes."""
         self._db = sqlite3.connect(file)
         self._db.executescript(_SETUP)
 
@@ -68,14 +68,14 @@ class Pool:
         self._db.commit()
 
     def parts(self) -> Iterator[tuple[int, list[PooledStatistics]]]:
-        """Yield each part that has kernels, in order, and their statistics: the most total time first."""
+        """Yield each part that has kernels, and their statistics by descending total time."""
         parts = self._db.execute("SELECT DISTINCT part FROM pooled ORDER BY part").fetchall()
         for (part,) in parts:
-            found = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
-            yield part, sorted(found, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
+            kernels = [self._statistics(part, *kernel) for kernel in self._kernels(part)]
+            yield part, sorted(kernels, key=lambda row: (-row.total_ns, row.executions, row.name or ""))
 
     def _kernel_id(self, name: str | None) -> int:
-        """Return the number of a kernel, 0 of one without a name."""
+        """Return the number of a kernel, 0 for one without a name."""
         if name is None:
             return 0
         self._db.execute("INSERT OR IGNORE INTO kernel (name) VALUES (?)", (name,))
@@ -98,7 +98,7 @@ class Pool:
 
 
 def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> PooledStatistics:
-    """Return the statistics of ``count`` executions: (duration in ns, executions) in ascending order."""
+    """Return the statistics of ``count`` executions, given as (duration in ns, executions) in order."""
     seen = total = squares = 0
     least: int | None = None
     low = high = duration = 0
@@ -116,6 +116,6 @@ def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]])
 
 
 def shares(rows: Sequence[PooledStatistics]) -> list[float | None]:
-    """Return each kernel's part of the total time in percent; missing where there is none."""
+    """Return each kernel's percentage of the total time, or None if the total is 0."""
     whole = sum(row.total_ns for row in rows)
     return [row.total_ns * 100.0 / whole if whole else None for row in rows]

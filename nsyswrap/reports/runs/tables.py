@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.table import Table
 
 
@@ -45,19 +45,19 @@ RUNS = Column("runs", "Runs", Unit.COUNT, "runs whose captures were merged")
 
 
 class Parameters:
-    """The parameters of runs as columns, in the order they first occur; of several batches the batch first.
+    """The parameters of runs as columns in order of first occurrence, after the batch if there are several.
 
-    A column of numbers alone is one of numbers, any other one of texts. A parameter with the name of a column
-    in ``taken`` is called ``parameter_<name>``.
+    A column with numbers only has numbers, any other one texts. A parameter with the name of a column in
+    ``taken`` is called ``parameter_<name>``.
     """
 
     def __init__(self, runs: Sequence[RecordedRun], taken: Collection[str]) -> None:
-        """Look at every run's parameters."""
+        """Take the parameters of these runs."""
         kinds: dict[str, set[type]] = {}
         for run in runs:
             for name, value in (run.parameters or {}).items():
                 kinds.setdefault(name, set()).add(type(plain(value)))
-        self._kinds = {name: _kind(found) for name, found in kinds.items()}
+        self._kinds = {name: _kind(types) for name, types in kinds.items()}
         self._batch = any(run.batch for run in runs)
         columns = [BATCH] if self._batch else []
         for name, kind in self._kinds.items():
@@ -66,17 +66,14 @@ class Parameters:
         self.columns = tuple(columns)
 
     def of(self, run: RecordedRun) -> tuple[object, ...]:
-        """Return the value of each column; None where the run has no such parameter."""
+        """Return the value of each column, None if the run has no such parameter."""
         batch = (run.batch or None,) if self._batch else ()
         values = ((plain((run.parameters or {}).get(name)), kind) for name, kind in self._kinds.items())
         return (*batch, *(None if value is None else kind(value) for value, kind in values))
 
 
 def combination(run: RecordedRun) -> str:
-    """Return what is the same for all repeats of a combination, and differs between two.
-
-    What was not planned repeats nothing: it is a combination of its own.
-    """
+    """Return a key that all repeats of a combination share. An unplanned run is a combination of its own."""
     facts = [run.batch, run.what, run.parameters or {}] if run.planned else [run.label]
     return json.dumps(facts, sort_keys=True)
 
@@ -91,28 +88,28 @@ def plain(value: object) -> int | float | str | None:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _kind(found: set[type]) -> type:
-    """Return what all the values of a parameter can be written as."""
-    return next((kind for kind in (str, float) if kind in found), int)
+def _kind(types: set[type]) -> type:
+    """Return the type that all values of a parameter can have."""
+    return next((kind for kind in (str, float) if kind in types), int)
 
 
 def _column(name: str, used: Collection[str], unit: Unit) -> Column:
-    shown = str(plain(name))
-    unique = shown
+    header = str(plain(name))
+    unique = header
     while unique in used:
         unique = _PREFIX + unique
-    return Column(unique, shown, unit, "parameter of the plan")
+    return Column(unique, header, unit, "parameter of the plan")
 
 
-def parameters_of(results: Sequence[Result]) -> Parameters:
+def parameters_of(results: Sequence[RunResult]) -> Parameters:
     """Return the parameters of all runs, named as no column of any of the tables is."""
     ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
     of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
 
-def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
-    """Return a row for each run; figures that nobody knows are missing."""
+def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table:
+    """Return a row for each run. Unknown figures are missing."""
     schema = Schema(
         name="results",
         title="Results, one row a run",
@@ -129,7 +126,7 @@ def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
     return table_of(schema, rows)
 
 
-def figures(result: Result) -> dict[str, int | float | None]:
+def figures(result: RunResult) -> dict[str, int | float | None]:
     """Return the figures of a run by the names of their columns."""
     totals = result.totals or {}
     return {**{column.name: totals.get(column.name) for column in TOTALS}, "wall_s": result.run.wall_s}
