@@ -172,9 +172,8 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
         submitter.terminate()
         assert submitter.wait(_PATIENCE_S) == 143
     assert "1 planned\n  in Slurm's queue: 1 waiting" in work.ask("status").stdout
-    release = threading.Timer(
-        2, cluster.run, ["scontrol", "release", *(line.split()[0] for line in cluster.jobs())]
-    )
+    held = [line.split()[0] for line in cluster.jobs()]
+    release = threading.Timer(2, cluster.run, ["scontrol", "release", *held])
     release.start()
     watched = work.ask("status", "--watch").stdout
     release.join()
