@@ -83,8 +83,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(KINDS,),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute)

@@ -112,9 +112,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(),
-    compute=compute,
-    conclude=conclude,
-)
+REPORT = Report(SCHEMA, needs=(), compute=compute, conclude=conclude)

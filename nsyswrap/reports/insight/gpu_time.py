@@ -259,7 +259,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     reads={**READS, "kernel": (*READS["kernel"], "name")},
