@@ -85,8 +85,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(KINDS,),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute)

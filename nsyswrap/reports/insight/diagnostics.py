@@ -114,9 +114,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(),
-    compute=compute,
-    conclude=conclude,
-)
+REPORT = Report(SCHEMA, needs=(), compute=compute, conclude=conclude)

@@ -183,7 +183,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     order=(Order("duration_ns", descending=True),),

@@ -260,7 +260,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     reads={**READS, "kernel": (*READS["kernel"], "name")},

@@ -89,7 +89,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -96,7 +96,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("exposed_ns", descending=True),),

@@ -214,7 +214,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),

@@ -141,8 +141,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",), ("api",)),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",)), compute=compute)

@@ -270,7 +270,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("api",)),
     rows_from=("nvtx",),
     compute=compute,

@@ -211,7 +211,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -43,7 +43,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api", "kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

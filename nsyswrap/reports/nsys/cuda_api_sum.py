@@ -36,7 +36,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

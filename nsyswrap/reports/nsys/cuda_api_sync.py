@@ -56,7 +56,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api",),),
     compute=compute,
     options=(

@@ -67,9 +67,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("api",),),
-    compute=compute,
-    order=(Order("start_ns"),),
-)
+REPORT = Report(SCHEMA, needs=(("api",),), compute=compute, order=(Order("start_ns"),))

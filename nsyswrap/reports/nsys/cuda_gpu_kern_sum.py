@@ -32,7 +32,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),

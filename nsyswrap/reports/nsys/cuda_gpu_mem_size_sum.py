@@ -41,7 +41,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_bytes", descending=True),),

@@ -32,7 +32,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -38,7 +38,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -143,7 +143,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("start_ns"),),

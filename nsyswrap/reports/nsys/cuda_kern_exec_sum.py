@@ -105,7 +105,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),

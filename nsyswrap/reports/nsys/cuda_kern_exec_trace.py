@@ -91,7 +91,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("api_start_ns"),),

@@ -35,9 +35,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memcpy",), ("api",)),
-    compute=compute,
-    options=(ROWS,),
-    rows_from=("memcpy",),
+    SCHEMA, needs=(("memcpy",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memcpy",)
 )

@@ -35,9 +35,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memset",), ("api",)),
-    compute=compute,
-    options=(ROWS,),
-    rows_from=("memset",),
+    SCHEMA, needs=(("memset",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memset",)
 )

@@ -58,7 +58,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),

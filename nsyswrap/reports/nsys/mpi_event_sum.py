@@ -72,8 +72,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(tuple(CLASSES.values()),),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(tuple(CLASSES.values()),), compute=compute)

@@ -91,9 +91,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(KINDS,),
-    compute=compute,
-    order=(Order("start_ns"),),
-)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, order=(Order("start_ns"),))

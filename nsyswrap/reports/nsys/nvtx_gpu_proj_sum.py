@@ -80,7 +80,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("api",), OPERATIONS),
     compute=compute,
     order=(Order("proj_total_ns", descending=True),),

@@ -85,8 +85,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",), ("api",), OPERATIONS),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",), OPERATIONS), compute=compute)

@@ -110,7 +110,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("kernel",), ("api",)),
     compute=compute,
     rows_from=("kernel",),

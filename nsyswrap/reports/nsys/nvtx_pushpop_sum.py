@@ -23,9 +23,4 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, NVTX_RANGE),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))

@@ -104,8 +104,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute)

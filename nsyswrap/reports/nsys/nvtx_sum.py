@@ -26,9 +26,4 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, STYLE, NVTX_RANGE),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))

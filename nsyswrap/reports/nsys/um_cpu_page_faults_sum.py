@@ -48,8 +48,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("um_cpu_fault",),),
-    compute=compute,
-    order=(Order("cpu_faults", descending=True),),
+    SCHEMA, needs=(("um_cpu_fault",),), compute=compute, order=(Order("cpu_faults", descending=True),)
 )

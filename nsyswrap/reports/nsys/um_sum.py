@@ -98,7 +98,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     compute=compute,
     order=(Order("throughput_bytes_per_s", descending=True),),

@@ -66,8 +66,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
-    compute=compute,
-    empty_answers=True,
+    SCHEMA, needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)), compute=compute, empty_answers=True
 )
