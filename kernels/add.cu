@@ -1,5 +1,5 @@
 // Adds two float vectors in CUDA managed memory, y = x + y, with one kernel
-// launched in one of four ways; checks the sum and prints its largest error.
+// launched in one of four ways. Checks the sum and prints its largest error.
 //
 // usage: add [1x1|1x256|grid|prefetch] [--n N]
 //
@@ -16,8 +16,8 @@
 
 #include "scenario.h"
 
-// The grid-stride loop is right for any number of blocks and threads, so that
-// the variants differ in their launch alone. Outside the anonymous namespace its
+// The grid-stride loop works for any number of blocks and threads, so the variants
+// differ only in their launch. It is outside the anonymous namespace, so that its
 // name in a profile is plain `add`.
 __global__ void add(std::size_t n, const float *x, float *y) {
   const std::size_t first = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
@@ -29,7 +29,7 @@ namespace {
 
 struct Variant {
   const char *name;
-  int blocks;  // 0: as many as give every element a thread of its own
+  int blocks;  // 0: enough for one thread per element
   int threads;  // per block
   bool prefetch;  // move the vectors to the device before the launch
 };
@@ -49,7 +49,7 @@ struct Options {
 float *allocate(std::size_t n, float value) {
   float *data = nullptr;
   CHECK(cudaMallocManaged(&data, n * sizeof(float)));
-  // Written by the host: the pages lie in host memory when the kernel starts.
+  // The host writes the pages, so they are in host memory when the kernel starts.
   std::fill_n(data, n, value);
   return data;
 }
@@ -65,7 +65,7 @@ float max_error(std::size_t n, const float *data, float expected) {
   float worst = 0.0f;
   for (std::size_t i = 0; i < n; ++i) {
     const float error = std::fabs(data[i] - expected);
-    if (std::isnan(error)) return error;  // std::max would lose it
+    if (std::isnan(error)) return error;  // std::max would ignore NaN
     worst = std::max(worst, error);
   }
   return worst;

@@ -1,8 +1,8 @@
-// Moves memory between host and device in five ways, checks what arrived, and times each move.
+// Moves memory between host and device in five ways, checks the contents, and times each move.
 //
 // usage: copies [pageable|pinned|managed|prefetch|faults]... [--most KIB] [--warmup N] [--iterations N]
 //
-// exit status: 0 all arrived, 1 CUDA error or wrong contents, 2 bad arguments
+// exit status: 0 right contents, 1 CUDA error or wrong contents, 2 bad arguments
 
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@
 
 #include "scenario.h"
 
-// Outside the anonymous namespace: the name shows plain in a profile.
+// Outside the anonymous namespace, so that the name is plain in a profile.
 __global__ void touch(std::uint32_t *words, std::size_t n) {
   const std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
   if (i < n) words[i] += 1;
@@ -31,14 +31,14 @@ using Words = std::uint32_t *;
 constexpr int memset_byte = 0xa5;
 constexpr std::uint32_t memset_word = 0xa5a5a5a5;
 constexpr int most_managed_kib = 4096;
-constexpr std::size_t words_per_page = 4096 / sizeof(std::uint32_t);  // no page is smaller
+constexpr std::size_t words_per_page = 4096 / sizeof(std::uint32_t);  // the smallest page size
 
 void copy(void *to, const void *from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
   CHECK(cudaStreamSynchronize(stream));
 }
 
-// One size of an explicit copy. `host` is the source and `back` the destination on the host.
+// Explicit copies of one size. `host` is the source and `back` the destination on the host.
 class Copies {
  public:
   Copies(Words host, Words back, std::size_t bytes)
@@ -88,7 +88,7 @@ class Copies {
   const scenario::Stream stream_ = scenario::make_stream();
 };
 
-// One size of managed memory, which moves on a page fault or a prefetch.
+// Managed memory of one size, which migrates on a page fault or a prefetch.
 class Managed {
  public:
   explicit Managed(std::size_t bytes) : n_(bytes / sizeof(std::uint32_t)), bytes_(bytes) {
@@ -140,7 +140,7 @@ class Managed {
     CHECK(cudaStreamSynchronize(stream_.get()));
   }
 
-  // On the host. For its pages to migrate one word of each is enough.
+  // Reads on the host. One word of a page is enough to migrate it.
   void read_back(std::size_t step) {
     for (std::size_t i = 0; i < n_; i += step) {
       require(words_[i] == scenario::pattern(i) + 1, "managed memory that the device wrote");

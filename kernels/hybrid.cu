@@ -1,5 +1,5 @@
-// Lets heat spread on a ring that the ranks of an MPI program share: with OpenMP threads or with the GPU.
-// Checks the temperatures, and prints the samples of every rank.
+// Simulates heat on a ring that is divided among MPI ranks, with OpenMP threads or with the GPU.
+// Checks the temperatures and prints the samples of every rank.
 //
 // usage: mpirun -n RANKS hybrid [threads|gpu]... [--cells N] [--threads N] [--warmup N] [--iterations N]
 //
@@ -20,14 +20,14 @@
 
 #include "scenario.h"
 
-constexpr double spread = 0.25;  // of the difference to each neighbour, in a step
+constexpr double spread = 0.25;  // part of the difference to each neighbor that flows in a step
 
 __host__ __device__ double warmed(double left, double middle, double right) {
   return middle + spread * (left - 2 * middle + right);
 }
 
-// Cells 1 to n; 0 and n + 1 are the halo: copies of the neighbours' cells. Outside the anonymous namespace:
-// the name shows plain in a profile.
+// Updates cells 1 to n. Cells 0 and n + 1 are the halo: copies of the neighbors' cells. Outside the
+// anonymous namespace, so that the name is plain in a profile.
 __global__ void diffuse(const double *old_cells, double *new_cells, std::size_t n) {
   const std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x + 1;
   if (i <= n) new_cells[i] = warmed(old_cells[i - 1], old_cells[i], old_cells[i + 1]);
@@ -37,7 +37,7 @@ namespace {
 
 using Cells = std::vector<double>;
 
-constexpr int to_left = 1;  // tags of messages: with two ranks both neighbours are the same rank
+constexpr int to_left = 1;  // message tags: with two ranks both neighbors are the same rank
 constexpr int to_right = 2;
 constexpr int part = 3;
 
@@ -46,7 +46,7 @@ struct World {
   int ranks = 1;
 
   World() {
-    // The thread that called main is the only one that calls MPI.
+    // Only the main thread calls MPI.
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     scenario::require(provided >= MPI_THREAD_FUNNELED, "the threads that this MPI allows");
@@ -66,7 +66,7 @@ struct Edges {
   double right;
 };
 
-// Gives each neighbour the cell next to it, and returns the cells that the neighbours gave.
+// Sends each neighbor the cell next to it, and returns the cells that the neighbors sent.
 Edges exchange(const World &world, const Edges &mine) {
   Edges theirs{};
   MPI_Request requests[4];
@@ -78,7 +78,7 @@ Edges exchange(const World &world, const Edges &mine) {
   return theirs;
 }
 
-// A rank's part of the ring, and what lets the heat spread in it.
+// The part of the ring that a rank simulates.
 class Part {
  public:
   virtual ~Part() = default;
@@ -164,7 +164,7 @@ std::unique_ptr<Part> make_part(const std::string &variant, const Cells &cells) 
   return std::make_unique<OnThreads>(cells);
 }
 
-// Rank 0 heats the ring with its threads, and sends every other rank its part.
+// Rank 0 sets the temperatures with its threads, and sends every other rank its part.
 Cells heated_part(const World &world, std::size_t n) {
   Cells mine(n);
   if (world.rank > 0) {
@@ -181,7 +181,7 @@ Cells heated_part(const World &world, std::size_t n) {
   return mine;
 }
 
-// The heat of all ranks: each thread adds up some cells, then one after the other their sums.
+// Returns the heat of all ranks. Each thread sums some cells; a critical section adds up these sums.
 double total_heat(const Cells &cells) {
   double mine = 0;
 #pragma omp parallel
@@ -208,7 +208,7 @@ Cells spread_serially(Cells ring, int steps) {
   return ring;
 }
 
-// Collects a ring, of which every rank has as much, on rank 0; the others get an empty one.
+// Collects the equal parts of all ranks on rank 0. The other ranks get an empty ring.
 Cells gathered(const World &world, const Cells &mine) {
   Cells ring(world.rank == 0 ? mine.size() * world.ranks : 0);
   const int n = static_cast<int>(mine.size());
@@ -226,7 +226,7 @@ void check(const World &world, const Cells &before, const Cells &after, int step
   }
 }
 
-// Returns on rank 0 the timings of all ranks; the operator is the rank.
+// Returns the timings of all ranks on rank 0. The operator names the rank.
 std::vector<scenario::Timing> gathered(const World &world, const scenario::Timing &mine) {
   const Cells samples = gathered(world, mine.samples_us);
   const std::size_t n = mine.samples_us.size();
@@ -249,7 +249,7 @@ std::vector<scenario::Timing> time_variant(const World &world, const std::string
   return gathered(world, mine);
 }
 
-// Ranks of one machine take its GPUs in turn, and share them where they are more.
+// Assigns the GPUs of the machine to the ranks in turn. With fewer GPUs than ranks, ranks share a GPU.
 std::string pick_gpu(const World &world) {
   int count = 0;
   cudaDeviceProp properties{};

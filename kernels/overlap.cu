@@ -1,4 +1,4 @@
-// Copies floats to the device in chunks, works on them and copies them back, in one stream or in four.
+// Copies floats to the device in chunks, adds to them and copies them back, in one stream or in four.
 //
 // usage: overlap [one_stream|four_streams]... [--n N] [--chunks N] [--warmup N] [--iterations N]
 //
@@ -13,12 +13,12 @@
 
 #include "scenario.h"
 
-// Meant to keep the device about as long busy with a chunk as the bus is with moving it in, on an H200
-// behind PCI Express 5. The sums are whole numbers below 2^24, hence exact.
+// On an H200 with PCI Express 5 the kernel takes about as long as the copy of its chunk to the device.
+// The sums are whole numbers below 2^24, so they are exact.
 constexpr int additions = 2048;
 constexpr std::size_t distinct = 1024;  // different values in the input
 
-// Outside the anonymous namespace: the name shows plain in a profile.
+// Outside the anonymous namespace, so that the name is plain in a profile.
 __global__ void add_ones(float *data, std::size_t n) {
   const std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
   if (i >= n) return;
@@ -72,7 +72,7 @@ class Pipeline {
 
   const std::size_t n_;
   const std::size_t chunks_;
-  // Pinned: a copy from pageable memory would make the host wait, and nothing would overlap.
+  // Pinned, because a copy from pageable memory would block the host, and nothing would overlap.
   const scenario::PinnedArray<float> in_ = scenario::pinned_array<float>(n_);
   const scenario::PinnedArray<float> out_ = scenario::pinned_array<float>(n_);
   const scenario::DeviceArray<float> device_ = scenario::device_array<float>(n_);

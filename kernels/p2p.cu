@@ -1,8 +1,8 @@
-// Copies memory from GPU 0 to GPU 1 in three ways, checks what arrived, and times each copy.
+// Copies memory from GPU 0 to GPU 1 in three ways, checks the contents, and times each copy.
 //
 // usage: p2p [direct|staged|host]... [--most KIB] [--warmup N] [--iterations N]
 //
-// exit status: 0 all arrived, 1 CUDA error or wrong contents, 2 bad arguments, 69 the GPUs for it are missing
+// exit status: 0 right contents, 1 CUDA error or wrong contents, 2 bad arguments, 69 GPUs missing
 
 #include <cuda_runtime.h>
 
@@ -42,7 +42,7 @@ void require_gpus(const std::vector<std::string> &variants) {
   }
 }
 
-// Leaves GPU 0 the current device.
+// Enables peer access in both directions during its lifetime. GPU 0 is the current device afterwards.
 class PeerAccess {
  public:
   PeerAccess() {
@@ -68,7 +68,7 @@ struct Side {
   scenario::Stream stream;
 };
 
-// Leaves GPU 0 the current device.
+// GPU 0 is the current device afterwards.
 Side make_side(int device, std::size_t n) {
   CHECK(cudaSetDevice(device));
   Side side{scenario::device_array<std::uint32_t>(n), scenario::make_stream()};
@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
   std::vector<Timing> timings;
   for (const std::string &variant : line.variants) {
     if (variant == "direct") {
-      const PeerAccess access;  // for this variant alone
+      const PeerAccess access;  // only for this variant
       time_variant(variant, most_kib, repeats, &timings);
     } else {
       time_variant(variant, most_kib, repeats, &timings);

@@ -1,4 +1,4 @@
-// Weighs two blocks of words on the device, wastefully or carefully, and checks the result.
+// Multiplies two blocks of words by weights, wastefully or carefully, and checks the result.
 //
 // usage: rules [wasteful|careful]... [--kib N] [--warmup N] [--iterations N]
 //
@@ -19,7 +19,8 @@ using Count = unsigned long long;
 
 constexpr std::size_t distinct_weights = 1024;
 
-// Counts the words it has worked on. Outside the anonymous namespace: the name shows plain in a profile.
+// Multiplies words by weights and counts the words. Outside the anonymous namespace, so that the name is
+// plain in a profile.
 __global__ void weigh(std::uint32_t *words, const std::uint32_t *weights, std::size_t n, Count *done) {
   const std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
   if (i < n) words[i] *= weights[i % distinct_weights];
@@ -34,7 +35,7 @@ using PinnedWords = scenario::PinnedArray<std::uint32_t>;
 using DeviceWords = scenario::DeviceArray<std::uint32_t>;
 
 constexpr std::size_t weights_bytes = distinct_weights * sizeof(std::uint32_t);
-// More than the half second after which nsys' rule gpu_gaps calls the GPU idle.
+// Longer than the 500 ms from which the rule gpu_gaps of nsys reports a gap.
 constexpr std::chrono::milliseconds pause(600);
 
 std::uint32_t weight(std::size_t i) { return static_cast<std::uint32_t>(2 * i + 3); }
@@ -58,7 +59,7 @@ void check(const std::uint32_t *words, std::size_t n) {
   scenario::require(right, "the weighed words");
 }
 
-// Waits wherever it can: each call is one that a rule of nsys finds.
+// Every call of a step is one that a rule of nsys finds.
 class Wasteful {
  public:
   explicit Wasteful(std::size_t n) : n_(n), bytes_(n * sizeof(std::uint32_t)) {
@@ -106,7 +107,7 @@ class Wasteful {
   scenario::DeviceArray<Count> done_;  // managed
 };
 
-// One block in a stream of its own, in pinned memory: nothing waits but for the end of all of it.
+// One block with its own stream and pinned memory. The host waits only for the end of the block.
 class Block {
  public:
   explicit Block(std::size_t n) : n_(n), bytes_(n * sizeof(std::uint32_t)) {
@@ -155,7 +156,7 @@ class Block {
 class Careful {
  public:
   explicit Careful(std::size_t n) : first_(n), second_(n) {
-    // Loads the kernel before there is work that would have to wait for that.
+    // Load the kernel now. Loading it later would delay queued work.
     cudaFuncAttributes attributes{};
     CHECK(cudaFuncGetAttributes(&attributes, weigh));
   }
@@ -177,7 +178,7 @@ class Careful {
   Block second_;
 };
 
-// The check comes last: before the steps, it would be a gap between two operations of the GPU.
+// The check comes last. Before the steps it would cause a gap between two GPU operations.
 template <typename Job>
 scenario::Timing time_job(const std::string &variant, std::size_t n, const scenario::Repeats &repeats) {
   Job job(n);

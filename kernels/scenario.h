@@ -1,5 +1,5 @@
-// What the CUDA scenarios share: command line, error checks, memory that frees itself, NVTX ranges,
-// samples, and the line of JSON at the end, with the keys that nsyswrap/record/in_program/script.py writes.
+// Shared by the CUDA scenarios: command line, error checks, memory with automatic release, NVTX ranges,
+// samples, and the JSON result, with the same keys as nsyswrap/record/in_program/script.py.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -57,7 +57,7 @@ inline bool parse_count(const char *text, int least, int *value) {
 
 struct CommandLine {
   const char *program;
-  std::vector<std::string> variants;  // all there are; after parse() those asked for, if any were
+  std::vector<std::string> variants;  // all variants; after parse() the requested ones, if any
   std::vector<Count> counts;
 
   void parse(int argc, char **argv) {
@@ -108,7 +108,7 @@ struct Release {
 };
 
 template <typename T>
-using DeviceArray = std::unique_ptr<T[], Release<cudaFree>>;  // managed memory, too
+using DeviceArray = std::unique_ptr<T[], Release<cudaFree>>;  // also for managed memory
 
 template <typename T>
 using PinnedArray = std::unique_ptr<T[], Release<cudaFreeHost>>;
@@ -139,7 +139,7 @@ inline Stream make_stream() {
   return Stream(stream);
 }
 
-// Moves managed memory to a device, or to the host for cudaCpuDeviceId; does not wait for it.
+// Moves managed memory to a device, or to the host for cudaCpuDeviceId. Returns without waiting.
 inline void prefetch(const void *memory, std::size_t bytes, int device, cudaStream_t stream) {
 #if CUDART_VERSION >= 13000
   cudaMemLocation location{};
@@ -167,7 +167,7 @@ inline std::string sized(const char *operation, std::size_t bytes) {
   return std::string(operation) + " " + std::to_string(small ? kib : kib / 1024) + (small ? " KiB" : " MiB");
 }
 
-// What word i of a copy holds: differs from word to word, so that nothing misplaced goes unnoticed.
+// Word i of a copy. All words differ, so that a check finds misplaced words.
 inline std::uint32_t pattern(std::size_t i) { return static_cast<std::uint32_t>(i) * 2654435761u + 1; }
 
 inline void fill_pattern(std::uint32_t *words, std::size_t n) {
@@ -183,7 +183,7 @@ inline bool holds_pattern(const std::uint32_t *words, std::size_t n) {
 
 // Samples
 
-class Range {  // NVTX: open for the length of its scope
+class Range {  // an NVTX range that is open during its scope
  public:
   explicit Range(const std::string &name) { nvtxRangePushA(name.c_str()); }
   ~Range() { nvtxRangePop(); }
@@ -209,14 +209,14 @@ struct Repeats {
 struct Timing {
   std::string variant;
   std::string operation;
-  long long launches;  // how often it was run in all, the warm-up too
+  long long launches;  // total number of runs, warm-up included
   std::vector<double> samples_us;
 
   std::string range() const { return variant + "/" + operation; }
 };
 
-// Runs `operation` as often as `repeats` says, and takes a sample of each run but the warm-up's.
-// `prepare` precedes each run: outside of its sample, and of the sample's range.
+// Runs `operation` as often as `repeats` says, and takes a sample of each run after the warm-up.
+// `prepare` runs before each run, outside of its sample and its range.
 template <typename Prepare, typename Operation>
 Timing time_operation(const std::string &variant, const std::string &name, const Repeats &repeats,
                       Prepare prepare, Operation operation) {

@@ -1,4 +1,4 @@
-// Launches a tiny kernel very many times, and times the launches.
+// Launches a tiny kernel many times, and times the launches.
 //
 // usage: storm [empty|busy]... [--launches N] [--warmup N] [--repeat N]
 //
@@ -11,8 +11,8 @@
 
 #include "scenario.h"
 
-// Launches in one stream run one after the other, so the count needs no atomics. Outside the anonymous
-// namespace: the name shows plain in a profile.
+// Kernels of one stream run one after the other, so the count needs no atomics. Outside the anonymous
+// namespace, so that the name is plain in a profile.
 __global__ void tick(unsigned long long *count, long long cycles) {
   const long long start = clock64();
   while (clock64() - start < cycles) {
@@ -25,7 +25,7 @@ namespace {
 constexpr int check_launches = 100;
 constexpr int busy_us = 20;
 
-// At the highest clock rate; at a lower one the kernel takes longer.
+// At the peak clock rate. At a lower rate the kernel takes longer.
 long long busy_cycles() {
   int device = 0;
   int khz = 0;
@@ -42,13 +42,13 @@ class Storm {
 
   void launch(int times) {
     for (int i = 0; i < times; ++i) tick<<<1, 1, 0, stream_.get()>>>(count_.get(), cycles_);
-    CHECK(cudaGetLastError());  // of any of them: it stays until it is asked for
+    CHECK(cudaGetLastError());  // of all launches: an error stays until it is read
     launched_ += times;
   }
 
   void wait() { CHECK(cudaStreamSynchronize(stream_.get())); }
 
-  // Checks the count of all launches so far, these few included.
+  // Checks the count of all launches so far, including those made here.
   void check() {
     const scenario::Range range("check");
     unsigned long long counted = 0;
@@ -68,7 +68,7 @@ class Storm {
 scenario::Timing time_storm(const std::string &variant, int launches, const scenario::Repeats &repeats) {
   Storm storm(variant == "busy" ? busy_cycles() : 0);
   storm.check();
-  // The wait is no part of the sample, which holds launches alone.
+  // The wait is outside the sample, which has only the launches.
   scenario::Timing timing = scenario::time_operation(
       variant, "launches", repeats, [&] { storm.wait(); }, [&] { storm.launch(launches); });
   storm.check();

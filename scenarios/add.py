@@ -1,42 +1,42 @@
 """Add two vectors in CUDA managed memory with a kernel launched in four ways.
 
-The program (kernels/add.cu) fills two vectors of N floats on the host, adds
-them on the device with one kernel, `add`, and checks the sum on the host. Its
-variants differ in nothing but the launch:
+The program (kernels/add.cu) fills two vectors of N floats on the host. It adds
+them on the GPU with one kernel, `add`, and checks the sum on the host. The
+variants differ only in the launch:
 
   1x1       one thread adds all N elements
   1x256     one block of 256 threads
-  grid      as many blocks of 256 threads as give each element a thread
-  prefetch  the grid, after both vectors were moved to the device
+  grid      blocks of 256 threads, one thread per element
+  prefetch  like grid, after both vectors were prefetched to the GPU
 
 What to look for in nsyswrap's output:
 
-* The duration of the kernel `add`. From 1x1 over 1x256 to grid it falls with
-  the number of threads, but not in proportion: the vectors are managed memory
-  that the host wrote last, so the kernel's first touch of each page faults and
-  waits until the page has migrated. These waits count as kernel time, and in
-  the grid they are most of it.
-* In prefetch the kernel finds its pages on the device and takes about as long
-  as the device's memory needs to move the 12 bytes per element. The migration
-  is not gone: cudaMemPrefetchAsync does it ahead of the kernel, in the same
-  stream and in large pieces. Compare the whole stretch from the first prefetch
-  to the end of the kernel as well, not the kernel alone.
-* Memory operations, where nsys records those of managed memory: many small
-  host-to-device transfers during the kernel in grid, a few large ones before
-  it in prefetch; and in every variant transfers back to the host, when the
-  host reads the sum after the kernel.
-* CUDA API calls: the launch returns at once, and cudaDeviceSynchronize is where
-  the host waits for the kernel. The first CUDA call, cudaMallocManaged, also
-  pays for the creation of the CUDA context, often more than all the rest.
+* The duration of the kernel `add`. It falls from 1x1 over 1x256 to grid with
+  the number of threads, but not in proportion. The vectors are managed memory
+  that the host wrote last. So the kernel's first access to each page is a page
+  fault, and the kernel waits until the page has migrated. This time counts as
+  kernel time, and in grid it is most of it.
+* In prefetch the kernel finds its pages on the GPU. It takes about as long as
+  GPU memory needs to move 12 bytes per element. The migration is not gone:
+  cudaMemPrefetchAsync does it before the kernel, in the same stream and in
+  large pieces. So also compare the time from the first prefetch to the end of
+  the kernel.
+* Memory operations, if nsys records those of managed memory. In grid there are
+  many small host-to-device transfers during the kernel, in prefetch a few large
+  ones before it. In every variant there are transfers back to the host when the
+  host reads the sum.
+* CUDA API calls. The launch returns at once, and the host waits for the kernel
+  in cudaDeviceSynchronize. The first CUDA call, cudaMallocManaged, also creates
+  the CUDA context. This often takes longer than everything else.
 
-This holds for a GPU that migrates managed pages on a fault (Pascal and later,
-under Linux). One that shares memory coherently with its host need not migrate
-them, and one without concurrent managed access refuses the prefetch.
+This applies to GPUs that migrate managed pages on a fault: Pascal and later,
+on Linux. A GPU that shares memory coherently with its host need not migrate
+pages. A GPU without concurrent managed access refuses the prefetch.
 
-The script compiles the program, unless it did before, and replaces itself with
-it: under nsys the CUDA process has the process id of the script. Compile first
-with --build, and name what that printed with --built, to keep the compiler out
-of the profile.
+The script compiles the program if needed, and then replaces itself with it.
+Under nsys the CUDA process therefore has the process id of the script. To keep
+the compiler out of the profile, compile first with --build and pass the printed
+path with --built.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -68,7 +68,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which adds and checks in one of its ways."""
+    """Replace this process with the program, which adds and checks in one variant."""
     become(options.built, [options.variant], counted(options, COUNTS))
 
 

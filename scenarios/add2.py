@@ -1,72 +1,70 @@
 """Time a CUDA vector addition on the host, with and without synchronising.
 
 A PyTorch extension (kernels/add2) adds two float32 vectors of N elements with
-the kernel `add2_kernel`; PyTorch's own `a + b` does the same. Each is timed on
-the host in four ways, which differ in where they wait for the device
-(nsyswrap.measure takes the stamps, torch.cuda.synchronize waits):
+the kernel `add2_kernel`. PyTorch's own `a + b` does the same. Both are timed on
+the host in four ways, which differ in where they wait for the GPU.
+nsyswrap.measure takes the time stamps, and torch.cuda.synchronize waits:
 
   both    before the start stamp and before the stop stamp
   first   before the start stamp only
   second  before the stop stamp only
-  none    nowhere
+  none    never
 
 A launch is asynchronous: it returns when the kernel is queued, not when it has
-run. Hence what the samples mean:
+run. So the samples mean different things:
 
-* both measures the launch, the kernel and the wait for it, from an idle device.
-  For a short kernel that is mostly launch and wait: expect much more than the
-  duration of the kernel that nsys records.
-* first and none measure the launch alone. The kernel runs after the stop stamp;
-  in first the next iteration waits for it before its start stamp, so it is in
-  no sample. In none the host runs ahead of the device. Given many iterations of
-  a kernel slower than its launch, the launch queue fills up, and then a launch
+* both measures the launch, the kernel and the wait for it, from an idle GPU.
+  For a short kernel most of this is launch and wait. Expect much more than the
+  kernel duration that nsys records.
+* first and none measure only the launch. The kernel runs after the stop stamp.
+  In first the next iteration waits for it before its start stamp, so the kernel
+  is in no sample. In none the host runs ahead of the GPU. With many iterations
+  of a kernel slower than its launch, the launch queue fills up. Then a launch
   has to wait for a kernel to finish.
-* second agrees with both here, since the device is idle before the first
-  iteration and each iteration leaves it idle. That is thanks to the synchronise
-  after the warm-up.
+* second agrees with both here. The GPU is idle before the first iteration, due
+  to the synchronize after the warm-up, and each iteration leaves it idle.
 
---queued leaves that synchronise out, and with it the warm-up's work in the
-queue. It matters where the kernel outlasts its launch: with
+--queued leaves out the synchronize after the warm-up, so the work of the
+warm-up is still queued. This matters if the kernel takes longer than its
+launch. With
 
   --n 16777216 --warmup 100 --queued
 
-a kernel takes about 50 microseconds and a launch less than 10, so that most of
-the warm-up is still to be run when the first iteration starts. In second that
-iteration waits for all of it, and its sample is dozens of times too long; the
-later ones are right. In none every iteration starts while the device is at
-older work, and ends before its own. both and first wait before their start
-stamp: it changes nothing for them.
+a kernel takes about 50 microseconds and a launch less than 10. So most of the
+warm-up has not run when the first iteration starts. In second that iteration
+waits for all of it, and its sample is dozens of times too long. The later
+samples are right. In none every iteration starts while the GPU runs older work,
+and ends before its own kernel runs. both and first wait before their start
+stamp, so nothing changes for them.
 
 What to look for in nsyswrap's output:
 
-* The duration of the kernels is about the same in all four: the way of timing
-  changes what the host sees, not what the device does.
-* NVTX ranges. `add2 <sync> <operator>` holds all timed iterations of one block,
-  `<sync>/<operator>` what one of them times: from just before its start stamp
-  to just after its stop stamp. The synchronise before the start stamp is not
-  in it. The warm-ups are in `warm-up <sync>/<operator>`, the comparison of the
-  results in `check`. A kernel belongs to the range that launched it, and in
-  first and none it may end after that range did. A mark after each range holds
-  its sample.
-* Whether a range has the work that it launched in it, and nothing else. In both
-  and second it has (complete). In first and none nobody waits: at the default N
-  the kernel takes about as long as Python's way to the stop stamp, and either
-  may come first. From --n 16777216 on the kernel is always the later one: first
-  is launch only; so is the first iteration of none, and the next ones start
-  while its kernel runs (mixed). With --queued the first one of second includes
-  earlier work, and all of none are mixed.
-* CUDA API calls: cudaDeviceSynchronize twice per iteration in both, once in
-  first and second, never in none. Beyond that after each warm-up (not with
-  --queued) and after each block.
-* The operators: `cuda` writes into a vector that is there already, `torch`
-  allocates its result, from PyTorch's cache once warm, so both launch a single
-  kernel per iteration. Their launches differ more than their kernels.
+* The duration of the kernels is about the same in all four. The timing method
+  changes what the host measures, not what the GPU does.
+* NVTX ranges. `add2 <sync> <operator>` holds all timed iterations of one block.
+  `<sync>/<operator>` holds one iteration, from just before its start stamp to
+  just after its stop stamp. The synchronize before the start stamp is outside.
+  The warm-ups are in `warm-up <sync>/<operator>`, the comparison of the results
+  is in `check`. A kernel belongs to the range that launched it. In first and
+  none it may end after that range. A mark after each range holds its sample.
+* Whether a range contains the work that it launched, and nothing else. In both
+  and second it does (complete). In first and none the host does not wait. At
+  the default N the kernel takes about as long as Python needs to reach the stop
+  stamp, so either may be first. From --n 16777216 on the kernel always ends
+  later. Then first is launch only, and so is the first iteration of none. The
+  next iterations of none start while a kernel runs (mixed). With --queued the
+  first iteration of second includes earlier work, and all of none are mixed.
+* CUDA API calls. cudaDeviceSynchronize occurs twice per iteration in both, once
+  in first and second, and never in none. It also occurs after each block and,
+  without --queued, after each warm-up.
+* The operators. `cuda` writes into an existing vector. `torch` allocates its
+  result, from PyTorch's cache once warm. So both launch a single kernel per
+  iteration. Their launches differ more than their kernels.
 
-Tracing makes every launch slower: the samples of a run without nsys are the
-ones to quote. The last line on stdout is the result as JSON, times in
-microseconds. The extension is built before anything is measured, and only if
-it was not built before; --build does nothing else, and --built loads what that
-printed.
+Tracing makes every launch slower, so quote the samples of a run without nsys.
+The last line on stdout is the result as JSON, times in microseconds. The
+extension is built before anything is measured, if it was not built before.
+--build only builds it, and --built loads the library that --build printed.
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("both", "first", "second", "none")
 VARIANT_OPTION = "--sync"
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
@@ -109,16 +107,16 @@ Operation: TypeAlias = "Callable[[], Tensor]"
 
 
 class Instruments(NamedTuple):
-    """What the timing loop takes from its surroundings."""
+    """The functions that the timing loop calls."""
 
     synchronise: Callable[[], None]
-    """Waits until the device is idle."""
+    """Waits until the GPU is idle."""
     span: Callable[[str], AbstractContextManager[object]]
-    """Keeps an NVTX range of this name open for the length of a `with` block."""
+    """Keeps an NVTX range of this name open during a `with` block."""
 
 
 def time_iteration(operation: Operation, sync: str, span: str, synchronise: Callable[[], None]) -> float:
-    """Run `operation` once, and return the seconds between the two stamps that the range `span` holds."""
+    """Run `operation` once and return the seconds between the two stamps, which are in the range `span`."""
     if sync in {"both", "first"}:
         synchronise()
     wait = synchronise if sync in {"both", "second"} else None
@@ -127,7 +125,7 @@ def time_iteration(operation: Operation, sync: str, span: str, synchronise: Call
     return measured.host_ns * 1e-9
 
 
-def time_block(  # noqa: PLR0913
+def time_block(  # noqa: PLR0913 - all of them set the conditions of one measurement
     operation: Operation,
     sync: str,
     operator: str,
@@ -137,7 +135,7 @@ def time_block(  # noqa: PLR0913
     queued: bool,
     instruments: Instruments,
 ) -> Timing:
-    """Warm `operation` up, then take one sample for each iteration; `queued`: do not wait in between."""
+    """Warm up `operation`, then take one sample per iteration. If `queued`, do not wait in between."""
     with instruments.span(f"warm-up {sync}/{operator}"):
         for _ in range(warmup):
             operation()
@@ -146,7 +144,7 @@ def time_block(  # noqa: PLR0913
     span, wait = f"{sync}/{operator}", instruments.synchronise
     with instruments.span(f"add2 {sync} {operator}"):
         samples = [time_iteration(operation, sync, span, wait) for _ in range(iterations)]
-    # Outside of the range: work left over here must not leak into the next block.
+    # Outside the range. Work that is still queued must not delay the next block.
     instruments.synchronise()
     return summarise(sync, operator, samples, span=span, launches=warmup + iterations)
 
@@ -154,7 +152,7 @@ def time_block(  # noqa: PLR0913
 def time_all(
     operations: dict[str, Operation], options: argparse.Namespace, instruments: Instruments
 ) -> list[Timing]:
-    """Time every operator in every variant asked for."""
+    """Time every operator in every requested variant."""
     return [
         time_block(
             operation,
@@ -171,12 +169,12 @@ def time_all(
 
 
 def make_operations(torch: ModuleType, extension: ModuleType, n: int) -> tuple[dict[str, Operation], Tensor]:
-    """Return the operators, and their right result: float32, shape (n,), on the CPU."""
-    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    """Return the operators and their expected result: float32, shape (n,), on the CPU."""
+    # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(n, generator=generator, dtype=torch.float32) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()
-    # Any element that the extension leaves out stays NaN and fails the check.
+    # An element that the extension does not write stays NaN and fails the check.
     c: Tensor = torch.full((n,), float("nan")).cuda()
     add2 = extension.add2
 
@@ -188,8 +186,8 @@ def make_operations(torch: ModuleType, extension: ModuleType, n: int) -> tuple[d
 
 
 def check(torch: ModuleType, operations: dict[str, Operation], expected: Tensor) -> None:
-    """Raise AssertionError unless every operator gives exactly `expected`."""
-    # Exactly: one IEEE addition rounds alike on every device.
+    """Raise AssertionError unless the result of every operator equals `expected` exactly."""
+    # Exact, because one IEEE addition rounds the same way on every device.
     for operation in operations.values():
         torch.testing.assert_close(operation().cpu(), expected, rtol=0, atol=0)
 
@@ -200,7 +198,7 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check, measure, check again."""
+    """Check the results, time the operators, and check the results again."""
     torch = import_torch()
     span = torch.cuda.nvtx.range
     operations, expected = make_operations(torch, load("add2", options.built), options.n)

@@ -1,44 +1,43 @@
 """Look into one call that launches many kernels: torch.cdist, in two ways.
 
-torch.cdist(a, b) is the distance of every row of a from every row of b: two
-matrices of ROWS x COLUMNS float32 numbers in, one of ROWS x ROWS out. PyTorch
-has two ways for the Euclidean distance, and the argument compute_mode picks
-one:
+torch.cdist(a, b) is the distance of every row of a from every row of b. The
+inputs are two matrices of ROWS x COLUMNS float32 numbers, the result is a
+matrix of ROWS x ROWS. PyTorch has two ways to compute the Euclidean distance.
+The argument compute_mode selects one:
 
-  mm      use_mm_for_euclid_dist: |x|^2 - 2xy + |y|^2, so that nearly all of the
-          work is one matrix product. Around it are the kernels that square and
-          sum the rows, put the sums beside the rows, drop what came out below
-          zero, and take the root
+  mm      use_mm_for_euclid_dist: |x|^2 - 2xy + |y|^2, so nearly all of the work
+          is one matrix product. Other kernels square and sum the rows, append
+          the sums to the rows, clamp negative results to zero, and take the
+          square root
   direct  donot_use_mm_for_euclid_dist: one kernel that sums (x - y)^2
 
-In Python both are one line. By default PyTorch takes mm as soon as either
-matrix has more than 25 rows.
+In Python both are one line. By default PyTorch uses mm if either matrix has
+more than 25 rows.
 
 What to look for in nsyswrap's output:
 
-* Launches in the closing table, the launch calls of one `torch.cdist`: one in
-  direct, several in mm. Each of them costs CPU time (API Med), so that with
-  few rows (--rows 64) mm is mostly launching.
-* Kernel Med adds up all kernels of one call. cuda_gpu_kern_sum tells them
-  apart: the matrix product, whose name depends on the GPU and on the cuBLAS in
-  use, is only one of them, and need not be the longest.
+* Launches in the closing table: the launch calls of one `torch.cdist`. There is
+  one in direct and several in mm. Each of them costs CPU time (API Med). With
+  few rows (--rows 64) most of mm is launch overhead.
+* Kernel Med is the sum over all kernels of one call. cuda_gpu_kern_sum lists
+  them separately. The matrix product is only one of them and need not be the
+  longest. Its name depends on the GPU and the version of cuBLAS.
 * In mm API Med, Queue Med and Kernel Med do not add up to Program, which times
-  the call and a synchronise: while one kernel runs the next ones are launched,
+  the call and a synchronize. While one kernel runs, the next ones are launched
   and wait in the queue.
-* A range for each call, `mm/cdist` or `direct/cdist`, is what says that these
-  kernels belong together. Nothing in the kernels' names points at cdist in mm.
+* The NVTX range of each call, `mm/cdist` or `direct/cdist`. Only this range
+  shows that the kernels belong together. No kernel name in mm mentions cdist.
 
-mm is not as exact. Its error is one of the squares that are subtracted, not
-one of the distance: of two points that are far from the origin and near one
-another little is left but rounding, and the distance may come out as 0. The
-results are compared with the CPU's in float64 before anything is measured,
-with E = (COLUMNS + 4) * 2^-23, what rounding can do to a sum of that many
-terms: direct to within E of each distance, mm to within 4 * COLUMNS * E of
-each squared distance, since all coordinates lie between 0 and 1.
+mm is less exact. Its error is relative to the squares that are subtracted, not
+to the distance. For two points far from the origin and close to each other, the
+result is mostly rounding error, and the distance may come out as 0. Before
+anything is measured, the results are compared with the CPU's in float64. The
+rounding error of a sum of that many terms is E = (COLUMNS + 4) * 2^-23. direct
+must be within E of each distance, relative to it. mm must be within
+4 * COLUMNS * E of each squared distance, as all coordinates are in 0 to 1.
 
-Tracing makes every launch slower: the samples of a run without nsys are the
-ones to quote. The last line on stdout is the result as JSON, times in
-microseconds.
+Tracing makes every launch slower, so quote the samples of a run without nsys.
+The last line on stdout is the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("mm", "direct")
 NEEDS = ("torch", "gpu")
 LOOK_FOR = (
@@ -76,26 +75,26 @@ _COMPUTE_MODES = {"mm": "use_mm_for_euclid_dist", "direct": "donot_use_mm_for_eu
 
 
 def distances(torch: ModuleType, variant: str, a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance of each row of `a` from each of `b`: shape (rows of a, rows of b)."""
+    """Return the distance of each row of `a` from each row of `b`: shape (rows of a, rows of b)."""
     result: Tensor = torch.cdist(a, b, compute_mode=_COMPUTE_MODES[variant])
     return result
 
 
 def make_points(torch: ModuleType, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Return two matrices on the CPU: float32, shape (rows, columns), between 0 and 1."""
+    """Return two matrices on the CPU: float32, shape (rows, columns), values from 0 to 1."""
     generator = torch.Generator().manual_seed(SEED)
     a, b = (torch.rand(rows, columns, generator=generator) for _ in range(2))
     return a, b
 
 
 def check(torch: ModuleType, variant: str, result: Tensor, expected: Tensor, columns: int) -> None:
-    """Raise AssertionError unless `result` is as near to `expected` (float64) as float32 sums can be."""
+    """Raise AssertionError unless `result` equals `expected` (float64) to the rounding of float32 sums."""
     error = (columns + 4) * torch.finfo(torch.float32).eps
-    found = result.cpu().double()
+    distance = result.cpu().double()
     if variant == "direct":
-        torch.testing.assert_close(found, expected, rtol=error, atol=0)
+        torch.testing.assert_close(distance, expected, rtol=error, atol=0)
     else:
-        torch.testing.assert_close(found.square(), expected.square(), rtol=0, atol=4 * columns * error)
+        torch.testing.assert_close(distance.square(), expected.square(), rtol=0, atol=4 * columns * error)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

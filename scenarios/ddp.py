@@ -1,40 +1,43 @@
 """Train on two or more GPUs with DistributedDataParallel, one rank slower than the rest.
 
-RANKS processes of one machine, a GPU each, train the same small network: two
-linear layers, every rank on data of its own. In backward their gradients are
-averaged by an all-reduce of NCCL, and each rank takes the same SGD step.
+RANKS processes on one machine, each with its own GPU, train the same small
+network of two linear layers. Every rank has its own data. In the backward pass
+an NCCL all-reduce averages the gradients, and each rank takes the same SGD
+step.
 
-  even       all ranks do the same
+  even       all ranks do the same work
   straggler  the last rank does two large matrix products before every step
 
 What to look for in nsyswrap's output:
 
-* `nsyswrap report FOLDER --by rank` names the straggler and what it costs.
-* Kernel Med in the closing table, a row for each rank: in straggler about as
-  long for rank 0, which computes no more than in even. The rest is its NCCL
-  kernel (ncclDevKernel_AllReduce...): it starts when rank 0 has come to the
-  all-reduce, and cannot end before the last rank has too. Waiting inside a
-  kernel counts as kernel time, and the GPU looks busy.
-* That kernel is short on the straggler itself: who waits least is the one that
-  all wait for.
-* Program is about the same for all ranks: no step ends before the all-reduce
-  does. So the time of a step does not tell who is slow.
-* Launches: two more on the last rank in straggler. It is more work that takes
-  longer, not the same work on a slower GPU.
-* A range for each step, `straggler/rank 1`; `check` has the first one. Backward
-  stays on the thread that calls it: autograd launches from threads of its own.
+* `nsyswrap report FOLDER --by rank` names the straggler and its cost.
+* Kernel Med in the closing table, which has a row for each rank. In straggler
+  it is about as long for rank 0, which computes no more than in even. The rest
+  is its NCCL kernel (ncclDevKernel_AllReduce...). The kernel starts when rank 0
+  reaches the all-reduce, and cannot end before the last rank has reached it
+  too. Waiting inside a kernel counts as kernel time, and the GPU looks busy.
+* That kernel is short on the straggler itself. The rank that waits least is the
+  rank that all others wait for.
+* Program is about the same for all ranks, as no step ends before the all-reduce
+  ends. So the time of a step does not show which rank is slow.
+* Launches: the last rank has two more in straggler. It is slower because of
+  more work, not because of a slower GPU.
+* The NVTX range of each step, `straggler/rank 1`; the first step is in `check`.
+  The backward pass stays on the thread that calls it. Otherwise autograd would
+  launch its kernels from other threads.
 
-The network has no loss, the gradient of its output is given: that keeps a step
-to the kernels that matter. After the first step each rank compares its
-parameters with the CPU's for the data of all ranks (float64, to within 1e-5);
-between the ranks they must be equal bit by bit, then and at the end.
+The network has no loss; the gradient of its output is given. This leaves only
+the kernels of interest in a step. After the first step each rank compares its
+parameters with the CPU's for the data of all ranks (float64, to within 1e-5).
+Between the ranks they must be bit-identical after the first step and at the
+end.
 
-The ranks are processes of their own, which nsys follows. They meet in a file,
-and end with this process or when one of them fails. The last line on stdout is
+Each rank is a separate process, which nsys follows. The ranks meet in a file.
+They end with this process or when one of them fails. The last line on stdout is
 the result as JSON, times in microseconds.
 
-Started by torchrun this process is one rank of its group; a step is then
-`straggler/step` on all of them. A capture for each:
+Under torchrun this process is one rank of its group. The range of a step is
+then `straggler/step` on all ranks. To record a capture for each rank:
 
   torchrun --nproc-per-node 2 --no-python nsyswrap profile scenarios/ddp.py
 """
@@ -72,7 +75,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.script import Timing
 
-# Read as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("even", "straggler")
 NEEDS = ("torch", "gpus")
 LOOK_FOR = (
@@ -87,13 +90,13 @@ COUNTS = {
 }
 SEED = 13
 LEARNING_RATE = 0.01
-EXTRA_PRODUCTS = 2  # of the straggler before every step
-EXTRA_WIDTH = 16  # side of their matrices, in widths of the network
-DEADLINE = timedelta(seconds=60)  # of the rendezvous, and of one collective
+EXTRA_PRODUCTS = 2  # matrix products of the straggler before every step
+EXTRA_WIDTH = 16  # side of these matrices, in widths of the network
+DEADLINE = timedelta(seconds=60)  # for the rendezvous, and for one collective
 
 
 class Place(NamedTuple):
-    """Where a rank computes: ``synchronise`` waits for it, ``span`` opens an NVTX range."""
+    """The device of a rank. ``synchronise`` waits for the device, ``span`` opens an NVTX range."""
 
     device: str
     synchronise: Callable[[], None]
@@ -101,7 +104,7 @@ class Place(NamedTuple):
 
 
 def make_network(torch: ModuleType, width: int) -> Module:
-    """Return the network as every rank starts with it, on the CPU."""
+    """Return the initial network on the CPU, which is the same for every rank."""
     torch.manual_seed(SEED)
     layers = [torch.nn.Linear(width, width, bias=False) for _ in range(2)]
     network: Module = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1])
@@ -109,14 +112,14 @@ def make_network(torch: ModuleType, width: int) -> Module:
 
 
 def make_data(torch: ModuleType, rank: int, width: int) -> tuple[Tensor, Tensor]:
-    """Return a rank's input and the gradient of its output, on the CPU: float32, shape (width, width)."""
+    """Return the input of a rank and the gradient of its output on the CPU: float32, (width, width)."""
     generator = torch.Generator().manual_seed(SEED + 1 + rank)
     samples, gradient = (torch.rand(width, width, generator=generator) for _ in range(2))
     return samples, gradient / width
 
 
 def expected_parameters(torch: ModuleType, ranks: int, width: int) -> list[Tensor]:
-    """Return the parameters after one step: one process, the data of all ranks, float64."""
+    """Return the parameters after one step in one process with the data of all ranks, in float64."""
     network = make_network(torch, width).double()
     for rank in range(ranks):
         samples, gradient = (tensor.double() for tensor in make_data(torch, rank, width))
@@ -126,7 +129,7 @@ def expected_parameters(torch: ModuleType, ranks: int, width: int) -> list[Tenso
 
 
 def lag(torch: ModuleType, matrix: Tensor) -> None:
-    """Do what makes the straggler late."""
+    """Do the extra work of the straggler."""
     for _ in range(EXTRA_PRODUCTS):
         torch.mm(matrix, matrix)
 
@@ -134,9 +137,9 @@ def lag(torch: ModuleType, matrix: Tensor) -> None:
 def make_step(
     torch: ModuleType, place: Place, network: Module, options: argparse.Namespace
 ) -> Callable[[], None]:
-    """Return one training step of this rank."""
+    """Return a function that does one training step of this rank."""
     samples, gradient = (tensor.to(place.device) for tensor in make_data(torch, options.rank, options.width))
-    optimiser = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
     late = options.variant == "straggler" and options.rank == options.ranks - 1
     side = EXTRA_WIDTH * options.width if late else 0
     matrix = torch.rand(side, side).to(place.device)
@@ -144,23 +147,23 @@ def make_step(
     def step() -> None:
         if late:
             lag(torch, matrix)
-        optimiser.zero_grad()
-        # Else the kernels of backward are launched by another thread: not in the range of the step.
+        optimizer.zero_grad()
+        # Otherwise another thread launches the kernels of backward, outside the range of the step.
         with torch.autograd.set_multithreading_enabled(False):
             network(samples).backward(gradient)
-        optimiser.step()
+        optimizer.step()
 
     return step
 
 
 def digest(parameters: Sequence[Tensor]) -> str:
-    """Return what is equal for parameters that are equal bit by bit."""
+    """Return a hash that is equal for bit-identical parameters."""
     content = b"".join(parameter.detach().cpu().numpy().tobytes() for parameter in parameters)
     return hashlib.sha256(content).hexdigest()
 
 
 def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespace) -> Timing:
-    """Warm up, then take one sample for each step."""
+    """Warm up, then take one sample per step."""
     operator = f"rank {options.rank}"
     span = f"{options.variant}/{'step' if launched() else operator}"
     with place.span(f"warm-up {span}"):
@@ -179,7 +182,7 @@ def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespa
 
 
 def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """Train as one rank of a group that is there: check the first step, time the rest."""
+    """Train as one rank of the process group. Check the first step and time the others."""
     with place.span("check"):
         network = torch.nn.parallel.DistributedDataParallel(
             make_network(torch, options.width).to(place.device), gradient_as_bucket_view=True
@@ -196,7 +199,7 @@ def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[
 
 
 def take_place(backend: str, device: int) -> tuple[ModuleType, Place, dict[str, str]]:
-    """Return PyTorch, where this rank computes, and what that is; on the CPU with gloo."""
+    """Return PyTorch, the device of this rank and its description. With gloo the device is the CPU."""
     if backend == "gloo":
         span = importlib.import_module("nvtx").annotate
         return importlib.import_module("torch"), Place("cpu", lambda: None, span), {}
@@ -209,7 +212,7 @@ def take_place(backend: str, device: int) -> tuple[ModuleType, Place, dict[str, 
 
 
 def join_group(options: argparse.Namespace, variants: Sequence[str]) -> tuple[list[dict[str, Any]], Any]:
-    """Meet the other ranks and train each variant; return this rank's results, and the store of all."""
+    """Join the other ranks and train each variant. Return the results of this rank and the shared store."""
     device = int(os.environ["LOCAL_RANK"]) if launched() else options.rank
     torch, place, measured_on = take_place(options.backend, device)
     if launched():
@@ -223,14 +226,17 @@ def join_group(options: argparse.Namespace, variants: Sequence[str]) -> tuple[li
     results = []
     for options.variant in variants:
         results.append({**train(torch, place, options), "platform": measured_on})
-    # The network, in a cycle of references, holds the group: threads of it would outlive the interpreter.
+    # The network is in a reference cycle and keeps the group alive, whose threads would outlive Python.
     gc.collect()
     torch.distributed.destroy_process_group()
     return results, store
 
 
 def start_rank(options: argparse.Namespace, variant: str, rank: int, folder: Path) -> subprocess.Popen[bytes]:
-    """Start one rank: its stdin ends with this process, and what NCCL prints is no part of the result."""
+    """Start one rank. Its stdin closes when this process ends.
+
+    Its stdout goes to stderr, because NCCL writes to stdout.
+    """
     own = {"variant": variant, "backend": options.backend, "rank": rank, "folder": folder}
     values = {**counted(options, COUNTS), **own}
     argv = [sys.executable, __file__, *(f"--{name}={value}" for name, value in values.items())]
@@ -238,7 +244,7 @@ def start_rank(options: argparse.Namespace, variant: str, rank: int, folder: Pat
 
 
 def run_variant(options: argparse.Namespace, variant: str) -> list[dict[str, Any]]:
-    """Run all ranks of one variant; return their results, once they agree."""
+    """Run all ranks of one variant and return their results. Raises AssertionError if they differ."""
     with tempfile.TemporaryDirectory(prefix="nsyswrap-ddp-") as name, ExitStack() as started:
         folder, count = Path(name), options.ranks
         ranks = [started.enter_context(start_rank(options, variant, rank, folder)) for rank in range(count)]
@@ -246,7 +252,7 @@ def run_variant(options: argparse.Namespace, variant: str) -> list[dict[str, Any
 
 
 def agreeing(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results of all ranks; raise AssertionError where they ended up with other parameters."""
+    """Return the results of all ranks. Raises AssertionError if the parameters differ between ranks."""
     for rank, result in enumerate(results):
         if result["parameters"] != results[0]["parameters"]:
             raise AssertionError(f"rank {rank} ended up with other parameters than rank 0")
@@ -254,12 +260,12 @@ def agreeing(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def launched() -> bool:
-    """Whether torchrun, or what does as it does, started this process as one rank."""
+    """Return True if torchrun or a similar launcher started this process as one rank."""
     return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"} <= set(os.environ)
 
 
 def run_launched(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Be one rank of a launcher's group; return the results of all ranks, variant by variant."""
+    """Run as one rank of the launcher's group. Return the results of all ranks, variant by variant."""
     options.rank, options.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     own, store = join_group(options, chosen(options, VARIANTS))
     store.set(f"results/{options.rank}", json.dumps(own))
@@ -268,7 +274,7 @@ def run_launched(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run every variant asked for, and put the ranks' timings together."""
+    """Run every requested variant and return the timings of all ranks."""
     if launched():
         results = run_launched(options)
     elif options.backend == "nccl" and options.ranks > (gpus := import_torch().cuda.device_count()):
@@ -283,7 +289,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = make_parser(__doc__, VARIANTS, counts=COUNTS, builds=False)
-    # Of the processes that this one starts; and gloo for tests, which have no GPU: ranks on the CPU.
+    # Options for the processes that this one starts. gloo is for tests without a GPU.
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl", help=SUPPRESS)
     parser.add_argument("--rank", type=int, help=SUPPRESS)
     parser.add_argument("--folder", type=Path, help=SUPPRESS)
@@ -291,7 +297,7 @@ if __name__ == "__main__":
     if launched():
         with redirect_stdout(sys.stdout if os.environ["RANK"] == "0" else None):
             status = main("ddp", arguments, measure)
-        if status:  # not by way of the destructors: NCCL's may wait for the other ranks
+        if status:  # skip the destructors, because those of NCCL may wait for the other ranks
             os._exit(status)
         sys.exit()
     if arguments.rank is None:

@@ -1,50 +1,49 @@
 """Time one operation with each of the clocks that people use.
 
-The operation is `a * b`, elementwise over N floats on the GPU: one kernel,
-which at the default N runs several times as long as its launch takes. Each
-clock has the same samples of it taken:
+The operation is `a * b`, elementwise over N floats on the GPU. This is one
+kernel, which at the default N runs several times as long as its launch takes.
+Each clock takes the same samples:
 
-  sync      time.perf_counter around the operation and a synchronise: the
-            launch, the kernel, and the wait for it. Right for what a caller has
-            to wait, from an idle GPU; too long for the kernel alone
-  nosync    time.perf_counter around the operation, no synchronise: the launch.
-            Right for what the host spends; says nothing about the kernel
-  event     a torch.cuda.Event before and one after, all read at the end: what
-            passed in the stream between the two. Right for work that is queued
+  sync      time.perf_counter around the operation and a synchronize: the
+            launch, the kernel, and the wait for it. Right for the time that a
+            caller has to wait, from an idle GPU. Too long for the kernel alone
+  nosync    time.perf_counter around the operation, no synchronize: the launch.
+            Right for the host time. Does not measure the kernel
+  event     a torch.cuda.Event before and one after, all read at the end: the
+            time in the stream between the two. Right for work that is queued
             back to back, as in a training loop
   profiler  torch.profiler: the durations of the kernels themselves, in place of
-            the samples. Right for the kernel; says nothing about the launch
+            the samples. Right for the kernel. Does not measure the launch
 
 What to look for in nsyswrap's output:
 
-* Kernel Med is the same under every clock: what differs is Program beside it,
-  the median of what the clock saw. In sync that is more than the kernel, in
-  event a little more, and in nosync the launch (API Med) and what Python adds
-  to it.
+* Kernel Med is the same under every clock. The clocks differ in Program, the
+  median of their samples. In sync it is longer than the kernel, in event a
+  little longer. In nosync it is the launch (API Med) and Python's own time.
 * The samples of event, in the line of JSON. The first start event is recorded
-  on an idle stream: it is over before the kernel is launched, and so the
-  sample has the launch in it. Then the host runs ahead of the GPU, each start
-  event waits behind the kernel before it, and the backlog hides the launches.
-  With a kernel shorter than its launch (--n 1024) there is never a backlog,
-  and every sample has a launch in it, however precise it looks.
-* CUDA API calls: cudaEventRecord (or cudaEventRecordWithFlags) twice an
-  iteration in event, and there alone; cudaDeviceSynchronize once an iteration
-  in sync, and otherwise only before and after all the samples.
-* A range for each sample, `event/a * b` and so on, the warm-up in one of its
-  own. In nosync and event the kernel may well run after its range has ended.
+  on an idle stream. It completes before the kernel is launched, so the sample
+  includes the launch. Then the host runs ahead of the GPU. Each start event
+  waits behind the previous kernel, and the backlog hides the launches. With a
+  kernel shorter than its launch (--n 1024) there is never a backlog. Then every
+  sample includes a launch, however precise it looks.
+* CUDA API calls. cudaEventRecord (or cudaEventRecordWithFlags) occurs twice per
+  iteration in event, and only there. cudaDeviceSynchronize occurs once per
+  iteration in sync, and otherwise only before and after all samples.
+* An NVTX range for each sample, as in `event/a * b`. The warm-up has its own
+  range. In nosync and event the kernel may run after its range has ended.
 
-Event.elapsed_time resolves about half a microsecond. A kernel of a few
-microseconds needs many launches between two events, or another clock.
+Event.elapsed_time has a resolution of about half a microsecond. To time a
+kernel of a few microseconds, put many launches between two events, or use
+another clock.
 
-torch.profiler and nsys both use CUPTI, and do not go together in one process:
-`nsyswrap scenarios run` runs profiler without nsys. Run under nsys all the
-same, profiler is timed with a synchronise instead, and called sync in the
-result.
+torch.profiler and nsys both use CUPTI and cannot work in one process. So
+`nsyswrap scenarios run` runs profiler without nsys. If profiler is run under
+nsys, it is timed with a synchronize instead and named sync in the result.
 
-The product is compared with the CPU's, exactly, before anything is measured.
-The last line on stdout is the result as JSON, times in microseconds. Tracing
-makes every launch slower: the samples of a run without nsys are the ones to
-quote.
+Before anything is measured, the product is compared with the CPU's; it must be
+exactly equal. The last line on stdout is the result as JSON, times in
+microseconds. Tracing makes every launch slower, so quote the samples of a run
+without nsys.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.clocks import Operation
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("sync", "nosync", "event", "profiler")
 VARIANT_OPTION = "--clock"
 NEEDS = ("torch", "gpu")
@@ -82,18 +81,18 @@ OPERATOR = "a * b"
 
 
 def make_product(torch: ModuleType, n: int) -> Operation:
-    """Return the operation, once its result is known to be right; raises AssertionError."""
+    """Check the result of the operation and return the operation. Raises AssertionError."""
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(n, generator=generator) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()
     with torch.cuda.nvtx.range("check"):
-        # Exactly: one IEEE multiplication rounds alike on every device.
+        # Exact, because one IEEE multiplication rounds the same way on every device.
         torch.testing.assert_close((a * b).cpu(), a_cpu * b_cpu, rtol=0, atol=0)
     return lambda: a * b
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check, then time the operation with every clock asked for."""
+    """Check the operation, then time it with every requested clock."""
     torch = import_torch()
     clocks = [usable(clock) for clock in chosen(options, VARIANTS)]
     product = make_product(torch, options.n)

@@ -3,43 +3,43 @@
 y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) for N float32 numbers:
 
   torch    torch.nn.functional.gelu(x, approximate="tanh")
-  manual   the formula as PyTorch operations, each with a result of its own
-  cuda     an extension of one file (kernels/gelu/gelu.cu)
-  triton   a Triton kernel, 1024 elements to a program
+  manual   the formula as PyTorch operations, each with its own result tensor
+  cuda     an extension in one file (kernels/gelu/gelu.cu)
+  triton   a Triton kernel, 1024 elements per program
   compile  manual under torch.compile, which fuses it into one Triton kernel
 
-Each launch is timed on the host, together with the synchronise after it.
+Each launch is timed on the host, together with the synchronize after it.
 
 What to look for in nsyswrap's output:
 
-* The number of launches: manual's operations are a kernel each, eight in all,
-  and seven of their results are read once and thrown away. All others launch a
-  single kernel.
-* Kernel time. The arithmetic is cheap; what takes time is memory. One kernel
-  reads and writes each element once, 8 bytes an element; manual does so eight
-  times over, and two of its kernels read two vectors. Compare the sum of its
-  kernels with the one kernel of the others. Those of torch, triton and compile,
-  where a thread takes several elements, come close to the bandwidth of the
-  memory if the vector is larger than the L2 cache (64 MiB by default);
-  `gelu_kernel`, one element a thread, stays behind them on a fast memory.
-* The names. `gelu_kernel` is the extension's, `gelu_triton_kernel` the one
-  written in Triton here, and torch.compile names its own after what it fused:
-  `triton_poi_fused_` and the operations.
-* Launch overhead: what the program measured, less the kernels. Triton's
-  launcher begins in Python, and a function from torch.compile first checks that
-  what it was compiled for still holds (type, shape, ...): such a call may take
-  the host longer than an operator of PyTorch's own.
+* The number of launches. Each operation of manual is a kernel, eight in all.
+  Seven of their results are read once and discarded. All other variants launch
+  a single kernel.
+* Kernel time. The arithmetic is cheap, and memory takes the time. A single
+  kernel reads and writes each element once, 8 bytes per element. manual does
+  that eight times, and two of its kernels read two vectors. Compare the sum of
+  its kernels with the one kernel of the others. In torch, triton and compile a
+  thread processes several elements. These come close to the memory bandwidth if
+  the vector is larger than the L2 cache (64 MiB by default). `gelu_kernel`, one
+  element per thread, is slower on a fast memory.
+* The names. `gelu_kernel` is from the extension, `gelu_triton_kernel` is the
+  Triton kernel in this file. torch.compile names its kernel after the fused
+  operations: `triton_poi_fused_` and their names.
+* Launch overhead: the time that the program measured minus the kernels. The
+  launcher of Triton starts in Python. A function from torch.compile first
+  checks that its assumptions still hold (type, shape, ...). Such a call may
+  take more host time than an operator of PyTorch itself.
 
 Every result is compared with the same formula in float64 on the CPU, to within
-1e-6 plus 1e-5 of its value: for x far below 0 the sum 1 + tanh(...) loses its
+1e-6 plus 1e-5 of its value. For x far below 0 the sum 1 + tanh(...) loses its
 digits, and y is close to 0 there.
 
-Nothing is compiled in the measured run: --build builds the extension and, where
-Triton is installed, runs triton and compile once, which leaves their kernels in
-caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, nsyswrap's own unless set).
-Both compile for what they know of N, so build with the --n to be measured. The
-first call of compile still traces the function, inside the range `check`. The
-last line on stdout is the result as JSON, times in microseconds.
+Nothing is compiled in the measured run. --build builds the extension. If Triton
+is installed, --build also runs triton and compile once, which leaves their
+kernels in caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR; by default those
+of nsyswrap). Both compile for what they know of N, so build with the --n to be
+measured. The first call of compile still traces the function, inside the range
+`check`. The last line on stdout is the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("torch", "manual", "cuda", "triton", "compile")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 VARIANT_NEEDS = {"triton": ("triton",), "compile": ("triton",)}
@@ -86,28 +86,28 @@ SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 BLOCK = 1024
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
-tl: Any = None  # triton.language, from make_triton on: a kernel looks for it in the globals of its file
+tl: Any = None  # triton.language; make_triton sets this global, in which Triton looks it up
 
 
 def manual(x: Tensor) -> Tensor:
-    """Return GELU by eight operations of PyTorch."""
+    """Compute GELU with eight PyTorch operations."""
     return 0.5 * x * (1 + (SQRT_2_OVER_PI * (x + 0.044715 * x**3)).tanh())
 
 
-# No annotations but Triton's own: it compiles them too.
+# Triton compiles annotations too, so only its own are allowed here.
 def gelu_triton_kernel(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, N803
-    """Write GELU of n elements at x to y, in one program for each block."""
+    """Write GELU of n elements of x to y. Each program computes one block."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
     offsets = first + tl.arange(0, BLOCK)
     inside = offsets < n
     value = tl.load(x + offsets, mask=inside)
     inner = 0.7978845608028654 * (value + 0.044715 * value * value * value)
-    # 0.5 (1 + tanh(t)) = 1 / (1 + exp(-2 t)), which an infinite exp does not harm.
+    # 0.5 (1 + tanh(t)) = 1 / (1 + exp(-2 t)), which is right even if exp is infinite.
     tl.store(y + offsets, value / (1 + tl.exp(-2 * inner)), mask=inside)
 
 
 def make_triton(torch: ModuleType) -> Callable[[Tensor], Tensor]:
-    """Return GELU by the Triton kernel; its first call compiles that, unless the cache holds it."""
+    """Return GELU as a Triton kernel. The first call compiles it, unless it is in the cache."""
     need_triton()
     triton = importlib.import_module("triton")
     globals()["tl"] = importlib.import_module("triton.language")
@@ -122,20 +122,20 @@ def make_triton(torch: ModuleType) -> Callable[[Tensor], Tensor]:
 
 
 def make_compiled(torch: ModuleType) -> Callable[[Tensor], Tensor]:
-    """Return manual under torch.compile; its first call compiles it, unless the cache holds it."""
+    """Return manual under torch.compile. The first call compiles it, unless it is in the cache."""
     need_triton()
     compiled: Callable[[Tensor], Tensor] = torch.compile(manual, fullgraph=True)
     return compiled
 
 
 def need_triton() -> None:
-    """Raise Unavailable without Triton, which torch.compile needs as well."""
+    """Raise Unavailable if Triton is not installed. torch.compile needs it, too."""
     if not importlib.util.find_spec("triton"):
         raise Unavailable("Triton is not installed", "pip install triton, or name other variants")
 
 
 def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Tensor], Tensor]:
-    """Return what a variant runs."""
+    """Return the function of a variant."""
     if variant == "torch":
         return partial(torch.nn.functional.gelu, approximate="tanh")
     if variant == "cuda":
@@ -147,28 +147,28 @@ def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Te
 
 
 def use_caches() -> None:
-    """Let Triton and torch.compile keep their kernels where the next process finds them.
+    """Let Triton and torch.compile keep their kernels in a cache for the next process.
 
-    Before either is imported; what the user has set stays.
+    Call this before either is imported. Variables that the user has set are kept.
     """
     os.environ.setdefault("TRITON_CACHE_DIR", str(cache_dir("gelu", "triton")))
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir("gelu", "inductor")))
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
-    # One: the process itself. Others would be started even to compile nothing, and nsys would follow them.
+    # Compile in this process. Worker processes would start even without work, and nsys would follow them.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 
 def check(torch: ModuleType, functions: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
-    """Raise AssertionError unless every function is right within the tolerance."""
+    """Raise AssertionError unless the result of every function is within the tolerance."""
     expected = torch.nn.functional.gelu(x.cpu().double(), approximate="tanh")
-    # All kept until the end: no result may lie where another was right before.
+    # Keep all results, so that no result reuses the memory of an earlier correct one.
     results = [function(x) for function in functions.values()]
     for result in results:
         torch.testing.assert_close(result.cpu().double(), expected, **TOLERANCE)
 
 
 def build(options: argparse.Namespace) -> str:
-    """Build the extension, fill the caches of the compilers, and return the extension's library."""
+    """Build the extension and fill the compilers' caches. Return the library of the extension."""
     use_caches()
     torch = import_torch()
     library = str(build_extension(torch, kernels_dir() / "gelu").__file__)
@@ -181,12 +181,12 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check the variants asked for, then time them."""
+    """Check the requested variants, then time them."""
     use_caches()
     torch = import_torch()
-    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)
-    # Four times the usual spread: both tails, where GELU is 0 and where it is x, are in it.
+    # A standard deviation of 4 covers both tails, where GELU is 0 and where it is x.
     x = (4 * torch.randn(options.n, generator=generator, dtype=torch.float32)).cuda()
     functions = {
         variant: make_function(torch, variant, options.built) for variant in chosen(options, VARIANTS)

@@ -1,44 +1,45 @@
 """Launch forty small kernels one by one, and as one CUDA graph.
 
 A chain of KERNELS pointwise operations works in place on N floats, alternately
-x.mul_(0.9) and x.add_(0.1): one small kernel each, which takes less time than
+x.mul_(0.9) and x.add_(0.1). Each is one small kernel that takes less time than
 its launch. The variants run the same kernels in the same order:
 
   eager  PyTorch launches them one by one
-  graph  they were captured into a torch.cuda.CUDAGraph, which is replayed; nsys
+  graph  they were captured into a torch.cuda.CUDAGraph, which is replayed. nsys
          records each replay as a whole (--cuda-graph-trace=graph)
-  nodes  what graph runs, but nsys records every kernel in it
-         (--cuda-graph-trace=node). Without nsys it is the same as graph
+  nodes  the same as graph, but nsys records every kernel in it
+         (--cuda-graph-trace=node). Without nsys there is no difference
 
-The capture is made before anything is measured, after the usual warm-up on a
-side stream. A replay works on the memory that was captured: always on this x.
+The graph is captured before anything is measured, after the usual warm-up on a
+side stream. A replay always works on the memory that was captured, this x.
 
 What to look for in nsyswrap's output:
 
-* Launches and API Med in the closing table: forty launch calls an iteration in
-  eager, a single cudaGraphLaunch in graph and nodes. Program is mostly
-  launching in eager, so it falls with them.
-* In graph nsys has no kernels for a replay but one execution of the graph,
-  from the start of its first kernel to the end of its last, gaps included:
-  Kernel Med is that. The kernels that cuda_gpu_kern_sum still lists there were
-  launched one by one, in the ranges `check` and `capture`.
-* In nodes all forty kernels of each replay are there, and Kernel Med is their
-  sum, without the gaps. Recording them makes the replay itself slower: compare
-  Program in graph and in nodes, and quote neither from a run under nsys.
-* Queue Med in eager adds up, kernel by kernel, the time from the end of the
-  launch call to the start. Of a graph there is one launch and one queue time.
-* A range for each iteration, `eager/chain` and so on. In the range `capture`
-  the chain is launched twice: the warm-up, and then the calls that start no
-  kernel but add it to the graph. cudaGraphInstantiate is the one-time price of
-  a graph.
+* Launches and API Med in the closing table. There are forty launch calls per
+  iteration in eager, and a single cudaGraphLaunch in graph and nodes. Program
+  is mostly launch time in eager, so it falls with their number.
+* In graph nsys records one graph execution per replay and none of its kernels.
+  It lasts from the start of the first kernel to the end of the last, gaps
+  included. Kernel Med is that time. cuda_gpu_kern_sum still lists the kernels
+  that were launched one by one, in the ranges `check` and `capture`.
+* In nodes nsys records all forty kernels of each replay. Kernel Med is their
+  sum, without the gaps. Recording them makes the replay itself slower. Compare
+  Program in graph and in nodes, but quote neither from a run under nsys.
+* Queue Med in eager is a sum over the kernels: the time from the end of the
+  launch call to the start of the kernel. A graph has one launch and one queue
+  time.
+* An NVTX range for each iteration, as in `eager/chain`. In the range `capture`
+  the chain is launched twice. The first time is the warm-up. The second time
+  the calls start no kernel, but add it to the graph. cudaGraphInstantiate is
+  the one-time cost of a graph.
 
-A CUDA graph saves launching and nothing else. It needs the same kernels,
-shapes and addresses every time, and no synchronise in between; and where the
-kernels are longer than their launches, eager hides the launches just as well.
+A CUDA graph saves only launch time. It needs the same kernels, shapes and
+addresses every time, and no synchronize in between. If the kernels are longer
+than their launches, eager hides the launches as well.
 
-The results are compared before anything is measured: eager with the CPU's, to
-the tolerance of float32, and replayed with eager, exactly. The last line on
-stdout is the result as JSON, times in microseconds.
+The results are compared before anything is measured. eager must agree with the
+CPU to the tolerance of float32, and the replays must equal eager exactly. The
+last line on stdout is the result as JSON, times in microseconds.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.in_program.clocks import Operation
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("eager", "graph", "nodes")
 NEEDS = ("torch", "gpu")
 NSYS = {"graph": {"graphs": "graph"}, "nodes": {"graphs": "node"}}
@@ -76,9 +77,9 @@ SEED = 7
 
 
 def run_chain(x: Tensor, kernels: int) -> Tensor:
-    """Apply the operations to `x` in place, and return it."""
+    """Apply the operations to `x` in place and return `x`."""
     for number in range(kernels):
-        # Both together draw the elements towards 1, however often they are run.
+        # The two operations together converge to 1, however often they run.
         if number % 2:
             x.add_(0.1)
         else:
@@ -87,10 +88,10 @@ def run_chain(x: Tensor, kernels: int) -> Tensor:
 
 
 def capture(torch: ModuleType, chain: Operation) -> Operation:
-    """Return the replay of a CUDA graph made of `chain`."""
+    """Capture `chain` as a CUDA graph and return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what is loaded or allocated at first use cannot be captured
+    with torch.cuda.stream(stream):  # loading and allocating at the first use cannot be captured
         chain()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
@@ -107,7 +108,7 @@ def capture(torch: ModuleType, chain: Operation) -> Operation:
 def make_operations(
     torch: ModuleType, variants: tuple[str, ...], x: Tensor, kernels: int
 ) -> dict[str, Operation]:
-    """Return the chain on `x` by variant: eager, and what else was asked for."""
+    """Return the chain on `x` for each variant. eager is always included."""
     operations: dict[str, Operation] = {"eager": lambda: run_chain(x, kernels)}
     if variants != ("eager",):
         with torch.cuda.nvtx.range("capture"):
@@ -117,7 +118,7 @@ def make_operations(
 
 
 def check(torch: ModuleType, operations: dict[str, Operation], x: Tensor, kernels: int) -> None:
-    """Raise AssertionError unless eager gives what the CPU does, and all others exactly what eager gives."""
+    """Raise AssertionError unless eager agrees with the CPU and all others equal eager exactly."""
     start = torch.rand(x.shape, generator=torch.Generator().manual_seed(SEED))
     results = {}
     for variant, operation in operations.items():
@@ -130,7 +131,7 @@ def check(torch: ModuleType, operations: dict[str, Operation], x: Tensor, kernel
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Capture, check, then time every variant."""
+    """Capture the graph, check the results, then time every variant."""
     torch = import_torch()
     variants = chosen(options, VARIANTS)
     x = torch.zeros(options.n).cuda()

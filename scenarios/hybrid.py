@@ -1,50 +1,50 @@
 """Let heat spread on a ring with MPI, OpenMP and CUDA in one program.
 
 The program (kernels/hybrid.cu) runs as two MPI ranks, each with half of the
-ring. In each step a rank gives its neighbours the cells next to them
-(MPI_Isend, MPI_Irecv, MPI_Waitall), and then computes its own cells anew. One
-sample is one step of one rank; a barrier comes before each. The variants differ
-in who computes:
+ring. In each step a rank sends its edge cells to its neighbors (MPI_Isend,
+MPI_Irecv, MPI_Waitall), and then updates its own cells. One sample is one step
+of one rank. A barrier precedes each step. The variants differ in what computes:
 
-  threads  OpenMP threads of the rank; no GPU is used at all
-  gpu      the kernel `diffuse`; of what lies on the GPU only the edge cells are
-           copied to the host and back in a step. The ranks share the GPU where
-           there is but one
+  threads  OpenMP threads of the rank, without a GPU
+  gpu      the kernel `diffuse`. The cells stay on the GPU, and a step copies
+           only the edge cells to the host and back. If there is only one GPU,
+           the ranks share it
 
-In both, the threads of rank 0 heat the ring, MPI_Send deals it out, and in the
-end MPI_Gather collects it for the check. MPI_Allreduce adds up the heat, which
-must not have changed. The operator names the rank: `rank 0`.
+In both variants the threads of rank 0 heat the ring, and MPI_Send distributes
+it. At the end MPI_Gather collects it for the check. MPI_Allreduce adds up the
+heat, which must be unchanged. The operator names the rank: `rank 0`.
 
-nsys records both with --trace=cuda,nvtx,osrt,mpi,openmp, around mpirun: all
+nsys records both with --trace=cuda,nvtx,osrt,mpi,openmp, around mpirun. All
 processes are in one capture.
 
 What to look for in nsyswrap's output:
 
-* mpi_event_sum: point-to-point, waiting and collective calls, by name; of
-  MPI_Waitall one event for each request. Time in it and in MPI_Barrier is
-  mostly waiting: a rank that is late shows in the times of the others.
-* openmp_sum: parallel regions, and beside them what threads waited for: the
-  barrier at the end of each region, and the critical section.
-* osrt_sum: calls of the operating system's libraries, by mpirun and MPI more
-  than by the program (here those of 10 us and more, without backtraces, to keep
-  the capture small). Those that sleep have the longest times: poll, epoll_wait,
-  a condition.
-* gpu: Kernel Med is little of Program, and so are the four copies of eight
-  bytes. Where the ranks share a GPU, it works for one process at a time, and
-  Queue Med and Sync Med are the wait for one's turn (NVIDIA's MPS avoids it).
-  An MPI that knows CUDA would save the copies to the host and back.
+* mpi_event_sum: point-to-point, waiting and collective calls by name.
+  MPI_Waitall has one event for each request. Time in it and in MPI_Barrier is
+  mostly waiting: a late rank shows in the times of the other ranks.
+* openmp_sum: parallel regions, and the waits of threads, which are the barrier
+  at the end of each region and the critical section.
+* osrt_sum: calls of the operating system's libraries. mpirun and MPI make more
+  of them than the program. To keep the capture small, only calls of 10 us and
+  more are recorded, without backtraces. Calls that sleep take longest: poll,
+  epoll_wait, condition variables.
+* gpu: Kernel Med is a small part of Program, and so are the four copies of
+  eight bytes. If the ranks share a GPU, it works for one process at a time.
+  Queue Med and Sync Med then include waiting for the other process (NVIDIA's
+  MPS avoids this). A CUDA-aware MPI would save the copies to the host and back.
 
-gcc's OpenMP runtime has no interface for profilers (OMPT): nsys records OpenMP
-of LLVM's or Intel's runtime only, both of which also run what gcc compiled. The
-script looks for one (`pip install intel-openmp`, Debian's package libomp5) and
-preloads it; without one it says so, and the capture has no OpenMP events.
+The OpenMP runtime of gcc has no interface for profilers (OMPT). nsys records
+OpenMP only with the runtimes of LLVM and Intel, which also run programs
+compiled with gcc. The script looks for one of them and preloads it. To install
+one, use `pip install intel-openmp` or the Debian package libomp5. Without one
+the script prints a message, and the capture has no OpenMP events.
 
-Preloading is also the safe way: linked with LLVM's runtime, a program never
-ends under nsys 2023.4 with osrt and openmp; and of OpenMP tasks it cannot make
-a report. There are none here.
+Preloading is also safer than linking. Linked with the runtime of LLVM, a
+program never ends under nsys 2023.4 with osrt and openmp, and nsys cannot make
+a report of OpenMP tasks. This program has no tasks.
 
 The last line on stdout is the result as JSON, times in microseconds. --build
-compiles and does nothing else, and --built runs what that printed.
+only compiles, and --built runs the program that --build printed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("threads", "gpu")
 NEEDS = ("nvcc", "mpi", "gpu")
 NSYS = {
@@ -88,10 +88,15 @@ COUNTS = {
 }
 
 _NO_RUNTIME = "hybrid: no OpenMP events without LLVM's or Intel's runtime (pip install intel-openmp)"
-_FLAGS = ("-ccbin", "mpicxx", "-Xcompiler", "-fopenmp,-DOMPI_SKIP_MPICXX")  # without MPI's old C++ bindings
+_FLAGS = (
+    "-ccbin",
+    "mpicxx",
+    "-Xcompiler",
+    "-fopenmp,-DOMPI_SKIP_MPICXX",
+)  # no old C++ bindings of MPI
 _LAUNCHER = ("mpirun", "-n", "2")
-# Open MPI's options, which other MPIs ignore. It runs as root in containers, two ranks need not have a core
-# each, and a rank bound to one core would have all its threads on it.
+# Options of Open MPI, which other MPIs ignore. They allow root, as in containers, and more ranks than cores.
+# They also turn off binding, because the threads of a bound rank would all share one core.
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -103,13 +108,13 @@ OPEN_MPI = {
 
 
 def openmp_runtime() -> str | None:
-    """Return an OpenMP runtime that tells profilers what it does, LLVM's or Intel's; None without one."""
-    of_pip = Path(sys.prefix, "lib", "libiomp5.so")  # where `pip install intel-openmp` puts it
+    """Return the OpenMP runtime of LLVM or Intel, which support profilers, or None."""
+    of_pip = Path(sys.prefix, "lib", "libiomp5.so")  # from `pip install intel-openmp`
     return str(of_pip) if of_pip.exists() else find_library("omp") or find_library("iomp5")
 
 
 def preload(library: str) -> None:
-    """Load a library into what this process becomes: first, with all that is preloaded already."""
+    """Add a library to LD_PRELOAD, before the libraries that are already there."""
     os.environ["LD_PRELOAD"] = ":".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))
 
 
@@ -119,7 +124,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become mpirun, whose ranks exchange, compute, check and time."""
+    """Replace this process with mpirun, whose ranks exchange cells, compute, check and time."""
     if runtime := openmp_runtime():
         preload(runtime)
     else:

@@ -1,42 +1,43 @@
 """Overlap copies and kernels by spreading the same work over four streams.
 
-The program (kernels/overlap.cu) has N floats in pinned memory. It cuts them
-into chunks and, chunk by chunk, copies to the device, runs the kernel
-`add_ones` there and copies back; it checks every float on the host. The
-variants differ in nothing but the streams:
+The program (kernels/overlap.cu) has N floats in pinned memory, cut into chunks.
+It copies each chunk to the GPU, runs the kernel `add_ones` on it and copies it
+back. It checks every float on the host. The variants differ only in the
+streams:
 
-  one_stream    all chunks in one stream: each operation waits for the last
+  one_stream    all chunks in one stream: each operation waits for the last one
   four_streams  chunk i in stream i mod 4: operations of different streams may
                 run at the same time
 
-One sample, `pipeline`, is the time on the host from the first call to the end
-of cudaDeviceSynchronize. The kernel adds 1 to each float 2048 times, which is
-meant to take about as long as the copy of a chunk on a GPU like the H200; on
-others one of the two may dominate.
+One sample, `pipeline`, is the host time from the first call to the end of
+cudaDeviceSynchronize. The kernel adds 1 to each float 2048 times. On a GPU like
+the H200 this takes about as long as the copy of a chunk. On other GPUs kernels
+or copies may dominate.
 
 What to look for in nsyswrap's output:
 
 * Program against Kernel Med + Copy Med, which are sums over one pipeline. In
-  one_stream it is at least their sum: the device does one thing at a time. In
-  four_streams it is less: copies in, kernels and copies out run side by side,
-  as far as the GPU has a copy engine for each direction.
-* The best that overlap can reach is the longest of the three: all copies in,
-  all kernels, all copies out. Where one of them dominates, overlap hides the
-  other two, and no number of streams takes off more.
+  one_stream Program is at least their sum: the GPU does one thing at a time. In
+  four_streams Program is less. Copies in, kernels and copies out overlap, if
+  the GPU has a copy engine for each direction.
+* The best possible time is the longest of the three: all copies in, all
+  kernels, or all copies out. If one of them dominates, overlap hides the other
+  two, and more streams do not help.
 * Kernel Med and Copy Med themselves do not fall from one_stream to
-  four_streams: overlap makes no operation faster. They may rise, since what
-  runs side by side shares the device, its memory and the link.
+  four_streams. Overlap makes no operation faster. They may even rise, because
+  overlapped operations share the GPU, its memory and the link.
 * Launches (one per chunk) and CUDA API calls are the same in both. Copies and
-  launches return before they have run, and the host waits in one place,
-  cudaDeviceSynchronize: Sync Med.
+  launches return before they have run. The host waits in one place,
+  cudaDeviceSynchronize (Sync Med).
 
-Three things undo the overlap: pageable memory, for which cudaMemcpyAsync makes
-the host wait; the default stream, for which the streams wait unless they were
-made with cudaStreamNonBlocking, as here; and too large chunks, for the first
-copy in and the last copy out have nothing to run beside. Chunks too small cost
-more in launches than they hide: try --chunks. The last line on stdout is the
-result as JSON, times in microseconds. --build compiles and does nothing else,
-and --built runs what that printed.
+Three things prevent overlap. With pageable memory cudaMemcpyAsync blocks the
+host. The default stream synchronizes with other streams, unless these were
+created with cudaStreamNonBlocking, as they are here. With too large chunks the
+first copy in and the last copy out overlap with nothing. Too small chunks cost
+more launch time than they hide: try --chunks.
+
+The last line on stdout is the result as JSON, times in microseconds. --build
+only compiles, and --built runs the program that --build printed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("one_stream", "four_streams")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -73,7 +74,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which copies, computes, checks and times."""
+    """Replace this process with the program, which copies, computes, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

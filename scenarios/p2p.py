@@ -1,46 +1,46 @@
 """Copy from one GPU to another directly, staged by the driver, and via the host.
 
 The program (kernels/p2p.cu) copies blocks of 4 KiB to 64 MiB from the memory of
-GPU 0 to that of GPU 1, checks on the host what arrived, and times each copy on
-the host, from the call to the end of the synchronise after it. The variants are
-three ways for the same bytes:
+GPU 0 to that of GPU 1, and checks the contents on the host. It times each copy
+on the host, from the call to the end of the synchronize after it. The variants
+move the same bytes in three ways:
 
   direct  cudaMemcpyPeerAsync with peer access enabled in both directions
           (cudaDeviceEnablePeerAccess): over NVLink or PCI Express
-  staged  cudaMemcpyPeerAsync without peer access: the driver takes the bytes
-          through the host's memory
-  host    the program does that itself: a copy into pinned memory, a wait, and a
-          copy out of it
+  staged  cudaMemcpyPeerAsync without peer access: the driver copies through
+          host memory
+  host    the program copies through host memory itself: a copy into pinned
+          memory, a wait, and a copy out of it
 
-Where the two GPUs cannot reach each other's memory, direct is refused with exit
-status 69, as is all of it with a single GPU. The operator names the block:
-`copy 1 MiB`; 1 MiB is 1024 KiB, and --most bounds the blocks in KiB.
+If the two GPUs cannot access each other's memory, direct is refused with exit
+status 69. With a single GPU all variants are refused. The operator names the
+block size, as in `copy 1 MiB`. 1 MiB is 1024 KiB. --most is the largest block
+in KiB.
 
 What to look for in nsyswrap's output:
 
-* Program of the large blocks: direct is bounded by the link between the GPUs,
-  staged and host by the link to the host, which the bytes cross twice. host
-  crosses it one way after the other; the driver can cut a block up and do both
-  at once, so staged may come out ahead of host.
+* Program of the large blocks. direct is limited by the link between the GPUs.
+  staged and host are limited by the link to the host, which the bytes cross
+  twice. host crosses it in one direction after the other. The driver can split
+  a block and use both directions at once, so staged may be faster than host.
 * Program of the small blocks is latency in all three: one call and one wait in
-  direct and staged, two of each in host. Copy Med beside it says how little of
-  that is the copy.
-* Memory operations: in direct the copies stand as Peer-to-Peer, in host as
-  Device-to-Host and Host-to-Device, one of each. The copies of the checks, to
-  GPU 0, to GPU 1 and from it, are among them in every variant; the bandwidth is
-  the sum of the bytes over the sum of the durations, so the largest blocks
-  decide it.
-* staged in nsys (2025.3, driver 580, H200): one Device-to-Host and one
-  Host-to-Device row a copy, each with all its bytes, but with the time of one
-  piece of them. Copy Med therefore stops growing at 1 MiB, and the bandwidth of
-  these rows is more than any link has. Program is right.
-* CUDA API calls: one cudaMemcpyPeerAsync per copy in direct and in staged. Call
-  and result are the same: only cudaDeviceEnablePeerAccess, once per direction,
-  tells them apart. Forget it, and the program is right but slow: nothing
-  complains.
+  direct and staged, two of each in host. Copy Med shows how small the part of
+  the copy itself is.
+* Memory operations. A copy is one Peer-to-Peer row in direct, and one
+  Device-to-Host and one Host-to-Device row in host. Every variant also has the
+  copies of the checks: to GPU 0, to GPU 1 and from it. The bandwidth is the
+  total bytes over the total time, so the largest blocks dominate it.
+* staged in nsys (2025.3, driver 580, H200): each copy has one Device-to-Host
+  and one Host-to-Device row. Each row has all the bytes but the time of only
+  one piece. So Copy Med stops growing at 1 MiB, and the bandwidth of these rows
+  is higher than that of any link. Program is right.
+* CUDA API calls: one cudaMemcpyPeerAsync per copy in direct and in staged. The
+  call and the result are the same. Only cudaDeviceEnablePeerAccess, once per
+  direction, distinguishes them. Without that call the program is correct but
+  slow, and no error or warning says so.
 
 The last line on stdout is the result as JSON, times in microseconds; `device`
-is GPU 0. --build compiles and does nothing else, and --built runs what that
+is GPU 0. --build only compiles, and --built runs the program that --build
 printed.
 """
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("direct", "staged", "host")
 NEEDS = ("nvcc", "gpus")
 LOOK_FOR = (
@@ -77,7 +77,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which copies, checks and times."""
+    """Replace this process with the program, which copies, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

@@ -1,41 +1,41 @@
 """Do everything that nsys' expert rules warn of, and then the same work without it.
 
-The program (kernels/rules.cu) has two blocks of words. It copies them to the
-device, multiplies them by weights with the kernel `weigh`, which also counts
-the words, copies them back, and checks every word and the count. One sample,
+The program (kernels/rules.cu) has two blocks of words and copies them to the
+GPU. The kernel `weigh` multiplies them by weights and counts the words. The
+program copies the words back, and checks every word and the count. One sample,
 `step`, is all of that, timed on the host:
 
-  wasteful  each call is one that a rule finds, see below; and between copy and
-            kernel the host sleeps for 0.6 s, which stands for whatever keeps a
-            host from giving the GPU work: a file, a log, a lock
-  careful   each block in a stream of its own, with pinned memory, asynchronous
-            copies and memsets, and one event to wait for; nobody sleeps
+  wasteful  every call is one that a rule finds, see below. Between copy and
+            kernel the host sleeps for 0.6 s. The sleep stands for any reason
+            why a host gives the GPU no work: a file, a log, a lock
+  careful   each block has its own stream, pinned memory, asynchronous copies
+            and memsets, and one event to wait for. There is no sleep
 
 What to look for in nsyswrap's output, with `nsyswrap report RUN -r RULE` or in
 `nsys analyze`, where the rules have the same names:
 
-* cuda_memcpy_async: cudaMemcpyAsync of the weights, from pageable memory. The
-  driver copies them to a staging buffer first, and the call waits for that.
-* cuda_memcpy_sync: cudaMemcpy of the blocks, one pageable, one pinned, in both
-  directions. The rule leaves alone what is copied to the device in up to
-  64,000 bytes: the call ends once the driver has its own copy of that.
-* cuda_memset_sync: cudaMemset of pinned memory (where the second block comes
-  back) and of managed memory (the count). Of device memory it would be
-  asynchronous, and the rule silent.
+* cuda_memcpy_async: cudaMemcpyAsync of the weights from pageable memory. The
+  driver first copies them to a staging buffer, and the call waits for that.
+* cuda_memcpy_sync: cudaMemcpy of the blocks, one pageable and one pinned, in
+  both directions. The rule ignores copies of up to 64,000 bytes to the GPU:
+  these calls return as soon as the driver has its own copy of the data.
+* cuda_memset_sync: cudaMemset of pinned memory (the result of the second block)
+  and of managed memory (the count). A memset of GPU memory would be
+  asynchronous, and the rule would not find it.
 * cuda_api_sync: cudaDeviceSynchronize and cudaStreamSynchronize. careful waits
-  in cudaEventSynchronize, which the rule does not count: it waits for no more
-  than what was recorded before the event.
-* gpu_gaps: one gap of over 500 ms a step, the sleep.
-* gpu_time_util: the stretches in which the GPU was busy less than half of the
-  time. It finds some in careful, too, between one step and the next: all of it
-  is over in a millisecond.
-* Program. In careful it is less than Copy Med: the copies of the two blocks
-  overlap. In wasteful it is the sleep and little else: that rules find a call
-  does not say what it costs.
+  in cudaEventSynchronize instead. The rule ignores that call, because it waits
+  only for the work recorded before the event.
+* gpu_gaps: one gap of over 500 ms per step, which is the sleep.
+* gpu_time_util: the times in which the GPU was busy less than half of the time.
+  It finds some in careful too, between one step and the next, because all of
+  careful is over within a millisecond.
+* Program. In careful it is less than Copy Med, because the copies of the two
+  blocks overlap. In wasteful it is mostly the sleep. A rule finds a call, but
+  does not say how much time the call costs.
 
 The check comes after the last step. The last line on stdout is the result as
-JSON, times in microseconds. --build compiles and does nothing else, and --built
-runs what that printed.
+JSON, times in microseconds. --build only compiles, and --built runs the program
+that --build printed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("wasteful", "careful")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -71,7 +71,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which copies, weighs, checks and times."""
+    """Replace this process with the program, which copies, weighs, checks and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

@@ -1,49 +1,50 @@
 """Square a matrix in four ways: torch.square(a), a * a, a ** 2, a kernel inline.
 
-One operation at a time squares a float32 matrix of ROWS x COLUMNS, and is timed
-on the host, together with the synchronise after it:
+One operation at a time squares a float32 matrix of ROWS x COLUMNS. It is timed
+on the host, together with the synchronize after it:
 
   square         torch.square(a)
   mul            a * a
   pow            a ** 2
-  inline         a kernel given to PyTorch as text (load_inline), on a 2-D grid
-                 of blocks of 16 x 16 threads, one element a thread
+  inline         a kernel passed to PyTorch as text (load_inline), on a 2-D grid
+                 of blocks of 16 x 16 threads, one element per thread
   autograd_mul   a * a under torch.autograd.profiler
   autograd_pow   a ** 2 under torch.autograd.profiler
 
 Each allocates its result, from PyTorch's cache once warm, and launches a single
-kernel. --clock applies to the first four. The last two run alone, without nsys:
-with use_device="cuda" and use_kineto=True that profiler takes the kernels from
-CUPTI, as nsys does. Under nsys all the same, they leave it off.
+kernel. --clock applies to the first four. The last two run alone, without nsys.
+With use_device="cuda" and use_kineto=True that profiler takes the kernels from
+CUPTI, as nsys does. If these two are run under nsys, their profiler stays off.
 
 What to look for in nsyswrap's output:
 
 * The names of the kernels. `torch.square(a)` calls pow(a, 2) itself, so square
-  and pow launch the same kernel: PyTorch's for powers, which has a case of its
-  own for the exponent 2 and multiplies there. No power is computed, and the
-  numbers stay float32 although 2 is an integer. `a * a` launches the kernel for
-  the product of any two tensors. `square_kernel` is the one of inline.
-* Their durations. All have 8 bytes an element to move, and none computes enough
-  to matter: expect them to come close to the memory's bandwidth, if the matrix
-  is larger than the L2 cache (128 MiB by default). Where one is slower, ask how
-  it reaches memory: a thread of PyTorch's kernels loads several elements at
-  once, one of `square_kernel` a single one.
-* The launches, as the CPU sees them: `a ** 2` takes a detour in Python, and
-  PyTorch then works out the type of the result; torch.square is one operator
-  more on top of that. This costs the CPU time before the kernel starts, and the
-  GPU none. `--clock nosync` shows it without the kernel.
-* `profiler` in the results of autograd_mul and autograd_pow: `kernels` it saw,
-  one a launch, and `cpu_ops`, PyTorch's operators with those that they call.
-  `a * a` is one, `aten::mul`; `a ** 2` is `aten::pow` and what that calls.
+  and pow launch the same kernel. PyTorch's kernel for powers has a special case
+  for the exponent 2 and multiplies there. No power is computed, and the numbers
+  stay float32 although 2 is an integer. `a * a` launches the kernel for the
+  product of any two tensors. `square_kernel` is the kernel of inline.
+* Their durations. All have to move 8 bytes per element, and the computation is
+  negligible. Expect them to come close to the memory bandwidth if the matrix is
+  larger than the L2 cache (128 MiB by default). If one is slower, check how it
+  accesses memory. A thread of PyTorch's kernels loads several elements at once,
+  a thread of `square_kernel` only one.
+* The host time of the launches. `a ** 2` takes a detour in Python, and PyTorch
+  then determines the type of the result. torch.square adds one more operator.
+  This costs CPU time before the kernel starts, and no GPU time.
+  `--clock nosync` shows it without the kernel.
+* `profiler` in the results of autograd_mul and autograd_pow. `kernels` are the
+  kernels it recorded, one per launch. `cpu_ops` are PyTorch's operators,
+  including the operators they call. `a * a` is one, `aten::mul`. `a ** 2` is
+  `aten::pow` and the operators it calls.
 
-Left to its default, use_kineto=False, the autograd profiler sees no kernels: it
-times each operator between two CUDA events, and the time in which the GPU waits
-for the launch counts as the operator's.
+By default (use_kineto=False) the autograd profiler records no kernels. It times
+each operator between two CUDA events. The time in which the GPU waits for the
+launch then counts as time of the operator.
 
-All four results must equal the CPU's exactly: one IEEE multiplication rounds
-alike everywhere. The last line on stdout is the result as JSON, times in
-microseconds. --build builds the inline kernel and does nothing else; --built
-loads what that printed.
+All four results must equal the CPU's exactly, because one IEEE multiplication
+rounds the same way everywhere. The last line on stdout is the result as JSON,
+times in microseconds. --build only builds the inline kernel, and --built loads
+the library that --build printed.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.in_program.clocks import Operation
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("autograd_mul", "autograd_pow")
@@ -100,11 +101,11 @@ CUDA = """
 
 #include <cstdint>
 
-constexpr unsigned side = 16;  // of a block
+constexpr unsigned side = 16;  // threads of a block in x and in y
 
 __global__ void square_kernel(const float *a, float *result, std::int64_t rows,
                               std::int64_t columns) {
-  // Along x lie neighbours in memory: half a warp loads 64 bytes in a row.
+  // Neighbors in x are adjacent in memory, so half a warp loads 64 consecutive bytes.
   const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(side) + threadIdx.x;
   const std::int64_t row = blockIdx.y * static_cast<std::int64_t>(side) + threadIdx.y;
   if (row >= rows || column >= columns) return;
@@ -119,7 +120,7 @@ torch::Tensor square_matrix(const torch::Tensor &a) {
   TORCH_CHECK(a.is_contiguous(), "a must be contiguous");
   const c10::cuda::CUDAGuard guard(a.device());
   const auto result = torch::empty(a.sizes(), a.options());
-  if (a.numel() == 0) return result;  // a grid of no blocks is a launch error
+  if (a.numel() == 0) return result;  // a launch without blocks is an error
   const dim3 block(side, side);
   const dim3 grid(static_cast<unsigned>((a.size(1) + side - 1) / side),
                   static_cast<unsigned>((a.size(0) + side - 1) / side));
@@ -134,7 +135,7 @@ torch::Tensor square_matrix(const torch::Tensor &a) {
 def make_operations(
     torch: ModuleType, extension: ModuleType, a: Tensor, variants: Sequence[str]
 ) -> dict[str, Operation]:
-    """Return what each of the variants runs."""
+    """Return the operation of each variant."""
     ways: dict[str, Operation] = {
         "square": lambda: torch.square(a),
         "mul": lambda: a * a,
@@ -145,13 +146,13 @@ def make_operations(
 
 
 def way_of(variant: str) -> str:
-    """Return which of the four ways a variant times."""
+    """Return the name of the operation that a variant times."""
     return variant.removeprefix("autograd_")
 
 
 def check(torch: ModuleType, operations: Iterable[Operation], expected: Tensor) -> None:
-    """Raise AssertionError unless every operation gives exactly `expected`."""
-    # All kept until the end: no result may lie where another was right before.
+    """Raise AssertionError unless the result of every operation equals `expected` exactly."""
+    # Keep all results, so that no result reuses the memory of an earlier correct one.
     results = [operation() for operation in operations]
     for result in results:
         torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
@@ -160,7 +161,7 @@ def check(torch: ModuleType, operations: Iterable[Operation], expected: Tensor) 
 def time_variant(
     torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
 ) -> Timing:
-    """Time one variant, with the profiler or with the clock that it takes."""
+    """Time one variant with its profiler or clock."""
     operator = OPERATORS[way_of(variant)]
     if variant not in ALONE:
         return time_operation(
@@ -189,11 +190,11 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check the variants asked for against the CPU, then time them."""
+    """Check the requested variants against the CPU, then time them."""
     if options.rows > MOST_ROWS:
         raise UsageError(f"--rows must be at most {MOST_ROWS}: the grid of inline has no more in y")
     torch = import_torch()
-    # Made on the CPU: the profile then holds no kernels but the ones compared.
+    # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu = torch.randn(options.rows, options.columns, generator=generator, dtype=torch.float32)
     extension = load(EXTENSION, options.built)

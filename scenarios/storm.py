@@ -1,43 +1,43 @@
 """Launch a tiny kernel 20000 times in a row, and see what a launch costs.
 
-The program (kernels/storm.cu) launches the kernel `tick`, one thread that adds
-one to a counter, as fast as the host can, --launches times in one stream, and
-checks by the counter that every launch ran. The variants differ in the time the
-kernel takes:
+The program (kernels/storm.cu) launches the kernel `tick` --launches times in
+one stream, as fast as the host can. The kernel is one thread that increments a
+counter. The counter shows that every launch ran. The variants differ in the
+time that the kernel takes:
 
-  empty  it only counts
-  busy   it spins first, for about 20 us of clock cycles
+  empty  it only increments the counter
+  busy   it first spins for about 20 us of clock cycles
 
-One sample is one whole storm: the launch calls alone, from the first to the
-return of the last, without the wait for the kernels. The storm before it has
-ended by then, so each begins with an empty queue. A stamp and an NVTX range
-around every single launch would measure themselves as much as the launch.
+One sample is one whole storm: the time from the first launch call to the return
+of the last one, without the wait for the kernels. The previous storm has ended
+by then, so each storm starts with an empty queue. Time stamps and NVTX ranges
+around every single launch would cost as much as the launch.
 
 What to look for in nsyswrap's output:
 
-* empty: API Med over Launches is what one launch costs the host, and Program is
-  little more than API Med. Where the kernels take less (Kernel Med), the device
-  waits for the host: this is what a program made of tiny kernels looks like.
-  Fuse them, or record them into a CUDA graph.
-* busy: the kernels are longer than the launches, so the launches run ahead of
-  the device until its queue is full; from then on cudaLaunchKernel returns only
-  when there is room again. API Med comes close to Kernel Med, and among the
-  CUDA API calls the average cudaLaunchKernel to the duration of one kernel.
-  That is no launch overhead: the program could not have ended earlier. With few
-  enough launches the queue never fills, and busy launches as fast as empty.
-* How to tell the two apart: the time of the calls against that of the kernels.
-  Where API Med is well above Kernel Med, launching is the bottleneck; where the
-  two are about equal, the calls may just be waiting.
-* Queue Med adds up the waits of all launches of a storm. They overlap, so it
-  can be many times the storm's own duration. It is large in busy, where it
-  means nothing but that the host was ahead.
+* empty: API Med over Launches is the host time of one launch, and Program is
+  little more than API Med. If the kernels take less time (Kernel Med), the GPU
+  waits for the host. A program made of tiny kernels looks like this. Fuse the
+  kernels, or record them into a CUDA graph.
+* busy: the kernels are longer than the launches, so the host runs ahead until
+  the launch queue is full. From then on cudaLaunchKernel returns only when
+  there is room again. API Med comes close to Kernel Med, and the average
+  cudaLaunchKernel to the duration of one kernel. This is not launch overhead:
+  the program could not have ended earlier. With few launches the queue never
+  fills, and busy launches as fast as empty.
+* To distinguish the two, compare the time of the calls with that of the
+  kernels. If API Med is well above Kernel Med, the program is launch-bound. If
+  they are about equal, the calls may just be waiting for the queue.
+* Queue Med is the sum of the queue times of all launches of a storm. They
+  overlap, so it can be many times the duration of the storm. It is large in
+  busy, where it only means that the host was ahead.
 
-nsys adds to every launch: for what launching costs, quote the times of a run
-without it. The spin is counted in clock cycles at the GPU's peak rate, so at a
-lower rate the kernel is longer. The last line on stdout is the result as JSON:
-the times, in microseconds, are those of whole storms, and a timing's `launches`
-counts those of all storms, the warm-up's too. --build compiles and does nothing
-else, and --built runs what that printed.
+nsys adds time to every launch. To quote the cost of a launch, use a run without
+nsys. The spin is counted in clock cycles at the GPU's peak rate, so the kernel
+takes longer at a lower rate. The last line on stdout is the result as JSON.
+Times are those of whole storms, in microseconds. The `launches` of a timing
+counts those of all storms, warm-up included. --build only compiles, and --built
+runs the program that --build printed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("empty", "busy")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
@@ -73,7 +73,7 @@ def build(options: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> NoReturn:
-    """Become the program, which launches, counts and times."""
+    """Replace this process with the program, which launches, counts and times."""
     become(options.built, chosen(options, VARIANTS), counted(options, COUNTS))
 
 

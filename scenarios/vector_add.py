@@ -2,49 +2,50 @@
 
 The extension (kernels/vector_add/vector_add.cu) adds two float32 vectors of N
 elements with the kernel `vector_add_kernel`, into a vector that it allocates.
-Every launch is timed on the host, together with the synchronise after it:
+Every launch is timed on the host, together with the synchronize after it:
 
-  bare            without a profiler; --clock applies to this one alone
-  schedule        torch.profiler with a schedule: of nine launches one to wait,
+  bare            without a profiler; --clock applies only to this variant
+  schedule        torch.profiler with a schedule of nine launches: one to wait,
                   one to warm up, seven active
   toggle_neither  torch.profiler records all launches
-  toggle_cpu      it leaves the operators out in the middle third of them
-  toggle_cuda     it leaves the GPU out there
-  toggle_both     it leaves out both
+  toggle_cpu      it leaves out the operators in the middle third of them
+  toggle_cuda     it leaves out the GPU there
+  toggle_both     it leaves out both there
 
-torch.profiler takes what the GPU did from CUPTI, as nsys does, and two of them
-in one process get in each other's way. So only bare belongs under nsys: the
-others run alone, and leave their profiler off if they find themselves there.
+torch.profiler takes the GPU activity from CUPTI, as nsys does. Two users of
+CUPTI in one process interfere. So only bare is meant for nsys. The others run
+alone, and leave their profiler off if they are run under nsys.
 
-What the profiler saw is in the result as `profiler`: how many `launches` it was
-open for, the `kernels` it recorded with their median time, and `cpu_ops`, the
-PyTorch operators on the CPU. Here that is one a launch, `aten::empty`, for the
-result: a function of an extension is no operator, and the profiler does not
-know it.
+The result has the records of the profiler as `profiler`: the number of
+`launches` while it was open, the `kernels` it recorded with their median time,
+and `cpu_ops`, the PyTorch operators on the CPU. Here that is one per launch,
+`aten::empty`, for the result. A function of an extension is not an operator, so
+the profiler does not record it.
 
 What to look for in nsyswrap's output:
 
-* schedule: seven kernels of nine launches. In the first launch the profiler is
-  off; in the second it is on, but its records are thrown away, and with them
-  what starting it cost; the other seven it keeps. profiler.step() after each
-  launch is what moves it on.
-* toggle_cpu lacks operators, and no kernel; toggle_cuda kernels, and no
-  operator; toggle_both both. The calls to CUDA (cudaLaunchKernel) come from
-  CUPTI and go with the kernels. PyTorch warns on stderr that kernels and
-  operators may no longer match.
-* The cost of the profiler: the host's median in toggle_neither beside the one
-  in bare, both without nsys: bare run alone, or perf_counter in the table of
-  --cross-check. What is toggled off costs less, but for a third of the launches
-  only, so look at `samples_us` rather than the median.
-* The median of the kernels, beside the one that nsys shows for bare: a kernel
-  is not slower because its launch was.
+* schedule: seven kernels for nine launches. During the first launch the
+  profiler is off. During the second it is on, but its records are discarded,
+  and the cost of its start with them. It keeps the records of the other seven.
+  profiler.step() after each launch advances the schedule.
+* toggle_cpu lacks operators but no kernels. toggle_cuda lacks kernels but no
+  operators. toggle_both lacks both. The calls to CUDA (cudaLaunchKernel) come
+  from CUPTI and are missing together with the kernels. PyTorch warns on stderr
+  that kernels and operators may no longer match.
+* The cost of the profiler: compare the host median in toggle_neither with that
+  in bare, both without nsys. For bare without nsys, run it alone, or read
+  perf_counter in the table of --cross-check. Launches with collection off cost
+  less, but these are only a third. So look at `samples_us`, not at the median.
+* The median of the kernels, compared with that of bare under nsys. A slower
+  launch does not make its kernel slower.
 
-The device must be idle when collection is toggled: a kernel in flight could be
-counted on either side. Each launch here is waited for; elsewhere synchronise
-first. The result must be exact: one IEEE addition rounds alike everywhere.
+The GPU must be idle when collection is toggled. A kernel in flight could be
+counted on either side. This script waits for each launch. In other programs
+synchronize first. The result must be exact, because one IEEE addition rounds
+the same way everywhere.
 
 The last line on stdout is the result as JSON, times in microseconds. --build
-builds the extension and does nothing else; --built loads what that printed.
+only builds the extension, and --built loads the library that --build printed.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.in_program.clocks import Operation
     from nsyswrap.record.in_program.script import Timing
 
-# Read by the runner as literals, without importing this file.
+# The runner reads these literals without importing this file.
 VARIANTS = ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
@@ -94,7 +95,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
 
 
 def time_bare(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Timing:
-    """Time the launches without a profiler, or with the one that --clock asks for."""
+    """Time the launches with the clock of --clock, by default without a profiler."""
     return time_operation(
         torch,
         operation,
@@ -107,7 +108,7 @@ def time_bare(torch: ModuleType, operation: Operation, options: argparse.Namespa
 
 
 def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Timing:
-    """Time one launch for each step of one cycle of the schedule."""
+    """Time one launch per step of one cycle of the schedule."""
     schedule = torch.profiler.schedule(**PHASES, repeat=1)
     return time_profiled(
         torch,
@@ -124,7 +125,7 @@ def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Nam
 def time_toggled(
     torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
 ) -> Timing:
-    """Time the launches while the profiler leaves some activities out in their middle third."""
+    """Time the launches. The profiler leaves out some activities in the middle third."""
     if not hasattr(torch.profiler.profile, "toggle_collection_dynamic"):
         raise Unavailable(f"PyTorch {torch.__version__} cannot toggle its profiler", "install 2.5 or newer")
     left_out = [getattr(torch.profiler.ProfilerActivity, name) for name in LEFT_OUT[variant]]
@@ -132,7 +133,7 @@ def time_toggled(
 
     def toggle(profiler: Any, done: int) -> None:  # noqa: ANN401 - no types without torch
         if done in (off, on):
-            torch.cuda.synchronize()  # no launch may be in flight
+            torch.cuda.synchronize()  # no kernel may be in flight
             profiler.toggle_collection_dynamic(done == on, left_out)
 
     return time_profiled(
@@ -164,10 +165,10 @@ def build(_: argparse.Namespace) -> str:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Check the sum, then time it in every variant asked for."""
+    """Check the sum, then time it in every requested variant."""
     torch = import_torch()
     vector_add = load("vector_add", options.built).vector_add
-    # Made on the CPU: the profile then holds no kernels but the one measured.
+    # Made on the CPU, so that the profile has no kernels but the one measured.
     generator = torch.Generator().manual_seed(SEED)
     a_cpu, b_cpu = (torch.rand(options.n, generator=generator, dtype=torch.float32) for _ in range(2))
     a, b = a_cpu.cuda(), b_cpu.cuda()

@@ -16,13 +16,13 @@ import nsyswrap
 REPORT = '''"""The longest kernel."""
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 
 def compute(capture):
     """Return one row."""
     times = capture.columns("kernel", "start_ns", "end_ns")
-    return {"longest_ns": (times["end_ns"] - times["start_ns"]).max(keepdims=True)}
+    return Result({"longest_ns": (times["end_ns"] - times["start_ns"]).max(keepdims=True)})
 
 
 SCHEMA = Schema(

@@ -27,8 +27,8 @@ void add2(const torch::Tensor &c, const torch::Tensor &a, const torch::Tensor &b
   check_vector(b, "b");
   check_alike(a, c, "a");
   check_alike(b, c, "b");
-  // The kernel must run on the tensors' device, whichever is current, and on
-  // PyTorch's stream there, in order with PyTorch's own work.
+  // The kernel must run on the tensors' device, which may not be the current one. It must
+  // run in PyTorch's stream there, in order with PyTorch's own work.
   const c10::cuda::CUDAGuard guard(c.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   C10_CUDA_CHECK(launch_add2(c.data_ptr<float>(), a.data_ptr<float>(), b.data_ptr<float>(),

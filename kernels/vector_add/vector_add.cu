@@ -19,7 +19,7 @@ void check_vector(const torch::Tensor &tensor, const char *name) {
 
 }  // namespace
 
-// Outside the anonymous namespace: the name shows plain in a profile.
+// Outside the anonymous namespace, so that the name is plain in a profile.
 __global__ void vector_add_kernel(const float *a, const float *b, float *c, std::int64_t n) {
   const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];
@@ -31,12 +31,12 @@ torch::Tensor vector_add(const torch::Tensor &a, const torch::Tensor &b) {
   TORCH_CHECK(a.device() == b.device(), "b must be on ", a.device(), " like a, is on ", b.device());
   TORCH_CHECK(a.sizes() == b.sizes(), "b must have the sizes ", a.sizes(), " of a, has ",
               b.sizes());
-  // The kernel must run on the tensors' device, whichever is current, and on
-  // PyTorch's stream there, in order with PyTorch's own work.
+  // The kernel must run on the tensors' device, which may not be the current one. It must
+  // run in PyTorch's stream there, in order with PyTorch's own work.
   const c10::cuda::CUDAGuard guard(a.device());
   const auto c = torch::empty(a.sizes(), a.options());
   const std::int64_t n = a.numel();
-  if (n == 0) return c;  // a grid of no blocks is a launch error
+  if (n == 0) return c;  // a launch without blocks is an error
   const auto blocks = static_cast<unsigned>((n + threads_per_block - 1) / threads_per_block);
   const auto stream = c10::cuda::getCurrentCUDAStream();
   vector_add_kernel<<<blocks, threads_per_block, 0, stream>>>(

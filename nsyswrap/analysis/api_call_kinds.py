@@ -1,4 +1,4 @@
-"""What CUDA API calls are there for, by their names: launching, waiting, allocating, loading, copying.
+"""Classify CUDA API calls by their names: launching, synchronizing, allocating, loading, copying.
 
 Names are those of the runtime (``cudaLaunchKernel_v7000``) and of the driver (``cuLaunchKernel``).
 """
@@ -25,8 +25,8 @@ LAUNCH, SYNCHRONISE, ALLOCATE, LOAD, COPY, OTHER = CLASSES = (
     "copy",
     "other",
 )
-# The first that fits. Loading is all that a first use costs: contexts, modules, libraries, kernels; what only
-# asks about a kernel, as the runtime does before each launch, costs nothing of the kind.
+# The first match counts. Loading is the cost of a first use: of contexts, modules, libraries and kernels.
+# Queries about a kernel, which the runtime makes before each launch, load nothing.
 _PATTERNS = {
     LAUNCH: "cu(da)?(Launch(?!HostFunc)|GraphLaunch)",
     SYNCHRONISE: "cu(da)?(Device|Stream|Event|Ctx|Thread)Synchronize",
@@ -40,12 +40,12 @@ _PATTERNS = {
 
 
 def classify(name: str | None) -> str:
-    """Return which of CLASSES the call of this name belongs to."""
+    """Return the one of CLASSES that a call with this name belongs to."""
     return next((kind for kind, pattern in _PATTERNS.items() if re.match(pattern, name or "")), OTHER)
 
 
 def call_classes(capture: Capture) -> NDArray[Any]:
-    """Return, for each API call, the number in CLASSES of what it is there for."""
+    """Return the number in CLASSES of each API call."""
     ids, positions = distinct(capture.name_ids("api"))
     known = np.array([CLASSES.index(classify(capture.text(i))) for i in ids.tolist()], np.int64)
     classes: NDArray[Any] = known[positions]
@@ -53,7 +53,7 @@ def call_classes(capture: Capture) -> NDArray[Any]:
 
 
 def calls_named(capture: Capture, pattern: re.Pattern[str]) -> NDArray[Any]:
-    """Return the rows of the API calls whose name, its version suffix included, fits the pattern."""
+    """Return the rows of the API calls whose name, version suffix included, matches the pattern."""
     ids = capture.name_ids("api")
-    fitting = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
-    return np.flatnonzero(np.isin(ids, fitting))
+    matching = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
+    return np.flatnonzero(np.isin(ids, matching))

@@ -1,4 +1,4 @@
-"""The launch join: which API call launched which kernel, copy, memset or whole CUDA graph."""
+"""Join GPU operations to the API calls that launched them: kernels, copies, memsets, whole CUDA graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 
-_DENSE = 4  # places a table of positions may have for every row
+_DENSE = 4  # most places per row in a table of positions
 _SPARSE = 2**40  # a range of ids that leaves room for processes in 64 bits
 _INT32 = 2**31
 
@@ -29,8 +29,8 @@ _INT32 = 2**31
 class LaunchPairs:
     """Pairs of rows: ``operation[i]`` was launched by API call ``api[i]``.
 
-    An operation whose call has two rows (runtime and driver) stands in two pairs, as in nsys;
-    ``without_call`` counts those that stand in none.
+    An operation whose call has two rows (runtime and driver) is in two pairs, as in nsys.
+    ``without_call`` counts the operations in no pair.
     """
 
     operation: NDArray[Any]
@@ -38,22 +38,12 @@ class LaunchPairs:
     without_call: int
 
 
-def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
-    """Return the joined rows of a kind of GPU operation; computed once, and shared by all who ask."""
-    if not _has_processes(capture, kind):
-        capture.note(
-            f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
-            "calls on the correlation id alone"
-        )
-    return _join(capture, kind)
-
-
 @per_capture
-def _join(capture: Capture, kind: str) -> LaunchPairs:
+def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     """Join operations to API calls on correlation id *and* process, by operation row, then API row.
 
-    Correlation ids repeat between processes. Without globalPid in the export (trimmed files) the process
-    is unknown, and the correlation id alone has to do.
+    Correlation ids repeat between processes. If the export lacks globalPid (trimmed files), operations are
+    joined on the correlation id alone.
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
     api = capture.columns("api", "correlation_id", "global_tid")
@@ -68,29 +58,39 @@ def _join(capture: Capture, kind: str) -> LaunchPairs:
     return LaunchPairs(met, calls, without)
 
 
+def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
+    """Return a note for each kind of GPU operation whose process the export does not record."""
+    return tuple(
+        f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
+        "calls on the correlation id alone"
+        for kind in kinds
+        if capture.has(kind) and not _has_processes(capture, kind)
+    )
+
+
 def _has_processes(capture: Capture, kind: str) -> bool:
     processes = capture.columns(kind, "global_pid")["global_pid"]
     return not len(processes) or bool((processes != MISSING).any())
 
 
 def _in_processes(ids: Pair, owners: Pair) -> Pair:
-    """Turn correlation ids into keys that are equal where the process is too; MISSING where either is.
+    """Return keys that are equal if correlation id and process are; MISSING if either is.
 
-    ``ids`` are those of operations and of calls, ``owners`` the global ids their process is taken from.
+    ``ids`` are the correlation ids of operations and of calls, ``owners`` their global process or thread ids.
     """
-    found = [distinct(owner) for owner in owners]
-    processes = [np.where(owner == MISSING, MISSING, owner & PROCESS_MASK) for owner, _ in found]
+    distinct_owners = [distinct(owner) for owner in owners]
+    processes = [np.where(owner == MISSING, MISSING, owner & PROCESS_MASK) for owner, _ in distinct_owners]
     every = np.union1d(*processes)
     if len(every) == 1:
         return ids
     low, high = _range(ids)
-    if high - low > _SPARSE:  # never seen: ids are counted up
+    if high - low > _SPARSE:  # ids count up, so this is only a safeguard
         _, codes = distinct(np.concatenate(ids))
         codes[np.concatenate(ids) == MISSING] = MISSING
         ids = codes[: len(ids[0])], codes[len(ids[0]) :]
         low, high = _range(ids)
     keys = []
-    for correlation, (_, codes), own in zip(ids, found, processes, strict=True):
+    for correlation, (_, codes), own in zip(ids, distinct_owners, processes, strict=True):
         key = (np.searchsorted(every, own) * (high - low + 1) - low)[codes]
         key += correlation
         key[(correlation == MISSING) | (own == MISSING)[codes]] = MISSING
@@ -99,16 +99,16 @@ def _in_processes(ids: Pair, owners: Pair) -> Pair:
 
 
 def _range(ids: Pair) -> tuple[int, int]:
-    """Return the least and the greatest id there is."""
+    """Return the lowest and the highest of the known ids and 0."""
     known = [part[part != MISSING] for part in ids]
     return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
 
 
 def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
-    """Return the positions of all equal pairs, by those on the left, then the right; MISSING equals none."""
-    found = _addressed(left, right)
-    if found is not None:
-        return found
+    """Return the positions of all equal pairs, sorted by left, then right. MISSING equals nothing."""
+    pairs = _addressed(left, right)
+    if pairs is not None:
+        return pairs
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == MISSING, 0, last - first)
@@ -118,7 +118,7 @@ def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
 
 
 def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
-    """Return the pairs by a table of positions; None where keys on the right repeat or are too sparse."""
+    """Return the pairs by a table of positions, or None if keys on the right repeat or are too sparse."""
     low, high = _range((left, right))
     if high - low >= _DENSE * (len(left) + len(right)) or len(right) >= _INT32:
         return None
@@ -128,6 +128,6 @@ def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
     position[-1] = -1
     if np.count_nonzero(position >= 0) < np.count_nonzero(known):
         return None
-    found = position[np.where(left == MISSING, high - low + 1, left - low)]
-    pair = np.flatnonzero(found >= 0)
-    return pair, found[pair].astype(np.int64)
+    matches = position[np.where(left == MISSING, high - low + 1, left - low)]
+    pair = np.flatnonzero(matches >= 0)
+    return pair, matches[pair].astype(np.int64)

@@ -1,7 +1,7 @@
-"""What kept each device busy for each process, as nsys' rules on the GPU's time see it.
+"""Collect the work of each device for each process as nsys' expert rules on GPU time define it.
 
-That is kernels, copies (unified-memory migrations too) and memsets in any stream. Whole-graph executions are
-none of it, and the profiler's own work only where an export still calls it what nsys looks for.
+Work is kernels, copies (unified-memory migrations too) and memsets in any stream. Whole-graph executions do
+not count. The profiler's own work counts only if the export gives it a name that nsys searches for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = ("kernel", "memcpy", "memset")
 _FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")
-# Time that the program cannot do anything about counts as work. Newer exports have other names for it.
+# The profiler's own work that counts as the program's. Newer exports have other names for it.
 OVERHEADS = {
     "CUDA profiling data flush overhead",
     "CUDA profiling stop overhead",
@@ -33,7 +33,7 @@ OVERHEADS = {
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """The operations of one process on one device, and the context of each; times in ns, ids may be NULL."""
+    """The operations of one process on one device, and the context of each. Times are in ns."""
 
     process_id: int
     device_id: int
@@ -43,22 +43,17 @@ class DeviceWork:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first start and the last end."""
+        """Return the first start and the last end."""
         return int(self.start_ns.min()), int(self.end_ns.max())
 
     @property
     def last_context_id(self) -> int:
-        """The context of the operation that ends last; of equal ones, of the first of them."""
+        """Return the context of the operation that ends last, of the first one if several do."""
         return int(self.context_id[self.end_ns.argmax()])
 
 
 def device_work(capture: Capture) -> Iterator[DeviceWork]:
     """Yield the work of each process on each device, by process id and device id."""
-    if graphs := capture.count("graph"):
-        capture.note(
-            f"{graphs} whole-graph executions do not count as work, as in nsys: "
-            "collect what is in them with --cuda-graph-trace=node"
-        )
     parts = [capture.columns(kind, *_FIELDS) for kind in KINDS if capture.has(kind)]
     work = {field: np.concatenate([part[field] for part in parts]) for field in _FIELDS}
     known = work["start_ns"] > 0
@@ -71,8 +66,18 @@ def device_work(capture: Capture) -> Iterator[DeviceWork]:
         yield _with_overhead(DeviceWork(process, device, *times), *overhead)
 
 
+def graph_notes(capture: Capture) -> tuple[str, ...]:
+    """Return a note if the capture holds whole-graph executions, which are not part of the work."""
+    graphs = capture.count("graph")
+    text = (
+        f"{graphs} whole-graph executions do not count as work, as in nsys: "
+        "collect what is in them with --cuda-graph-trace=node"
+    )
+    return (text,) if graphs else ()
+
+
 def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return process, start and end of what the profiler did."""
+    """Return process, start and end of each piece of the profiler's work."""
     if not capture.has("overhead"):
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     events = capture.columns("overhead", "global_tid", "start_ns", "end_ns", "name")
@@ -84,7 +89,7 @@ def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any
 def _with_overhead(
     work: DeviceWork, process: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
 ) -> DeviceWork:
-    """Put the profiler's work in the same process and within the span before the operations."""
+    """Return the work with that of the profiler in the same process and within the span, put first."""
     first, last = work.span_ns
     rows = np.flatnonzero((process == work.process_id) & (start > first) & (end < last))
     return replace(

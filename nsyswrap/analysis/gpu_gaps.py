@@ -1,10 +1,10 @@
-"""When a process had nothing running on a device, and what its host was doing meanwhile.
+"""Find the gaps in which a process ran nothing on a device, and what the host did in them.
 
-A gap ends with an operation, and the thread whose call launched that one is looked at: until that call it was
-in a waiting, allocating, loading or other call, or outside of all calls; from then on the launch was under
-way, until the operation started. Where the call had returned before the gap began, or long before the
-operation started, that was queued: it waited for another device, for another process, or for the GPU itself.
-No call launches the migrations of unified memory: a host or a prefetch made them necessary.
+A gap ends with an operation, whose launch call was made by one thread. Before that call, the thread was in
+synchronizing, allocating, loading or other calls, or outside all calls. From the start of that call to the
+start of the operation, the launch was under way. If the call returned before the gap began, or long before
+the operation started, the operation was queued: it waited for another device, another process, or the GPU
+itself. Migrations of unified memory have no launch call: page faults or prefetches cause them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[Any]]
     Times = tuple[NDArray[Any], NDArray[Any]]  # starts and ends, or two marks
 
-# The causes, as keys and as a person reads them. The first counts where several hold at once.
+# The causes and their texts. If several hold at once, the first counts.
 CAUSES = {
     "profiler": "profiler overhead",
     "load": "loading a module or context",
@@ -47,20 +47,20 @@ CAUSES = {
     "unknown": "not known: no recorded call launched what followed",
 }
 _IN_A_THREAD = tuple(CAUSES)[:7]
-_INSIDE_A_LAUNCH = _IN_A_THREAD[:2]  # what counts more than the launch that it happens in
-# To an idle GPU that nothing else wants, an operation comes within a few µs after its call's return.
+_INSIDE_A_LAUNCH = _IN_A_THREAD[:2]  # these count even during a launch
+# On an idle GPU an operation starts within a few µs after its call returned.
 _LATENCY_NS = 10_000
-_QUEUE_FULL = 8  # overheadType: a launch waits for room in the queue
+_QUEUE_FULL = 8  # overheadType of a launch that waits for room in the queue
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """One entry per gap, by process and device, then in order of time; times in ns.
+    """One entry per gap, by process and device, then by time; times in ns.
 
-    ``before`` and ``after`` are the positions in ``operations`` (all of the whole capture) of what ran on
-    both sides, be it selected or not; -1: nothing did. ``thread`` is the one whose call launched ``after``
-    (MISSING: not known), ``launch_ns`` the start of that call. ``parts`` is the time each of CAUSES took;
-    they add up to the gap.
+    ``before`` and ``after`` are the positions of the operations on both sides, selected or not, in
+    ``operations`` (all of the whole capture); -1 without one. ``thread`` made the call that launched
+    ``after``, MISSING if unknown; ``launch_ns`` is the start of that call. ``parts`` has the time of each of
+    CAUSES, which add up to the gap.
     """
 
     operations: GpuOperations
@@ -80,18 +80,18 @@ class Gaps:
 
     @property
     def duration_ns(self) -> NDArray[Any]:
-        """How long each gap is."""
+        """The duration of each gap in ns."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
     @property
     def call(self) -> NDArray[Any]:
-        """Position of the call that launched what came after each gap; -1: none is recorded."""
-        calls = np.append(self.operations.call, -1)  # where nothing came after, -1 finds the one appended
+        """Position of the call that launched the operation after each gap; -1 if none is recorded."""
+        calls = np.append(self.operations.call, -1)  # for -1 in after
         return calls[self.after]  # type: ignore[no-any-return]
 
     @property
     def cause(self) -> NDArray[Any]:
-        """The number in CAUSES of what took most of each gap."""
+        """The number in CAUSES of the largest part of each gap."""
         if not len(self):
             return np.empty(0, np.int64)
         longest: NDArray[Any] = np.argmax(np.stack([self.parts[cause] for cause in CAUSES]), axis=0)
@@ -100,24 +100,26 @@ class Gaps:
 
 @per_capture
 def gaps_of(capture: Capture) -> Gaps:
-    """Return the gaps within each process' window on each device; whole graphs count as work."""
+    """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
     place = _places(selected, operations)
-    found = []
+    by_device = []
     for process, device, rows in selected.by_device():
         mine = selected.of(rows)
         part = _gaps(mine, place[rows], window(capture, mine))
-        _look_outside(part, operations, process, device)
+        _add_unselected(part, operations, process, device)
         part["global_pid"], part["device_id"] = (np.full_like(part["end_ns"], i) for i in (process, device))
-        found.append(part)
+        by_device.append(part)
     names = ("global_pid", "device_id", "start_ns", "end_ns", "before", "after")
-    gap = {name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in found)]) for name in names}
+    gap = {
+        name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in by_device)]) for name in names
+    }
     thread, launch_ns, parts = _causes(capture.whole, operations, gap)
     return Gaps(operations=operations, **gap, thread=thread, launch_ns=launch_ns, parts=parts)
 
 
 def _places(selected: GpuOperations, operations: GpuOperations) -> NDArray[Any]:
-    """Return the positions of selected operations among all."""
+    """Return the positions of the selected operations among all."""
     first = np.concatenate(([0], np.cumsum(np.bincount(operations.kind, minlength=len(KINDS)))))
     place = np.empty(len(operations), np.int64)
     place[first[operations.kind] + operations.row] = np.arange(len(operations))
@@ -125,7 +127,7 @@ def _places(selected: GpuOperations, operations: GpuOperations) -> NDArray[Any]:
 
 
 def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
-    """Return the gaps between operations, and between them and the ends of their window."""
+    """Return the gaps between operations, and between them and both ends of the window."""
     first, last = ([end] for end in ends)
     start, end = (np.concatenate((first, times, last)) for times in (mine.start_ns, mine.end_ns))
     beside = np.concatenate(([-1], place, [-1]))
@@ -133,8 +135,8 @@ def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Ar
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
 
 
-def _look_outside(gap: Arrays, operations: GpuOperations, process: int, device: int) -> None:
-    """Put in what ran before the first gap and after the last one, where it is not selected."""
+def _add_unselected(gap: Arrays, operations: GpuOperations, process: int, device: int) -> None:
+    """Fill in the unselected operations before the first gap and after the last one."""
     if (np.minimum(gap["before"], gap["after"]) >= 0).all():
         return
     rows = np.flatnonzero((operations.global_pid == process) & (operations.device_id == device))
@@ -149,11 +151,11 @@ def _look_outside(gap: Arrays, operations: GpuOperations, process: int, device: 
 def _causes(
     whole: Capture, operations: GpuOperations, gap: Arrays
 ) -> tuple[NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
-    """Return the thread that launched what followed each gap, when, and the time each cause took."""
+    """Return the thread and start of the call that ended each gap, and the time of each cause."""
     rows = len(gap["start_ns"])
     thread, launch_ns = np.full(rows, MISSING), np.full(rows, MISSING)
     parts = {cause: np.zeros(rows, np.int64) for cause in CAUSES}
-    # -1, after the last operation, is what is appended.
+    # The appended entry is for -1: no operation after the gap.
     call = np.append(operations.call, -1)[gap["after"]]
     moves = np.append(operations.migration, False)[gap["after"]]
     parts["migration"] = np.where(moves, gap["end_ns"] - gap["start_ns"], 0)
@@ -166,7 +168,9 @@ def _causes(
         span = launch_ns[known], api["end_ns"][call[known]]
         after = operations.of(gap["after"][known])
         launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-        launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)  # the copies of graphs too
+        launches |= call_classes(whole)[after.call] == CLASSES.index(
+            LAUNCH
+        )  # also copies that a graph launches
         queued = (span[1] <= ends[0]) | (after.start_ns - span[1] > _LATENCY_NS)
         for cause, taken in _explain(_Timeline(whole, thread[known]), ends, span, (queued, launches)).items():
             parts[cause][known] = taken
@@ -174,63 +178,63 @@ def _causes(
 
 
 def _explain(timeline: _Timeline, gap: Times, call: Times, marks: Times) -> Arrays:
-    """Return the parts of gaps; ``call`` is the one that launched what came after.
+    """Return the parts of gaps; ``call`` has start and end of the calls that launched the next operations.
 
-    ``marks`` are on gaps whose next operation had been launched, and on those whose call launches.
+    ``marks`` has two arrays: gaps whose next operation was queued, and gaps whose call is a launch.
     """
     (start, end), (queued, launches) = gap, marks
     begun, returned = (np.clip(times, start, end) for times in call)
-    found = timeline.split(start, begun, _IN_A_THREAD)
-    found["host"] = begun - start - sum(found.values())
-    found["queued"] = np.where(queued, end - returned, 0)
-    under_way = end - begun - found["queued"]
+    parts = timeline.split(start, begun, _IN_A_THREAD)
+    parts["host"] = begun - start - sum(parts.values())
+    parts["queued"] = np.where(queued, end - returned, 0)
+    under_way = end - begun - parts["queued"]
     for cause, taken in timeline.split(begun, returned, _INSIDE_A_LAUNCH).items():
-        found[cause] += taken
+        parts[cause] += taken
         under_way -= taken
-    found["launch"] += np.where(launches, under_way, 0)
-    found["copy"] += np.where(launches, 0, under_way)
-    return found
+    parts["launch"] += np.where(launches, under_way, 0)
+    parts["copy"] += np.where(launches, 0, under_way)
+    return parts
 
 
 class _Timeline:
-    """What threads were doing: covers of time on one axis, on which they lie one behind another."""
+    """The activities of threads: one cover per cause, with the threads one after another on one axis."""
 
     def __init__(self, whole: Capture, thread: NDArray[Any]) -> None:
-        """Take the thread of each interval that will be asked for."""
+        """Take the thread of each interval that ``split`` will get."""
         threads, self._number = distinct(thread)
-        cause, doing, start, end = _activities(whole)
-        rows = np.flatnonzero(np.isin(doing, threads))
+        cause, active, start, end = _activities(whole)
+        rows = np.flatnonzero(np.isin(active, threads))
         self._low, self._high = int(start[rows].min()), int(end[rows].max())
-        number = np.searchsorted(threads, doing[rows])
+        number = np.searchsorted(threads, active[rows])
         start, end = (self._place(times[rows], number) for times in (start, end))
         self._covers = {}
-        for i, name in enumerate(_IN_A_THREAD):  # calls lie in each other, and time counts once
-            outranking = cause[rows] <= i
-            self._covers[name] = union(start[outranking], end[outranking])
+        for i, name in enumerate(_IN_A_THREAD):  # calls nest, and time counts once
+            up_to_here = cause[rows] <= i
+            self._covers[name] = union(start[up_to_here], end[up_to_here])
 
     def _place(self, times: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
-        length = self._high - self._low + 1  # between two threads there is 1 ns of nothing
+        length = self._high - self._low + 1  # keeps 1 ns between two threads
         return np.clip(times, self._low, self._high) - self._low + number * length  # type: ignore[no-any-return]
 
     def split(self, start: NDArray[Any], end: NDArray[Any], causes: tuple[str, ...]) -> Arrays:
-        """Return how much of each interval these first causes take, each without those before it."""
+        """Return the time of the given first causes in each interval, each without the causes before it."""
         start, end = (self._place(times, self._number) for times in (start, end))
-        found, before = {}, np.zeros_like(start)
+        parts, before = {}, np.zeros_like(start)
         for cause in causes:
             taken = self._covers[cause].within(start, end)
-            found[cause], before = taken - before, taken
-        return found
+            parts[cause], before = taken - before, taken
+        return parts
 
 
 def _activities(whole: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return what threads did, as the number of a cause, and the thread, start and end of each."""
+    """Return the number of the cause, the thread, the start and the end of each activity."""
     of_class = np.array([_IN_A_THREAD.index("call" if name == OTHER else name) for name in CLASSES])
     fields = ("global_tid", "start_ns", "end_ns")
     parts = [(of_class[call_classes(whole)], whole.columns("api", *fields))]
     if whole.has("overhead"):
         events = whole.columns("overhead", *fields)
         parts.append((np.full(whole.count("overhead"), _IN_A_THREAD.index("profiler")), events))
-    if whole.has("cuda_overhead"):  # what CUDA does without nsys too: it compiles and loads
+    if whole.has("cuda_overhead"):  # compiling and loading, which CUDA also does without nsys
         events = whole.columns("cuda_overhead", *fields, "overhead_type")
         waits = events["overhead_type"] == _QUEUE_FULL
         parts.append((np.where(waits, *map(_IN_A_THREAD.index, ("launch", "load"))), events))

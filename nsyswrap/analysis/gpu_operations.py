@@ -1,4 +1,4 @@
-"""All that ran on GPUs in one table: kernels, copies, memsets, whole-graph executions, and their calls."""
+"""Put kernels, copies, memsets and whole-graph executions into one table, with their launch calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
@@ -26,22 +26,21 @@ if TYPE_CHECKING:
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"
 _FIELDS = ("start_ns", "end_ns", "global_pid", "device_id", "context_id", "stream_id")
-# What is read for it, by kind of event.
+# The fields that the table is computed from, by kind of event.
 READS = {
     **dict.fromkeys(KINDS, (*_FIELDS, "row", "correlation_id")),
     MEMCPY: (*_FIELDS, "row", "correlation_id", "copy_kind"),
     "api": ("global_tid", "correlation_id"),
 }
-_MACHINE_SHIFT = 48
 
 
 @dataclass(frozen=True)
 class GpuOperations:
-    """One entry per operation, in order of start, of equal ones as in KINDS; times in ns.
+    """One entry per operation by start, equal starts in the order of KINDS; times in ns.
 
-    ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture,
-    ``call`` that of the outermost call that launched it among the whole capture's API calls, -1 where there
-    is none. ``migration`` marks copies that unified memory made of itself: no call launched them.
+    ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture.
+    ``call`` is the position of the outermost launch call among the whole capture's API calls, -1 without one.
+    ``migration`` marks the migrations of unified memory, which have no launch call.
     """
 
     kind: NDArray[Any]
@@ -60,19 +59,22 @@ class GpuOperations:
         return len(self.kind)
 
     def of(self, rows: NDArray[Any]) -> GpuOperations:
-        """Return these operations, by position or mark."""
+        """Return the operations at these positions, or with True at theirs."""
         return GpuOperations(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def by_device(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Yield global process id and device id (MISSING: not said) of each pair, and its operations."""
+        """Yield each pair of global process id and device id, and the positions of its operations.
+
+        The ids are MISSING if the export lacks them.
+        """
         codes, (process, device) = group_keys(self.global_pid, self.device_id)
-        found = np.split(order_by_code(codes, len(process)), np.cumsum(np.bincount(codes))[:-1])
-        yield from zip(process.tolist(), device.tolist(), found[: len(process)], strict=True)
+        rows = np.split(order_by_code(codes, len(process)), np.cumsum(np.bincount(codes))[:-1])
+        yield from zip(process.tolist(), device.tolist(), rows[: len(process)], strict=True)
 
 
 @per_capture
 def gpu_operations_of(capture: Capture) -> GpuOperations:
-    """Return what ran on GPUs, as the capture's selection leaves it; empty where nothing did."""
+    """Return the selected GPU operations; empty if there are none."""
     parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
     empty = GpuOperations(
         *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
@@ -82,20 +84,26 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     return every.of(np.argsort(every.start_ns, kind="stable"))
 
 
+def operation_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on how the operations of the whole capture met their calls."""
+    whole = capture.whole
+    return process_notes(whole, *KINDS) if whole.has("api") else ()
+
+
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
-    found = capture.columns(kind, *_FIELDS)
+    columns = capture.columns(kind, *_FIELDS)
     row = capture.columns(kind, "row")["row"] - 1
     migration = np.zeros(len(row), dtype=bool)
     if kind == MEMCPY:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     code = np.full(len(row), KINDS.index(kind))
     calls = _calls(capture.whole, kind)[row]
-    found["global_pid"] = _owners(capture.whole, found["global_pid"], calls)
-    return GpuOperations(kind=code, row=row, **found, call=calls, migration=migration)
+    columns["global_pid"] = _with_known_processes(capture.whole, columns["global_pid"], calls)
+    return GpuOperations(kind=code, row=row, **columns, call=calls, migration=migration)
 
 
-def _owners(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
-    """Fill in whose operations are where trimmed exports do not say: their calls', or the only process'."""
+def _with_known_processes(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
+    """Replace missing process ids of trimmed exports by that of the launch call, or of the only process."""
     if not whole.has("api") or not (processes == MISSING).any():
         return processes
     callers = whole.columns("api", "global_tid")["global_tid"] & PROCESS_MASK
@@ -105,7 +113,7 @@ def _owners(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDA
 
 
 def _calls(whole: Capture, kind: str) -> NDArray[Any]:
-    """Return each operation's outermost call: of a runtime call and the driver call below it, the former."""
+    """Return each operation's outermost launch call: the runtime call rather than the driver call in it."""
     calls = np.full(whole.count(kind), -1)
     if whole.has("api"):
         pairs = launch_pairs_of(whole, kind)
@@ -120,22 +128,28 @@ def _calls(whole: Capture, kind: str) -> NDArray[Any]:
 
 
 def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
-    """Return the name of each operation: kernels as the view calls them, the rest as nsys does."""
+    """Return the name of each operation: kernels in the view's form, the others as nsys names them."""
     whole = capture.whole
-    found = np.full(len(operations), None, dtype=object)
+    texts = np.full(len(operations), None, dtype=object)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if not len(mine):
             continue
         rows = operations.row[mine]
         if kind == KERNEL:
-            codes, texts = name_codes(whole, kind)
-            found[mine] = np.array(texts, dtype=object)[codes[rows]]
+            codes, kernel_names = name_codes(whole, kind)
+            texts[mine] = np.array(kernel_names, dtype=object)[codes[rows]]
         elif kind == MEMCPY:
-            found[mine] = _copy_names(capture, rows)
+            texts[mine] = _copy_names(capture, rows)
         else:
-            found[mine] = MEMSET_NAME if kind == MEMSET else GRAPH_NAME
-    return found
+            texts[mine] = MEMSET_NAME if kind == MEMSET else GRAPH_NAME
+    return texts
+
+
+def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
+    """Return the notes on the names of these operations."""
+    copies = (operations.kind == KINDS.index(MEMCPY)).any()
+    return capture.notes_on_labels("copy_kind") if copies else ()
 
 
 def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
@@ -145,10 +159,10 @@ def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
-    """Return the first start and the last end, in ns, or the ends that the selection sets.
+    """Return the start and end of the window in ns: the selection's, or the first start and the last end.
 
-    What is selected without being cut off there can begin before and end after them: then that counts. Before
-    the capture began and after its end, where the export says when that was, nothing was idle.
+    Operations that are selected but not clipped extend the window. The window never extends beyond the
+    capture's own start and end, if the export has its duration.
     """
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
     start, end = capture.window.start_ns, capture.window.end_ns
@@ -159,16 +173,10 @@ def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     return first, last
 
 
-def machine_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
-    """Return what tells the machines apart inside global process ids: device ids repeat between them."""
-    return global_ids >> _MACHINE_SHIFT
-
-
 def previous_ends(operations: GpuOperations) -> NDArray[Any]:
-    """Return when the stream of each operation was last busy before it, in ns; MISSING where it never was.
+    """Return the latest end of the earlier operations in the stream of each operation, in ns.
 
-    That is the latest end of the operations that started before it in the same stream. Migrations of unified
-    memory are in no stream.
+    MISSING for the first operation of a stream, and for migrations of unified memory, which have no stream.
     """
     ends = np.full(len(operations), MISSING)
     known = np.flatnonzero(~operations.migration)
@@ -181,11 +189,11 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
 
 
 def communicating(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
-    """Mark the kernels that communicate, by their full names, whatever the view calls them."""
-    found = np.zeros(len(operations), dtype=bool)
+    """Mark the communication kernels, classified by their full names."""
+    marks = np.zeros(len(operations), dtype=bool)
     kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
     if len(kernels):
         ids, positions = distinct(capture.whole.columns(KERNEL, "name")["name"])
-        talks = np.array([classify(capture.text(i) or "") == "communication" for i in ids.tolist()])
-        found[kernels] = talks[positions][operations.row[kernels]]
-    return found
+        communicates = np.array([classify(capture.text(i) or "") == "communication" for i in ids.tolist()])
+        marks[kernels] = communicates[positions][operations.row[kernels]]
+    return marks

@@ -1,4 +1,4 @@
-"""Whether launching is what the GPU waits for: idle time inside launches against the time it works."""
+"""Decide whether a run is launch-bound: compare GPU idle time inside launches with GPU busy time."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
-_HALF, _WORTH = 0.5, 0.05
+_LEAST_SHARE, _LEAST_WEIGHT = 0.5, 0.05
 
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """What launching cost the GPU, in ns, summed over processes and devices.
+    """The GPU time that launching cost, in ns, summed over processes and devices.
 
-    ``exposed_ns`` is the idle time inside repeat launches, ``first_exposed_ns`` inside first ones. Graphs or
-    fusion can take away at most ``saved_ns`` of the former and ``between_ns`` of the host's own time: what
-    lies before launches that their thread made without a wait since the one before. The first launch after
-    a wait stays. ``idle_ns`` is all idle time, by cause.
+    ``exposed_ns`` is the idle time inside repeat launches, ``first_exposed_ns`` inside first launches.
+    ``idle_ns`` is all idle time, by cause. CUDA graphs or fusion can save at most ``saved_ns`` of
+    ``exposed_ns``, and ``between_ns`` of the time in host code. These two only count gaps that end with a
+    launch whose thread did not wait since its previous launch: the first launch after a wait remains.
     """
 
     busy_ns: int
@@ -45,27 +45,27 @@ class LaunchCost:
 
     @property
     def share(self) -> float:
-        """What is exposed, as part of the time that the GPU works or is kept from it by launches."""
+        """Exposed time as a fraction of busy plus exposed time."""
         return self.exposed_ns / max(self.busy_ns + self.exposed_ns, 1)
 
     @property
     def weight(self) -> float:
-        """What is exposed, as part of all the time between the first operation and the last."""
+        """Exposed time as a fraction of the time from the first to the last operation."""
         return self.exposed_ns / max(self.busy_ns + sum(self.idle_ns.values()), 1)
 
     @property
     def launch_bound(self) -> bool:
-        """Whether the GPU waits for repeat launches as long as it works, and for 5 % of the time or more."""
-        return self.share >= _HALF and self.weight >= _WORTH
+        """Whether exposed time is at least the busy time, and at least 5 % of the whole time."""
+        return self.share >= _LEAST_SHARE and self.weight >= _LEAST_WEIGHT
 
 
 def launch_cost_of(capture: Capture) -> LaunchCost:
-    """Return what launching cost the GPU in what is selected."""
+    """Return what launching cost the GPU in the selected part of a capture."""
     launches, gaps, operations = launches_of(capture), gaps_of(capture), gpu_operations_of(capture)
     ended = ended_by(launches, gaps)
     close = ~launches.first & back_to_back(capture, launches)
 
-    def taken(cause: str, which: NDArray[Any]) -> int:
+    def idle_before(cause: str, which: NDArray[Any]) -> int:
         return int(gaps.parts[cause][np.append(which, False)[ended]].sum())
 
     return LaunchCost(
@@ -74,40 +74,40 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
             for _, _, rows in operations.by_device()
         ),
         idle_ns={cause: int(part.sum()) for cause, part in gaps.parts.items()},
-        exposed_ns=taken("launch", ~launches.first),
-        first_exposed_ns=taken("launch", launches.first),
-        saved_ns=taken("launch", close),
-        between_ns=taken("host", close),
+        exposed_ns=idle_before("launch", ~launches.first),
+        first_exposed_ns=idle_before("launch", launches.first),
+        saved_ns=idle_before("launch", close),
+        between_ns=idle_before("host", close),
     )
 
 
 def launch_verdict(capture: Capture) -> str:
-    """Say whether what is selected is launch-bound, by how much, and what could be saved at most."""
+    """Return the verdict in words: launch-bound or not, by how much, and the most that can be saved."""
     launches = launches_of(capture)
     if launches.first.all():
         return f"Nothing to judge launching by: no launch is repeated ({_firsts(launches)})."
-    found, again = launch_cost_of(capture), launches.of(~launches.first)
+    cost, again = launch_cost_of(capture), launches.of(~launches.first)
     left_out = [f"left out: {_firsts(launches)}"] if launches.first.any() else []
-    more = "; ".join([*left_out, *_elsewhere(found)])
-    said = (
-        f"{headline(found)}; median launch call {duration(np.median(again.api_ns))} for "
-        f"{duration(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(found)}."
+    more = "; ".join([*left_out, *_main_cause(cost)])
+    verdict = (
+        f"{headline(cost)}; median launch call {duration(np.median(again.api_ns))} for "
+        f"{duration(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(cost)}."
     )
-    return f"{said} {more[0].upper()}{more[1:]}." if more else said
+    return f"{verdict} {more[0].upper()}{more[1:]}." if more else verdict
 
 
-def headline(found: LaunchCost) -> str:
-    """Say whether launching is what the GPU waits for, and by what measure."""
+def headline(cost: LaunchCost) -> str:
+    """Return the verdict and its two measures in words."""
     return (
-        f"{'Launch-bound' if found.launch_bound else 'Not launch-bound'}: the GPU idles "
-        f"{duration(found.exposed_ns)} inside repeat launches and works {duration(found.busy_ns)} "
-        f"({_shares(found)})"
+        f"{'Launch-bound' if cost.launch_bound else 'Not launch-bound'}: the GPU idles "
+        f"{duration(cost.exposed_ns)} inside repeat launches and works {duration(cost.busy_ns)} "
+        f"({_shares(cost)})"
     )
 
 
-def _shares(found: LaunchCost) -> str:
-    little = found.share >= _HALF and not found.launch_bound
-    return f"{percent(100 * found.share)} idle" + little * f", but {percent(100 * found.weight)} of the whole"
+def _shares(cost: LaunchCost) -> str:
+    little = cost.share >= _LEAST_SHARE and not cost.launch_bound
+    return f"{percent(100 * cost.share)} idle" + little * f", but {percent(100 * cost.weight)} of the whole"
 
 
 def _firsts(launches: Launches) -> str:
@@ -116,44 +116,44 @@ def _firsts(launches: Launches) -> str:
     return f"{count:,} first launch{'' if count == 1 else 'es'}, {spent} of CPU time"
 
 
-def _savings(found: LaunchCost) -> str:
-    if not found.saved_ns + found.between_ns:
-        return "nothing, as launches after a wait stay" if found.exposed_ns else "nothing"
-    between = f", and {duration(found.between_ns)} of host time in between" if found.between_ns else ""
-    return f"at most {duration(found.saved_ns)}{between}"
+def _savings(cost: LaunchCost) -> str:
+    if not cost.saved_ns + cost.between_ns:
+        return "nothing, as launches after a wait stay" if cost.exposed_ns else "nothing"
+    between = f", and {duration(cost.between_ns)} of host time in between" if cost.between_ns else ""
+    return f"at most {duration(cost.saved_ns)}{between}"
 
 
-def _elsewhere(found: LaunchCost) -> list[str]:
-    """Name the main cause of idle time, unless it is what the verdict is about."""
-    parts = {CAUSES[cause]: time for cause, time in found.idle_ns.items()}
-    parts[CAUSES["launch"]] -= found.first_exposed_ns
-    parts["inside a first launch"] = found.first_exposed_ns
+def _main_cause(cost: LaunchCost) -> list[str]:
+    """Return the main cause of idle time, unless it is the launches of a launch-bound run."""
+    parts = {CAUSES[cause]: time for cause, time in cost.idle_ns.items()}
+    parts[CAUSES["launch"]] -= cost.first_exposed_ns
+    parts["inside a first launch"] = cost.first_exposed_ns
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
-    if not total or (found.launch_bound and cause == CAUSES["launch"]):
+    if not total or (cost.launch_bound and cause == CAUSES["launch"]):
         return []
     return [f"largest part of {duration(total)} idle: {duration(parts[cause])} {cause} (-r gpu_idle)"]
 
 
 def back_to_back(capture: Capture, launches: Launches) -> NDArray[Any]:
-    """Mark the launches before which their thread waited for nothing since the one before."""
+    """Mark the launches whose thread did not wait since its previous launch."""
     api = capture.whole.columns("api", "start_ns", "global_tid")
     ids, positions = distinct(capture.whole.name_ids("api"))
     waits = np.array([bool(_WAITS.match(capture.text(i) or "")) for i in ids.tolist()], bool)[positions]
     order = np.lexsort((api["start_ns"], api["global_tid"]))
     waited = np.empty(len(order), np.int64)
     waited[order] = np.cumsum(waits[order])
-    by_thread = np.argsort(api["global_tid"][launches.call], kind="stable")  # launches are in order of time
+    by_thread = np.argsort(api["global_tid"][launches.call], kind="stable")  # launches are sorted by time
     calls = launches.call[by_thread]
-    found = np.zeros(len(calls), dtype=bool)
-    found[by_thread[1:]] = (np.diff(api["global_tid"][calls]) == 0) & (np.diff(waited[calls]) == 0)
-    return found
+    marks = np.zeros(len(calls), dtype=bool)
+    marks[by_thread[1:]] = (np.diff(api["global_tid"][calls]) == 0) & (np.diff(waited[calls]) == 0)
+    return marks
 
 
 def ended_by(launches: Launches, gaps: Gaps) -> NDArray[Any]:
-    """Return the launch whose operation ended each gap, by position; -1: none of these."""
+    """Return the position of the launch whose operation ended each gap; -1 if it is none of these."""
     if not len(launches):
         return np.full(len(gaps), -1)
     call, by_call = gaps.call, np.argsort(launches.call)
-    found = np.searchsorted(launches.call[by_call], call)
-    launch = by_call[np.minimum(found, len(launches) - 1)]
+    place = np.searchsorted(launches.call[by_call], call)
+    launch = by_call[np.minimum(place, len(launches) - 1)]
     return np.where(launches.call[launch] == call, launch, -1)

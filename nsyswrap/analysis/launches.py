@@ -1,4 +1,4 @@
-"""What each launch cost: one entry per API call that started kernels or a CUDA graph."""
+"""Compute what each launch cost: one entry per API call that launched kernels or a CUDA graph."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ READS = {
     "api": (*OPERATION_READS["api"], *NAMED),
     "overhead": (*SPANS, "global_tid"),
 }
-_GRAPH_SHIFT = 32  # the id of a node holds that of its graph in the upper half
+_GRAPH_SHIFT = 32  # the upper half of a node's id is the id of its graph
 
 
 @dataclass(frozen=True)
 class Launches:
-    """One entry per launch, in order of its call's start; times in ns.
+    """One entry per launch, by the start of its call; times in ns.
 
-    ``call`` is the call's position among the whole capture's API calls (the outer one of a runtime call and
-    the driver call below it), ``operation`` that of the first operation it started in
-    ``work(capture.whole)``. ``name`` numbers the texts in ``names``: the kernel's name, or GRAPH_NAME for the
-    launch of a CUDA graph, be its nodes recorded or not. ``first`` marks the first launch of each kernel, by
-    its full name, and of each graph in a process. ``gpu_ns`` sums the durations of all it started,
-    ``operations`` counts these. ``previous_end_ns`` is when the stream was last busy before; MISSING where it
-    never was.
+    - ``call``: position of the outermost call among the whole capture's API calls
+    - ``operation``: position of its first operation in ``gpu_operations_of(capture.whole)``
+    - ``name``: number of the text in ``names``: the kernel's name, or GRAPH_NAME for any graph launch
+    - ``first``: marks the first launch of each kernel (by full name) and graph in its process
+    - ``gpu_start_ns``: start of the first operation
+    - ``gpu_ns``, ``operations``: sum of the durations, and number, of all operations it launched
+    - ``previous_end_ns``: latest end of the earlier operations in the stream; MISSING without any
     """
 
     call: NDArray[Any]
@@ -71,44 +71,44 @@ class Launches:
         return len(self.call)
 
     def of(self, rows: NDArray[Any]) -> Launches:
-        """Return these launches, by position or mark."""
+        """Return the launches at these positions, or with True at theirs."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return Launches(**{name: part if name == "names" else part[rows] for name, part in parts.items()})
 
     @property
     def api_ns(self) -> NDArray[Any]:
-        """CPU time in the call."""
+        """CPU time in each call."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
 
     @property
     def latency_ns(self) -> NDArray[Any]:
-        """From the call's start to the first operation's; negative where clocks disagree."""
+        """Time from the start of each call to its first operation; negative if the clocks disagree."""
         return self.gpu_start_ns - self.start_ns  # type: ignore[no-any-return]
 
     @property
     def uncontended(self) -> NDArray[Any]:
-        """Marks launches whose stream had been idle since before the call."""
-        # MISSING is the least of all numbers.
+        """Mark launches whose stream was idle at the start of the call."""
+        # MISSING is less than every time.
         return self.previous_end_ns <= self.start_ns
 
     @property
     def dependency_ns(self) -> NDArray[Any]:
-        """Wait, after the call's return, for what ran earlier in the stream."""
+        """Time from the return of each call until earlier operations of the stream were over."""
         waited = np.minimum(self.previous_end_ns, self.gpu_start_ns) - self.end_ns
         return np.where(self.previous_end_ns == MISSING, 0, np.maximum(waited, 0))
 
     @property
     def queue_ns(self) -> NDArray[Any]:
-        """Wait from when call and stream were done to the first operation: what is no dependency."""
+        """Queue time: from the end of the call and of earlier operations to the first operation's start."""
         ready = np.maximum(self.end_ns, self.previous_end_ns)
         return np.maximum(self.gpu_start_ns - ready, 0)  # type: ignore[no-any-return]
 
 
 @per_capture
 def launches_of(capture: Capture) -> Launches:
-    """Return the launches whose call and whose first operation are selected; their times are never cut off.
+    """Return the launches whose call and first operation are selected, with times that are never clipped.
 
-    Which launch is the first, and what ran before it in its stream, is told from the whole capture.
+    ``first`` and ``previous_end_ns`` are those in the whole capture.
     """
     every = _all_launches(capture.whole)
     if capture.view.selection.narrows and len(every):
@@ -133,7 +133,7 @@ def _all_launches(capture: Capture) -> Launches:
     rows = np.flatnonzero(launching & (operations.call >= 0))
     calls, codes = distinct(operations.call[rows])
     operation = np.empty(len(calls), np.int64)
-    operation[codes[::-1]] = rows[::-1]  # they are in order of their starts: the first one stays
+    operation[codes[::-1]] = rows[::-1]  # rows are in order of start: the first one stays
     duration = (operations.end_ns - operations.start_ns)[rows]
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
@@ -154,25 +154,25 @@ def _all_launches(capture: Capture) -> Launches:
 
 
 def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
-    """Return the id of the graph that each operation is, or is a node of; MISSING: of none."""
+    """Return the id of the graph of each operation that is a graph or a node of one; MISSING for others."""
     ids = np.full(len(operations), MISSING)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if not len(mine):
             continue
         field = "graph_exec_id" if kind == GRAPH else "graph_node_id"
-        found = capture.columns(kind, field)[field][operations.row[mine]]
+        values = capture.columns(kind, field)[field][operations.row[mine]]
         if kind == GRAPH:
-            ids[mine] = np.where(found == MISSING, 0, found)
+            ids[mine] = np.where(values == MISSING, 0, values)
         else:
-            ids[mine] = np.where(np.isin(found, (MISSING, 0)), MISSING, found >> _GRAPH_SHIFT)
+            ids[mine] = np.where(np.isin(values, (MISSING, 0)), MISSING, values >> _GRAPH_SHIFT)
     return ids
 
 
 def _names(
     capture: Capture, operations: GpuOperations, graphs: NDArray[Any], start: NDArray[Any]
 ) -> tuple[NDArray[Any], list[str | None], NDArray[Any]]:
-    """Return a code per launch, the text of each code, and the marks of the first launches."""
+    """Return one code per launch, the text of each code, and the marks of first launches."""
     codes, texts = _kernel_names(capture, operations, graphs)
     plain = capture.viewed(names="full", nvtx_names=False)
     full = codes if plain is capture else _kernel_names(plain, operations, graphs)[0]
@@ -188,7 +188,7 @@ def _names(
 def _kernel_names(
     capture: Capture, operations: GpuOperations, graphs: NDArray[Any]
 ) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per launch, -1 for those of graphs, and the text of each."""
+    """Return one code per launch, -1 for launches of graphs, and the text of each code."""
     codes = np.full(len(operations), -1)
     if not capture.has(KERNEL):
         return codes, []

@@ -1,4 +1,4 @@
-"""What events are called and how long they took."""
+"""Return names, classes, launch shapes and durations of events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, text_codes
+from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ MEMSET_NAME = "[CUDA memset]"
 
 
 def durations(capture: Capture, kind: str) -> NDArray[Any]:
-    """Return end - start of every event, in ns."""
+    """Return end - start of each event in ns."""
     span = capture.columns(kind, "start_ns", "end_ns")
     return span["end_ns"] - span["start_ns"]  # type: ignore[no-any-return]
 
 
 def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per event and the name of each code, in the names' order.
+    """Return one code per event and the sorted names.
 
-    API calls come without their version suffix; kernels are called as the view says: full, base or mangled,
-    with or without the NVTX range before it.
+    API calls are named without their version suffix. Kernels have the form of name that the view selects:
+    full, base or mangled, with or without an NVTX range before it.
     """
     ids = capture.name_ids(kind)
     codes, names = text_codes(
@@ -43,7 +44,7 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
 def _in_ranges(
     capture: Capture, codes: NDArray[Any], names: Sequence[str | None]
 ) -> tuple[NDArray[Any], list[str | None]]:
-    """Put the innermost NVTX range around its launch before each kernel's name, where both are known."""
+    """Put the innermost NVTX range around each kernel's launch before its name, if both are known."""
     ranges, range_names = kernel_ranges(capture)
     pairs, keys = group_keys(ranges, codes)
     texts = [
@@ -53,22 +54,33 @@ def _in_ranges(
     return number_texts(pairs, texts)
 
 
+def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
+    """Return one code per kernel and the sorted classes.
+
+    The full name decides, whatever form of name the view selects; the view's own rules come first.
+    """
+    codes, names = text_codes(capture.columns("kernel", "name")["name"], capture.text)
+    class_of_name = [classify(name, capture.view.classes) for name in names]
+    classes = sorted(set(class_of_name))
+    return np.array([classes.index(kind) for kind in class_of_name], np.int64)[codes], classes
+
+
 def event_names(capture: Capture, kind: str) -> NDArray[Any]:
-    """Return the name of every event, as an array of texts."""
+    """Return the name of each event as an array of texts."""
     codes, names = name_codes(capture, kind)
     texts: NDArray[Any] = np.array(names, dtype=object)[codes]
     return texts
 
 
 def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> NDArray[Any]:
-    """Return the text behind every id, as an array of texts; each id is asked for once."""
+    """Return the text of each id as an array; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
     texts: NDArray[Any] = np.array([text(i) for i in known.tolist()], dtype=object)[positions]
     return texts
 
 
 def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
-    """Return a code per kernel and the ``grid`` or ``block`` of each code, as nsys writes it."""
+    """Return one code per kernel and the ``grid`` or ``block`` of each code, as nsys writes it."""
     sizes = capture.columns("kernel", *(f"{field}_{axis}" for axis in "xyz"))
     codes, keys = group_keys(*sizes.values())
     return codes, [
@@ -77,10 +89,10 @@ def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
 
 
 def copy_name(label: str) -> str:
-    """Name copies as nsys does: ``[CUDA memcpy Host-to-Device]``."""
+    """Return the name that nsys gives copies: ``[CUDA memcpy Host-to-Device]``."""
     return f"[CUDA memcpy {label}]"
 
 
 def strip_version(name: str | None) -> str | None:
-    """Cut a version suffix of four digits off an API name, as nsys does: cudaLaunchKernel_v7000."""
+    """Return an API name without its suffix of four digits, as nsys does: cudaLaunchKernel_v7000."""
     return name[:-6] if name is not None and name[-6:-4] == "_v" else name

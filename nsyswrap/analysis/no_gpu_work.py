@@ -1,4 +1,4 @@
-"""Why a capture holds no GPU work: the likely causes, ranked by what the export and the run's folder say."""
+"""Find the likely causes why a capture holds no GPU work, from the export and the run folder."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
-# nsys says this when the driver is newer than what it knows.
+# A message of nsys for a driver newer than it supports.
 _OLD_NSYS = re.compile(r"driver version .* not supported by this build")
-# The nsys release that came with the first CUDA of a major version.
+# The nsys release that came with the first CUDA release of a major version.
 _FIRST_NSYS = {12: (2022, 4), 13: (2025, 3)}
 
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
-    """Return the causes that fit, the likeliest first; ``run`` is the run's run.json, or empty."""
+    """Return the possible causes, the likeliest first; ``run`` is the content of run.json, or empty."""
     if run.get("gpu_error"):
         return [f"this machine has no usable GPU: {run['gpu_error']}"]
     causes = [*_trace(capture, run), *_old_nsys(capture), *_range(run)]
@@ -26,8 +26,8 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
         )
     else:
         calls = capture.count("api")
-        made = f"{calls:,} CUDA API call{'' if calls == 1 else 's'}"
-        causes.append(f"the program made {made}, but launched no kernel and copied nothing")
+        count = f"{calls:,} CUDA API call{'' if calls == 1 else 's'}"
+        causes.append(f"the program made {count}, but launched no kernel and copied nothing")
     return causes
 
 
@@ -39,19 +39,19 @@ def _trace(capture: Capture, run: dict[str, Any]) -> list[str]:
 
 
 def _old_nsys(capture: Capture) -> list[str]:
-    """Compare nsys' release with the driver's CUDA version."""
-    said = [d.text for d in capture.diagnostics if _OLD_NSYS.search(d.text)]
+    """Return messages of nsys on the driver, and a cause if the driver's CUDA is newer than the nsys."""
+    causes = [d.text for d in capture.diagnostics if _OLD_NSYS.search(d.text)]
     info = capture.info
     cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
     release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
     if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
         first = ".".join(map(str, _FIRST_NSYS[cuda]))
-        said.append(
+        causes.append(
             f"nsys {info.exporter_version} may be too old for CUDA {info.cuda_version} (first: {first})"
         )
-    return said
+    return causes
 
 
 def _range(run: dict[str, Any]) -> list[str]:
-    wanted = run.get("nsys", {}).get("capture_range")
-    return [f"the capture range {wanted} may not have enclosed any GPU work"] if wanted else []
+    capture_range = run.get("nsys", {}).get("capture_range")
+    return [f"the capture range {capture_range} may not have enclosed any GPU work"] if capture_range else []

@@ -1,4 +1,4 @@
-"""NVTX ranges: names with domains as nsys writes them, ranges around kernels, projection onto the GPU.
+"""Read NVTX ranges with names as nsys writes them, find those around kernels, project them onto the GPU.
 
 The projection of a range is the time from the first to the last GPU operation that was launched in it.
 """
@@ -41,8 +41,8 @@ OPERATIONS = ("kernel", "memcpy", "memset")
 class Ranges:
     """Ranges in row order: rows in NVTX_EVENTS (from 1), spans, numbers in STYLES and in ``names``.
 
-    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING where no range has one.
-    Names are in order; the code of a range without a name is -1.
+    A range that never ended lasts to the last timestamp of NVTX; its end is MISSING if no range has one.
+    Names are sorted; the code of a range without a name is -1. ``notes`` say what readers must know.
     """
 
     row: NDArray[Any]
@@ -50,6 +50,7 @@ class Ranges:
     style: NDArray[Any]
     code: NDArray[Any]
     names: list[str]
+    notes: tuple[str, ...]
 
     def labels(self, codes: NDArray[Any]) -> list[str | None]:
         """Return the names behind codes."""
@@ -57,22 +58,22 @@ class Ranges:
 
 
 def counted_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
-    """Return the ranges as nsys' sums count them: once for each thread that created a range's domain."""
+    """Return the ranges as nsys' sums count them: once for each thread that created the domain."""
     events = _events(capture)
     rows = _of_types(events, types)
     ends = _closed(events, np.arange(len(events["end_ns"])))
-    return _named(capture, events, rows, ends[rows], every_creator=True)
+    return _with_names(capture, events, rows, ends[rows], every_creator=True)
 
 
 def nested_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
     """Return the ranges that ended on the thread they started on, each once."""
     events = _events(capture)
     rows, ends = _on_one_thread(events, types)
-    return _named(capture, events, rows, ends, every_creator=False)
+    return _with_names(capture, events, rows, ends, every_creator=False)
 
 
 def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
-    """Return, per kernel, the number of its innermost range's name, -1 where there is none, and the names.
+    """Return the code of the innermost range's name for each kernel (-1: none), and the names.
 
     The innermost of the ranges around a kernel's launch is the one that started last, whatever its style; of
     several the first in the export. Its name comes without the domain. As in nsys, ranges and calls outside a
@@ -84,13 +85,13 @@ def kernel_ranges(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     start = events["start_ns"][rows]
     innermost = closest(call_spans(whole, pairs.api), Spans(events["global_tid"][rows], start, ends), -start)
     inside = np.flatnonzero(innermost >= 0)
-    # A kernel whose call has two rows, of the runtime and of the driver, stands in two pairs.
+    # A kernel whose call has two rows, of the runtime and of the driver, is in two pairs.
     latest = inside[np.lexsort((innermost[inside], -start[innermost[inside]], pairs.operation[inside]))]
     kernels, first = np.unique(pairs.operation[latest], return_index=True)
-    codes, names = _named_only(*own_texts(whole, rows))
-    found = np.full(whole.count("kernel"), -1)
-    found[kernels] = codes[innermost[latest[first]]]
-    return found[capture.columns("kernel", "row")["row"] - 1], names
+    codes, names = _without_missing(*own_texts(whole, rows))
+    range_codes = np.full(whole.count("kernel"), -1)
+    range_codes[kernels] = codes[innermost[latest[first]]]
+    return range_codes[capture.columns("kernel", "row")["row"] - 1], names
 
 
 def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
@@ -109,10 +110,12 @@ def launched_for(
     Ranges in other domains are a library's, unless there are no others.
     """
     heads = _heads(whole)
-    found, codes = distinct(calls)
-    adopted = np.array([heads.get(thread & PROCESS_MASK, thread) for thread in found.tolist()], np.int64)
+    threads_of_calls, codes = distinct(calls)
+    adopted = np.array(
+        [heads.get(thread & PROCESS_MASK, thread) for thread in threads_of_calls.tolist()], np.int64
+    )
     adopting = np.isin(ranges, np.array(list(heads.values()), np.int64))
-    for marks, threads in ((adopting, adopted), (~adopting, found)):
+    for marks, threads in ((adopting, adopted), (~adopting, threads_of_calls)):
         if marks.any() or not len(ranges):
             yield marks, threads[codes]
 
@@ -129,19 +132,20 @@ def _heads(whole: Capture) -> dict[int, int]:
     return dict(zip(process[count == 1].tolist(), threads[first[count == 1]].tolist(), strict=True))
 
 
-def say_adopted(capture: Capture, adopted: NDArray[Any]) -> None:
-    """Note how many ranges hold launches by other threads; ``adopted`` counts these, by range."""
-    if held := np.count_nonzero(adopted):
-        capture.note(
-            f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
-            "one thread opens all of the program's own ranges, they count for those around them in time"
-        )
+def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
+    """Return a note if ranges hold launches by other threads; ``adopted`` counts these by range."""
+    held = np.count_nonzero(adopted)
+    text = (
+        f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
+        "one thread opens all of the program's own ranges, they count for those around them in time"
+    )
+    return (text,) if held else ()
 
 
 def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:
-    """Return a code per NVTX event and the text of each, in their order: its registered string or its own."""
+    """Return a code per NVTX event and the sorted texts: the registered string or the event's own text."""
     events = capture.columns("nvtx", "text", "text_id")
     ids = events["text_id"][rows] if registered else np.full(len(rows), MISSING)
     known, codes = distinct(ids)
@@ -154,8 +158,8 @@ def own_texts(
     return number_texts(codes, [texts[code] for code in np.unique(codes).tolist()])
 
 
-def _named_only(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
-    """Take the missing text out of numbered ones, of which it is the first: its code becomes -1."""
+def _without_missing(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
+    """Return codes and texts without the missing text, which comes first. Its code becomes -1."""
     names = [text for text in texts if text is not None]
     return codes - (len(texts) - len(names)), names
 
@@ -178,7 +182,7 @@ def _on_one_thread(events: Events, types: tuple[int, ...]) -> tuple[NDArray[Any]
 
 
 def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return ends; one that is missing is the last start or end of these events, as in nsys."""
+    """Return the ends. As in nsys, a missing one is the last start or end of these events."""
     ends: NDArray[Any] = events["end_ns"][rows]
     known = ends != MISSING
     if known.any():
@@ -186,56 +190,51 @@ def _closed(events: Events, rows: NDArray[Any]) -> NDArray[Any]:
     return ends
 
 
-def _named(
+def _with_names(
     capture: Capture, events: Events, rows: NDArray[Any], ends: NDArray[Any], *, every_creator: bool
 ) -> Ranges:
+    notes = []
     if opened := int((events["end_ns"][rows] == MISSING).sum()):
-        capture.note(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
-    again, codes, texts = _names(capture, events, rows, every_creator=every_creator)
-    rows = rows[again]
-    return Ranges(
-        events["row"][rows],
-        Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
-        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
-        *_named_only(codes, texts),
-    )
-
-
-def _names(
-    capture: Capture, events: Events, rows: NDArray[Any], *, every_creator: bool
-) -> tuple[NDArray[Any], NDArray[Any], list[str | None]]:
-    """Return the ranges to list, by their place in ``rows``, the code of the name of each, and the names."""
+        notes.append(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
     own, texts = own_texts(capture, rows)
-    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
-    created = _domains(capture, events)
-    titles = [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
-    again, nth = _repeated(capture, titles, key, every_creator=every_creator)
+    key, titles = _domain_titles(capture, events, rows)
+    times = np.array([len(title) for title in titles], np.int64)[key]
+    if (times > 1).any():
+        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
+        notes.append(f"several threads created the same NVTX domain: its ranges count {how}")
+    again, nth = _repeated(times if every_creator else np.ones_like(times))
     codes, parts = group_keys(key[again], nth, own[again])
     labels = [
         _label(titles[k][n], texts[text], capture.view.rounding)
         for k, n, text in zip(*(part.tolist() for part in parts), strict=True)
     ]
-    return again, *number_texts(codes, labels)
+    rows = rows[again]
+    return Ranges(
+        events["row"][rows],
+        Spans(events["global_tid"][rows], events["start_ns"][rows], ends[again]),
+        np.isin(events["event_type"][rows], NVTX_START_END).astype(np.int64),
+        *_without_missing(*number_texts(codes, labels)),
+        tuple(notes),
+    )
 
 
-def _repeated(
-    capture: Capture, titles: Titles, key: NDArray[Any], *, every_creator: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ranges, each as often as its domain has titles or once, and which of the titles it gets."""
-    times = np.array([len(title) for title in titles], np.int64)[key]
-    if (times > 1).any():
-        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
-        capture.note(f"several threads created the same NVTX domain: its ranges count {how}")
-    if not every_creator:
-        times = np.ones_like(times)
-    again = np.repeat(np.arange(len(key)), times)
+def _domain_titles(capture: Capture, events: Events, rows: NDArray[Any]) -> tuple[NDArray[Any], Titles]:
+    """Return a code per range for its process and domain, and the domain's names of each code."""
+    key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
+    created = _domains(capture, events)
+    return key, [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
+
+
+def _repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return each position as often as ``times`` says, and which of its repeats each one is."""
+    again = np.repeat(np.arange(len(times)), times)
     return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
 
 
 def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str | None]]:
-    """Return the names of each process' domains, by domain id: one for each thread that created it.
+    """Return the names of each domain by process and domain id: one per thread that created it.
 
-    Of those from one thread the first counts. Before 2025 nsys knew no registered strings here.
+    The first name of a thread counts. Before 2025 nsys did not resolve registered strings here.
     """
     rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))
     thread, domain = events["global_tid"][rows], events["domain_id"][rows]
@@ -249,7 +248,7 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
 
 
 def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
-    """Name a range as nsys does: since 2025 with a colon also where there is no domain or no text."""
+    """Return a range's name as nsys writes it. Since 2025 it has a colon even without domain or text."""
     if era == "2025":
         return f"{domain or ''}:{text or ''}"
     return text if domain is None or text is None else f"{domain}:{text}"
@@ -280,11 +279,11 @@ def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
 
 @dataclass(frozen=True)
 class Projections:
-    """The ranges of ``ranges`` that launched something (``which``, in row order), and what came of it.
+    """The ranges that launched GPU operations (``which``, positions in ``ranges``), and their projections.
 
     A projection lasts from the start of the first operation to the end of the last, in ns, with all gaps.
-    ``operations`` counts different correlation ids: a graph of many kernels is one. ``children`` counts the
-    ranges right below that launched something too.
+    ``operations`` counts distinct correlation ids, so a graph of many kernels is one. ``children`` counts
+    the ranges right below that launched something too.
     """
 
     ranges: Ranges

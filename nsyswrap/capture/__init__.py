@@ -1,1 +1,1 @@
-"""Read nsys exports into numpy columns; redact them."""
+"""Read nsys exports into numpy columns, and remove secrets from exports."""

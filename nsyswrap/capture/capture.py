@@ -1,8 +1,7 @@
-"""One nsys export, opened: its events as columns, in one view of it."""
+"""Open an nsys export, and read its events as columns in one view of it."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,7 @@ from nsyswrap.capture.selection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -40,16 +39,16 @@ if TYPE_CHECKING:
 KernelNames = Literal["full", "base", "mangled"]
 
 _NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
-# What a selection looks at.
+# The fields that a selection compares.
 _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """How a capture is read: kernel names, the era whose rounding and names are printed, what is selected.
+    """How a capture is read: the form of kernel names, the era of nsys to follow, and the selection.
 
-    ``nvtx_names`` puts the innermost NVTX range around its launch before a kernel's name. ``classes`` are
-    rules for the class of a kernel, name and pattern, tried before the built-in ones.
+    ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
+    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules.
     """
 
     names: KernelNames = "full"
@@ -60,9 +59,9 @@ class ViewOptions:
 
 
 class Capture:
-    """One export, read-only, in one view of it; ``viewed`` and ``select`` give others of the same file.
+    """One export, read-only, in one view. ``viewed`` and ``select`` return other views of the same file.
 
-    What users hold is ``nsyswrap.api.Capture``, which makes reports, plots and DataFrames as well.
+    Users hold ``nsyswrap.api.Capture``, which also makes reports, plots and DataFrames.
     """
 
     def __init__(
@@ -72,31 +71,30 @@ class Capture:
         source: Path | None = None,
         view: ViewOptions | None = None,
     ) -> None:
-        """Open the SQLite export at ``path``; ``source`` is what it came from, and what messages name.
+        """Open the SQLite export at ``path``. ``source`` is the file or folder that messages name.
 
-        Raises CaptureError with what is wrong with it.
+        Raises CaptureError if the file is not a readable export.
         """
         self.path = path
         self.source = source or path
-        self._open(Export(path), view or ViewOptions(names), [[]])
+        self._open(Export(path), view or ViewOptions(names))
 
-    def _open(self, export: Export, view: ViewOptions, said: list[list[str]]) -> None:
+    def _open(self, export: Export, view: ViewOptions) -> None:
         self._export = export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
-        self._views: dict[ViewOptions, Self] = {}  # none refers back: all end with this one
-        self._said = said  # what was noted, of all views; the last list is that of the report being made
+        self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
 
-    def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of View
-        """Return this capture in another view; ``changes`` are fields of View."""
+    def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of ViewOptions have several types
+        """Return this capture in another view. ``changes`` are fields of ViewOptions."""
         view = replace(self.view, **changes)
         if view == self.view:
             return self
         if view not in self._views:
             other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
-            other._open(self._export, view, self._said)
+            other._open(self._export, view)
             self._views[view] = other
         return self._views[view]
 
@@ -111,8 +109,8 @@ class Capture:
     ) -> Self:
         """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
 
-        ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends; left out,
-        nsys' own reports keep them whole and the others cut them. Raises UsageError for a time that is none.
+        ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends. By default
+        nsys' own reports keep them whole and the others cut them. Raises UsageError for an invalid time.
         """
         devices, processes = (() if number is None else (number,) for number in (device, process))
         return self.viewed(
@@ -125,25 +123,24 @@ class Capture:
         return self.viewed(selection=EVERYTHING)
 
     def has(self, kind: str) -> bool:
-        """Whether there is at least one event of this kind."""
+        """Return True if there is at least one event of this kind."""
         return self.count(kind) > 0
 
     def holds(self, kind: str) -> bool:
-        """Whether the export has a table for this kind, be it empty: exports are lazy, or are not."""
+        """Return True if the export contains a table for this event kind, even if the table is empty."""
         return bool(schema.events(kind).tables(self._export.tables))
 
     def count(self, kind: str) -> int:
-        """Return the number of events; a table that is missing and one that is empty both count 0."""
+        """Return the number of events. It is 0 for an empty table and for a missing one."""
         total = sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
         return len(self._kept(kind)) if total and self.view.selection.narrows else total
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
-        """Return fields as read-only int64 arrays (``MISSING``: missing), in row order.
+        """Return fields as read-only int64 arrays in row order; ``MISSING`` marks what was not recorded.
 
-        Texts are object arrays; names are StringIds ids; ``row`` is the row's number in its table, from 1.
-        Raises NotInCapture with what would collect it.
+        Texts are object arrays. Names are StringIds ids. ``row`` is the row's number in its table, from 1.
+        Raises NotInCapture with the nsys option that collects the events.
         """
-        self._note_missing(schema.events(kind), fields)
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
@@ -156,14 +153,19 @@ class Capture:
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
 
-    def _note_missing(self, events: schema.Events, fields: Sequence[str]) -> None:
-        """Say which fields an older nsys did not write, where its own reports would refuse the export."""
+    def notes_on_fields(self, kind: str, *fields: str) -> tuple[str, ...]:
+        """Return a note for each of these fields that the nsys of this export did not write.
+
+        ``columns`` leaves such a field empty. nsys' own reports refuse the export.
+        """
+        events = schema.events(kind)
         newer = [spec for field, spec in events.fields.items() if field in fields and spec.since]
-        for table in events.tables(self._export.tables) if newer else ():
-            for spec in newer:
-                if not set(spec.columns) & set(self._export.tables[table]):
-                    column = spec.columns[0]
-                    self.note(f"{table} has no {column} (nsys writes it from {spec.since} on): left empty")
+        return tuple(
+            f"{table} has no {spec.columns[0]} (nsys writes it from {spec.since} on): left empty"
+            for table in events.tables(self._export.tables)
+            for spec in newer
+            if not set(spec.columns) & set(self._export.tables[table])
+        )
 
     def _kept(self, kind: str) -> NDArray[Any]:
         """Return the numbers of the selected rows."""
@@ -175,7 +177,7 @@ class Capture:
 
     @cached_property
     def window(self) -> Window:
-        """The times that are selected; raises NotInCapture where no such NVTX range is there."""
+        """Return the selected times. Raises NotInCapture if there is no such NVTX range."""
         return resolve(self.view.selection, self.whole)
 
     def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -202,17 +204,19 @@ class Capture:
             "table": lambda: np.full(rows, number),
             "row": lambda: np.arange(1, rows + 1),
         }
-        found = {field: self._column(events, table, field, present) for field in fields if field not in made}
-        names = {field: name for field, name in found.items() if name}
+        sources = {
+            field: self._column(events, table, field, present) for field in fields if field not in made
+        }
+        names = {field: name for field, name in sources.items() if name}
         kinds = [(name, events.fields[field].kind) for field, name in names.items()]
         read = dict(zip(names, self._export.columns(table, kinds), strict=True))
         read |= {field: made[field]() for field in fields if field in made}
         return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
 
     def name_ids(self, kind: str) -> NDArray[Any]:
-        """Return the StringIds ids of the events' names; for kernels, in the chosen form.
+        """Return the StringIds ids of the events' names, for kernels in the form that the view asks for.
 
-        Like nsys: a missing base or mangled name falls back to the demangled one.
+        As in nsys, a missing base or mangled name falls back to the demangled one.
         """
         ids = self.columns(kind, "name")["name"]
         field = _NAME_FIELDS[self.view.names]
@@ -222,61 +226,55 @@ class Capture:
         return np.where(chosen == MISSING, ids, chosen)
 
     def text(self, string_id: int) -> str | None:
-        """Return the text of a StringIds id, or None where the export lacks it."""
+        """Return the text of a StringIds id, or None if the export lacks it."""
         return self._export.strings.get(string_id)
 
     def labels(self, enum: str) -> dict[int, str]:
-        """What the numbers of ``copy_kind`` or ``mem_kind`` mean: as the export says, or built in."""
+        """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones."""
         table, built_in = schema.ENUMS[enum]
         if not self._export.count(table):
-            self.note(f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in")
             return built_in
         return {int(i): str(label) for i, label in self._export.select(table, "id", "label")}
 
-    def note(self, text: str) -> None:
-        """Say something a reader of the report being made has to know."""
-        if text not in self._said[-1]:
-            self._said[-1].append(text)
-
-    @contextmanager
-    def noting(self) -> Iterator[list[str]]:
-        """Collect what is noted meanwhile."""
-        self._said.append([])
-        try:
-            yield self._said[-1]
-        finally:
-            self._said.pop()
+    def notes_on_labels(self, *enums: str) -> tuple[str, ...]:
+        """Return a note for each of these enums whose labels are built in: the export has none."""
+        tables = (schema.ENUMS[enum][0] for enum in enums)
+        return tuple(
+            f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in"
+            for table in tables
+            if not self._export.count(table)
+        )
 
     @cached_property
     def gpu_names(self) -> dict[int, str]:
-        """GPU name by device id."""
+        """Return the GPU name of each device id."""
         rows = self._export.select(schema.GPUS, "id", "name")
         return {int(i): str(name) for i, name in rows if i is not None and name is not None}
 
     @cached_property
     def threads(self) -> dict[int, tuple[int | None, str | None]]:
-        """Priority and name of each thread, by global thread id."""
+        """Return the priority and the name of each thread, by global thread id."""
         rows = self._export.select(schema.THREAD_NAMES, "globalTid", "priority", "nameId")
         return {t: (priority, self.text(name)) for t, priority, name in reversed(rows) if t is not None}
 
     @cached_property
     def info(self) -> Info:
-        """What recorded this capture and on which GPU."""
+        """Return which nsys recorded this capture, when, and on which GPUs."""
         return read_info(self._export)
 
     @cached_property
     def ending(self) -> str:
-        """How the run that recorded it ended, if not well; empty for one that did, and for any other file."""
+        """Return how the recording run ended if it failed; empty otherwise, and for any other file."""
         return ending(self.source)
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader has to know of the file, whatever is asked of it: how its run ended comes first."""
+        """Return what readers must know about the file. How its run ended comes first."""
         return [text for text in (self.ending, self._export.note, newer_than_known(self.info)) if text]
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:
-        """Warnings nsys left (2024.2 and newer), those about lost events first; absences are left out."""
+        """Return the warnings of nsys 2024.2 or newer, lost events first, without absent event kinds."""
         return read_diagnostics(self._export)
 
     def _column(self, events: schema.Events, table: str, field: str, present: list[str]) -> str | None:
@@ -293,6 +291,6 @@ class Capture:
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
 
-    ``names`` picks how kernels are called: their full demangled, base or mangled name.
+    ``names`` picks the form of kernel names: full demangled, base or mangled.
     """
     return Capture(export_of(Path(path)), names, Path(path))

@@ -1,8 +1,9 @@
-"""Columns out of an SQLite export, as numpy arrays.
+"""Read the columns of an SQLite export into numpy arrays.
 
-The file is opened read-only and immutable: SQLite takes no lock and writes no byte into it or beside it.
-Where it was not closed properly a private copy is read. Every column is read once per ``Export`` and shared;
-the arrays are read-only. Integers of large tables come straight out of the pages, all else by way of SQLite.
+The file is opened read-only and immutable: SQLite takes no lock and writes nothing into the file or beside
+it. A file that was not closed properly is read from a private copy. Each column is read once per ``Export``
+and shared; the arrays are read-only. Integers of large tables are read from the file's pages, everything else
+through SQLite.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
-from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, quoted, read_columns
+from nsyswrap.capture.sql import statement
+from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,18 +35,18 @@ if TYPE_CHECKING:
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
-_CHUNK_ROWS = 1000  # more at a time takes twice as long: the rows fall out of the processor's cache
+_CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 
 
 class Export:
-    """An open SQLite export: ``tables`` maps each table to its columns.
+    """An open SQLite export; ``tables`` maps each table to its columns.
 
-    ``file`` is what is read: ``path``, or a private copy of it; then ``note`` says why. ``by_sqlite`` says
-    why integers of a table were read by way of SQLite.
+    ``file`` is the file that is read: ``path`` or a private copy, for which ``note`` has the reason.
+    ``by_sqlite`` has the reason for each table whose integers were read through SQLite.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open ``path``; raises NotACapture or DamagedCapture with what the file is instead."""
+        """Open ``path``; raises NotACapture or DamagedCapture if it is not a readable export."""
         self.path = path
         self.note = ""
         self.by_sqlite: dict[str, str] = {}
@@ -62,50 +64,50 @@ class Export:
                 self._pages = PageFile(self.file, self._db)
             opened.callback(self._pages.close)
             self._opened = opened.pop_all()
-        weakref.finalize(self, self._opened.close)  # captures are dropped without a word, in any thread
+        weakref.finalize(self, self._opened.close)  # captures are never closed explicitly
 
     def close(self) -> None:
-        """Close the file; arrays handed out stay valid."""
+        """Close the file; arrays that were returned stay valid."""
         self._opened.close()
 
     def count(self, table: str) -> int:
-        """Return the number of rows; 0 for a table that is not there (exports are lazy)."""
+        """Return the number of rows of a table; 0 if the export lacks it, as nsys leaves out empty tables."""
         if table not in self.tables:
             return 0
         if table not in self._counts:
             leaves = self._find_leaves(table)
-            sql = f"SELECT count(*) FROM {quoted(table)}"  # noqa: S608
+            sql = statement("SELECT count(*) FROM {table}", table=table)
             self._counts[table] = int(self.rows(sql)[0][0] if leaves is None else leaves.rows.sum())
         return self._counts[table]
 
     def columns(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> list[NDArray[Any]]:
-        """Return the columns in row order: int64 (``MISSING`` for SQL NULL), or objects for ``text``."""
+        """Return columns in row order: int64 arrays (``MISSING`` for NULL), object arrays for ``text``."""
         missing = [item for item in wanted if (table, item[0]) not in self._columns]
         if missing:
             self._load(table, missing)
         return [self._columns[table, name] for name, _ in wanted]
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return all rows of a query over a small table."""
+    def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:
+        """Return all rows of a query on a small table."""
         with self._damage_named():
-            return self._db.execute(sql).fetchall()
+            return self._db.execute(sql, parameters).fetchall()
 
     def select(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return rows of a small table; none where the table or a column is missing."""
+        """Return rows of a small table; none if the table or a column is missing."""
         if not set(columns) <= set(self.tables.get(table, ())):
             return []
-        return self.rows(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - names of schema.py
+        return self.rows(statement("SELECT {columns} FROM {table}", columns=columns, table=table))
 
     @property
     def strings(self) -> dict[int, str]:
-        """StringIds: id to text, read once."""
+        """Texts of StringIds by id, read once."""
         if self._strings is None:
-            found = self.rows(f"SELECT id, CAST(value AS TEXT) FROM {STRINGS}")  # noqa: S608
-            self._strings = {i: text for i, text in found if text is not None}
+            rows = self.rows(statement("SELECT id, CAST(value AS TEXT) FROM {table}", table=STRINGS))
+            self._strings = {i: text for i, text in rows if text is not None}
         return self._strings
 
     def _settled(self, opened: ExitStack) -> Path:
-        """Return the file itself, or a copy that holds what a journal beside it says."""
+        """Return the file itself, or a copy that includes the changes in a journal beside it."""
         _check_magic(self.path)
         file = self.path.resolve()
         journals = [file.with_name(file.name + kind) for kind in ("-wal", "-journal")]
@@ -131,16 +133,16 @@ class Export:
         with self._damage_named():
             db = sqlite3.connect(uri, uri=True, check_same_thread=False)
         opened.callback(db.close)
-        # Kernel names can hold bytes that are no UTF-8; escapes keep different names different.
+        # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
         db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
         return db
 
     def _read_tables(self) -> dict[str, list[str]]:
         names = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         return {
-            name: [row[1] for row in self.rows(f"PRAGMA table_info({quoted(name)})")]
+            name: [row[1] for row in self.rows(statement("PRAGMA table_info({table})", table=name))]
             for (name,) in names
-            if isinstance(name, str)  # not where the file is damaged
+            if isinstance(name, str)  # always, unless the file is damaged
         }
 
     def _check_tables(self) -> None:
@@ -151,9 +153,9 @@ class Export:
             )
 
     def _load(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
-        found = self._from_pages(table, [name for name, kind in wanted if kind != "text"])
-        rest = [(name, kind) for name, kind in wanted if name not in found]
-        for name, array in (found | self._from_rows(table, rest)).items():
+        columns = self._from_pages(table, [name for name, kind in wanted if kind != "text"])
+        rest = [(name, kind) for name, kind in wanted if name not in columns]
+        for name, array in (columns | self._from_rows(table, rest)).items():
             array.flags.writeable = False
             self._columns[table, name] = array
 
@@ -172,7 +174,7 @@ class Export:
 
     @contextmanager
     def _by_sqlite(self, table: str) -> Iterator[None]:
-        """Leave a table, and the words for what is wrong with it, to SQLite."""
+        """On an error, note that SQLite has to read the table."""
         try:
             yield
         except (sqlite_pages.NotPlain, sqlite3.DatabaseError, OSError) as error:
@@ -181,8 +183,9 @@ class Export:
     def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
         if not wanted:
             return {}
-        # An index would hand out the rows in its own order.
-        sql = f"SELECT {', '.join(quoted(name) for name, _ in wanted)} FROM {quoted(table)} NOT INDEXED"  # noqa: S608
+        # An index would return the rows in its own order.
+        names = [name for name, _ in wanted]
+        sql = statement("SELECT {columns} FROM {table} NOT INDEXED", columns=names, table=table)
         parts: list[list[NDArray[Any]]] = [[_empty(kind)] for _, kind in wanted]
         with self._damage_named():
             cursor = self._db.execute(sql)
@@ -209,7 +212,10 @@ class Export:
     def _damage_named(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length may ask for any memory
+        except (
+            sqlite3.DatabaseError,
+            MemoryError,
+        ) as error:  # a damaged length can require any amount of memory
             raise DamagedCapture(
                 f"{self.path} cannot be read: {str(error) or 'out of memory'}",
                 "export the .nsys-rep again with `nsys export`",
@@ -221,7 +227,7 @@ def _empty(kind: FieldKind) -> NDArray[Any]:
 
 
 def _take_in_journal(copy: Path) -> None:
-    """Finish or undo what was being written, and leave a file that is all there is."""
+    """Apply or undo the changes in the journal, and leave a file without one."""
     db = sqlite3.connect(copy)
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -239,7 +245,7 @@ def _opening(path: Path) -> Iterator[None]:
 
 
 def _check_magic(path: Path) -> None:
-    """Tell a directory, a pipe, an empty and a foreign file apart before SQLite sees it."""
+    """Raise NotACapture for a directory, pipe, empty file or file of another format."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise NotACapture(
             f"{path} is no file but a pipe or a device",
@@ -254,7 +260,7 @@ def _check_magic(path: Path) -> None:
 
 
 def _check_size(file: Path, path: Path) -> None:
-    """Tell a file that is cut off; ``path`` is what it is called."""
+    """Raise DamagedCapture if ``file`` is shorter than its header says; ``path`` is its name in messages."""
     with _opening(path), file.open("rb") as content:
         header = content.read(_HEADER_BYTES)
         size = content.seek(0, os.SEEK_END)

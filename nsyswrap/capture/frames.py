@@ -1,4 +1,4 @@
-"""Events and columns in pandas. Imported only when somebody asks for a DataFrame."""
+"""Make pandas DataFrames of events; imported only when a DataFrame is requested."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
 
 
 def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
-    """Return one row per event: ``start_ns``, ``duration_ns``, then the kind's fields."""
+    """Return one row per event: ``start_ns``, ``duration_ns``, then the other fields of the kind."""
     fields = schema.events(kind).fields
     columns = capture.columns(kind, *fields)
     frame: dict[str, Any] = {}
@@ -30,29 +32,31 @@ def events_frame(capture: Capture, kind: str) -> pd.DataFrame:
             frame["duration_ns"] = pandas_values(
                 np.where(open_ended, MISSING, columns["end_ns"] - columns["start_ns"])
             )
-    if "text_id" in frame:  # NVTX: a registered string, or the text itself
+    if "text_id" in frame:  # NVTX names: a registered string or a text
         registered, plain = frame.pop("text_id"), frame.pop("text")
-        frame["name"] = np.where(registered == None, plain, registered)  # noqa: E711 - of each element
+        frame["name"] = np.where(pd.isna(registered), plain, registered)
     frame.update(_short_ids(columns))
     return pd.DataFrame(frame)
 
 
-def pandas_values(values: Any) -> Any:  # noqa: ANN401 - an array or a list of texts
-    """Integers stay integers: a nullable column becomes Int64 instead of passing through floats."""
+def pandas_values(
+    values: NDArray[Any] | Sequence[object],
+) -> NDArray[Any] | Sequence[object] | pd.arrays.IntegerArray:
+    """Return values for a pandas column; integers with MISSING become nullable Int64, not floats."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and (missing := values == MISSING).any():
         return pd.arrays.IntegerArray(np.where(missing, 0, values), missing)
     return values
 
 
 def _texts(capture: Capture, ids: NDArray[Any]) -> NDArray[Any]:
-    distinct, positions = np.unique(ids, return_inverse=True)
-    texts = np.empty(len(distinct), dtype=object)
-    texts[:] = [capture.text(int(i)) for i in distinct]
+    known, positions = np.unique(ids, return_inverse=True)
+    texts = np.empty(len(known), dtype=object)
+    texts[:] = [capture.text(int(i)) for i in known]
     return texts[positions]
 
 
 def _short_ids(columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """process_id and thread_id as the operating system numbers them."""
+    """Return ``process_id`` and ``thread_id``, the numbers of the operating system."""
     source = columns.get("global_tid", columns.get("global_pid"))
     if source is None:
         return {}

@@ -1,4 +1,4 @@
-"""Where a capture comes from: the program, the GPUs, the versions; and what nsys warned of."""
+"""Read the origin of a capture (program, GPUs, versions) and the warnings of nsys."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nsyswrap.capture import schema
 if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
 
-_CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # of a process, in the capture's metadata
-_CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # where nsys 2026 has this, the former is false whatever was traced
+_CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
+_CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is always false
 
 
 @dataclass(frozen=True)
 class Info:
-    """Where a capture comes from; an empty string or None means that the export does not say.
+    """The origin of a capture; an empty string or None means that it is not recorded.
 
-    ``cuda_traced``: whether nsys was to record CUDA in any of the processes; None where it is not said.
+    ``cuda_traced`` is True if nsys was to record CUDA in at least one process.
     """
 
     command: tuple[str, ...]
@@ -37,15 +37,15 @@ class Info:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message nsys left in the export; ``loss`` says that events are missing from it."""
+    """One warning of nsys in the export; ``loss`` means that events are missing."""
 
     text: str
     loss: bool
 
 
 def read_info(export: Export) -> Info:
-    """Read what the export says of itself; what an era or a third party left out is empty."""
-    said = {**_pairs(export, schema.EXPORT_METADATA[1]), **_pairs(export, schema.EXPORT_METADATA[0])}
+    """Read the origin of an export; fields that the export lacks stay empty."""
+    metadata = {**_pairs(export, schema.EXPORT_METADATA[1]), **_pairs(export, schema.EXPORT_METADATA[0])}
     system = _pairs(export, schema.SYSTEM_ENV)
     version = system.get("CudaDriverVersion", "")
     cuda = int(version) if version.isdigit() else 0
@@ -53,8 +53,8 @@ def read_info(export: Export) -> Info:
     duration = export.select(schema.ANALYSIS, "duration")
     return Info(
         command=_command(export),
-        exporter_version=said.get("EXPORT_PRODUCT_VERSION", ""),
-        schema_version=said.get("EXPORT_SCHEMA_VERSION", ""),
+        exporter_version=metadata.get("EXPORT_PRODUCT_VERSION", ""),
+        schema_version=metadata.get("EXPORT_SCHEMA_VERSION", ""),
         gpus=tuple(str(name) for _, name in sorted(export.select(schema.GPUS, "id", "name"))),
         driver_version=_driver_version(system.get("NvDriverVersion", "")),
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
@@ -65,7 +65,7 @@ def read_info(export: Export) -> Info:
 
 
 def newer_than_known(info: Info) -> str:
-    """Say that an export is newer than any that was compared; empty where it is not."""
+    """Return a note if an export is newer than all releases in ERAS; empty otherwise."""
     release, newest = schema.ERAS[-1]
     if tuple(map(int, re.findall(r"\d+", info.schema_version)[:2])) <= newest:
         return ""
@@ -76,9 +76,9 @@ def newer_than_known(info: Info) -> str:
 
 
 def message_level(severity: int | None, text: str) -> Literal["loss", "warning", "info"]:
-    """Return how much a message of nsys matters: whether events are missing, or something else is wrong.
+    """Return the level of a message of nsys; ``loss`` means that events are missing.
 
-    That a process had no events of a kind is no warning: every child that uses no CUDA has none.
+    The message that a process had no events of a kind is ``info``: it comes for each child without CUDA.
     """
     if severity not in schema.SEVERITY_WARNINGS or re.fullmatch(schema.ABSENCE_WARNING, text.strip()):
         return "info"
@@ -86,39 +86,42 @@ def message_level(severity: int | None, text: str) -> Literal["loss", "warning",
 
 
 def read_diagnostics(export: Export) -> list[Diagnostic]:
-    """Read the warnings nsys left, those about lost events first; absences are left out."""
+    """Read the warnings of nsys, each once, those about lost events first."""
     rows = export.select(schema.EVENTS["diagnostic"].table, "severity", "text")
     levels: dict[str, str] = {}
     for severity, text in rows:
         level = message_level(severity, str(text))
         if level != "info":
             levels.setdefault(str(text).strip().partition("\n")[0].strip(), level)
-    found = [Diagnostic(text, level == "loss") for text, level in levels.items()]
-    return sorted(found, key=lambda diagnostic: not diagnostic.loss)
+    diagnostics = [Diagnostic(text, level == "loss") for text, level in levels.items()]
+    return sorted(diagnostics, key=lambda diagnostic: not diagnostic.loss)
 
 
 def _command(export: Export) -> tuple[str, ...]:
-    """The program as it was started: without the launcher `nsyswrap profile` puts before it."""
-    said = _pairs(export, schema.CAPTURE_METADATA)
+    """Return the program's command line, without the launcher that `nsyswrap profile` puts before it."""
+    metadata = _pairs(export, schema.CAPTURE_METADATA)
     prefix = schema.ARGUMENT_PREFIX
-    numbers = sorted(int(end) for name in said if (end := name.removeprefix(prefix)).isdigit())
-    argv = [said[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in said]
+    numbers = sorted(int(end) for name in metadata if (end := name.removeprefix(prefix)).isdigit())
+    argv = [
+        metadata[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in metadata
+    ]
     launcher = next((i for i, argument in enumerate(argv) if Path(argument).name in LAUNCHERS), None)
     return tuple(argv if launcher is None else argv[launcher + 2 :])
 
 
 def _cuda_traced(export: Export) -> bool | None:
-    said = _pairs(export, schema.CAPTURE_METADATA)
-    values = {value for name, value in said.items() if name.endswith(_CUDA_TRACE)}
-    return "true" in values if values and _CUDA_SCOPE not in said else None
+    metadata = _pairs(export, schema.CAPTURE_METADATA)
+    values = {value for name, value in metadata.items() if name.endswith(_CUDA_TRACE)}
+    return "true" in values if values and _CUDA_SCOPE not in metadata else None
 
 
 def _pairs(export: Export, table: str) -> dict[str, str]:
     return {str(name): str(value) for name, value in export.select(table, "name", "value")}
 
 
-def _driver_version(said: str) -> str:
-    """Write 52510517, as exports before 2023 do, as 525.105.17; 0 stands for no driver."""
-    if not said.isdigit():
-        return said
-    return f"{said[:3]}.{said[3:-2]}.{said[-2:]}" if len(said) > 5 else ""  # noqa: PLR2004
+def _driver_version(text: str) -> str:
+    """Return 525.105.17 for 52510517, the form of exports before 2023; 0 stands for no driver."""
+    if not text.isdigit():
+        return text
+    parts = re.fullmatch(r"(...)(.+)(..)", text)
+    return ".".join(parts.groups()) if parts else ""

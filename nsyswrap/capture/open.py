@@ -1,6 +1,6 @@
-"""Find the SQLite export of a capture: the file itself, in a run folder, or exported from a .nsys-rep.
+"""Find the SQLite export of a capture: a file, one in a run folder, or one made from a .nsys-rep.
 
-Exports of .nsys-rep files are kept in the user's cache for a limited time, without the environment.
+Exports of .nsys-rep files stay in the user's cache for a limited time, without the environment.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
-from nsyswrap.base.nsys import command as nsys
-from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
 from nsyswrap.capture import redact
 
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0
 _WORK = "exporting-"
-_FORM = "without environment"  # of what is kept; another form is another file
+_FORM = "without environment"  # of the cached exports; part of the file's identity
 
 
 def cached_export(report: Path) -> Path:
-    """Return the SQLite export of a .nsys-rep or .qdstrm, made by the newest usable nsys in the user's cache.
+    """Return the SQLite export of a .nsys-rep or .qdstrm, made in the user's cache by the newest usable nsys.
 
-    Never beside the input. Exported anew when the report or the nsys changes; others go where they were not
-    used for ``UNUSED_S``, or where there are more than ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
+    It is made again if the report or the nsys changes. Other exports are removed if they were not used for
+    ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
     Unavailable and OutputError.
     """
     if not report.is_file():
         raise NotACapture(f"{report}" + (" is no file" if report.exists() else ": No such file or directory"))
-    newest = nsys_install.newest()
+    newest = find.newest()
     stat = report.stat()
     identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
-    if nsys.check_export(target):
+    if command.check_export(target):
         _export(newest.path, report, target)
     with suppress(OSError):
         _prune(target)
@@ -47,15 +46,15 @@ def cached_export(report: Path) -> Path:
 
 
 def _export(path: str, report: Path, target: Path) -> None:
-    """Export into a folder of its own: what is under its name is without the environment."""
+    """Export into a temporary folder, so that ``target`` never contains the environment."""
     try:
         with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent) as work:
             part, imported = Path(work, "export.sqlite"), Path(work, "import.nsys-rep")
             if report.suffix == ".qdstrm":
-                nsys.import_recording(path, report, imported)
+                command.import_recording(path, report, imported)
                 if not imported.exists():
                     raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
-            nsys.export(path, imported if imported.exists() else report, part)
+            command.export(path, imported if imported.exists() else report, part)
             redact.remove_environment(part)
             part.replace(target)
     except OSError as error:
@@ -63,24 +62,24 @@ def _export(path: str, report: Path, target: Path) -> None:
 
 
 def _prune(used: Path) -> None:
-    """Remove what was not used for long, and of the rest what was used first, until there is room."""
+    """Remove exports that were not used for long, then the least recently used ones until there is room."""
     now = time.time()
     os.utime(used, (now, used.stat().st_mtime))
     exports = [(export.stat(), export) for export in used.parent.glob("*.sqlite")]
-    held = 0
-    for stat, export in sorted(exports, key=lambda found: found[0].st_atime, reverse=True):
-        held += stat.st_size
-        if export != used and (held > ROOM_BYTES or now - stat.st_atime > UNUSED_S):
+    total_bytes = 0
+    for stat, export in sorted(exports, key=lambda entry: entry[0].st_atime, reverse=True):
+        total_bytes += stat.st_size
+        if export != used and (total_bytes > ROOM_BYTES or now - stat.st_atime > UNUSED_S):
             export.unlink(missing_ok=True)
-    for left in used.parent.glob(f"{_WORK}*"):  # by a process that was killed
-        if now - left.stat().st_mtime > 2 * nsys.EXPORT_DEADLINE_S:
+    for left in used.parent.glob(f"{_WORK}*"):  # left by a killed process
+        if now - left.stat().st_mtime > 2 * command.EXPORT_DEADLINE_S:
             shutil.rmtree(left, ignore_errors=True)
 
 
 def export_of(path: Path) -> Path:
     """Return the SQLite export of a .sqlite, a .nsys-rep (exported into the cache first) or a run folder.
 
-    A .qdstrm, which nsys leaves where it could not import it, is imported and exported into the cache.
+    A .qdstrm, which nsys leaves if its import fails, is imported and exported into the cache.
     """
     if path.is_dir():
         return _in_folder(path)

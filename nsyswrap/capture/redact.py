@@ -1,9 +1,9 @@
-"""Taking secrets out of an export: what a capture holds beside its events, and how each is removed.
+"""Find secrets in an export, and write copies of it without them.
 
-nsys keeps the profiled program's whole environment in three tables (in StringIds that of every process of
-the machine), the program's output (twice), user and host names, and the names of all other processes. Events
-and their names are never touched, so every report of a redacted copy is the same. The command line of the
-program stays. A .nsys-rep cannot be redacted: its format is nsys' own.
+nsys stores the whole environment of the profiled program in three tables; one of them, StringIds, has that
+of every process of the machine. nsys also stores the program's output (twice), user and host names, and the
+names of all other processes. Events and their names are never changed, so the reports of a redacted copy are
+the same. The program's command line stays. A .nsys-rep cannot be redacted: only nsys can write its format.
 """
 
 from __future__ import annotations
@@ -20,29 +20,30 @@ from nsyswrap.base.errors import DamagedCapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
+from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# An environment is one or more NUL-separated NAME=value; a process may have written its title over some.
+# An environment has NUL-separated NAME=value entries; a process can overwrite some with its title.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=", re.ASCII)
 _PERSONAL_KEYS = re.compile(
     r"(?i)(^|:|_)(host|hostname|user|user_?name|device_display_name|working_dir)$|_PATH(_ABS)?$"
 )
 _HOME = re.compile(r"(/home/|/Users/)(?!redacted\b)[^/\s]+")
 _PERSONAL_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
-_ENVIRONMENT_ROWS = (
-    (schema.CAPTURE_METADATA, "name LIKE '%ENVIRONMENT_VARIABLE%'"),
-    (schema.SYSTEM_ENV, "name LIKE '%Environment'"),
+_ENVIRONMENT_ROWS = (  # table, pattern of names
+    (schema.CAPTURE_METADATA, "%ENVIRONMENT_VARIABLE%"),
+    (schema.SYSTEM_ENV, "%Environment"),
 )
-_OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")  # from 2024.5 nsys keeps the output in both
+_OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")  # nsys 2024.5 and newer write the output into both
 _DIAGNOSTICS = schema.EVENTS["diagnostic"].table
 _REMOVED = "redacted"
 
 
 @dataclass(frozen=True)
 class Secret:
-    """One kind of secret: names where the export has names (never values), and how many."""
+    """One kind of secret with its number; ``names`` has names from the export, never values."""
 
     kind: str
     count: int
@@ -50,19 +51,19 @@ class Secret:
 
 
 def secrets_in(path: Path) -> list[Secret]:
-    """Return what would leak; an empty list: nothing known to be secret is left."""
+    """Return the kinds of secrets in an export; an empty list if there are none."""
     export = Export(path)
     try:
-        found = [_environment(export), _program_output(export), _personal(export), _other_processes(export)]
+        secrets = [_environment(export), _program_output(export), _personal(export), _other_processes(export)]
     finally:
         export.close()
-    return [finding for finding in found if finding.count]
+    return [secret for secret in secrets if secret.count]
 
 
 def remove_environment(path: Path) -> None:
-    """Take the environment out of an export that is nobody else's yet; needs as much room again meanwhile.
+    """Remove the environment from an export, in place; this temporarily needs twice the space.
 
-    Raises OutputError: then the export is half done, and to be removed.
+    The export must not be in use. Raises OutputError; the export is then incomplete and has to be removed.
     """
     export = Export(path)
     try:
@@ -81,7 +82,10 @@ def remove_environment(path: Path) -> None:
 
 
 def redact(source: Path, target: Path) -> None:
-    """Write a copy of ``source`` without what ``findings`` lists."""
+    """Write a copy of ``source`` without the secrets that ``secrets_in`` lists.
+
+    Raises OutputError if ``target`` exists or cannot be written, DamagedCapture if ``source`` is damaged.
+    """
     if target.exists():
         raise OutputError(f"{target} exists", "give another -o, or remove it first")
     export = Export(source)
@@ -105,7 +109,7 @@ def redact(source: Path, target: Path) -> None:
 
 @contextmanager
 def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
-    """Give a copy to delete from, beside ``part``."""
+    """Yield a temporary copy beside ``part``, to delete from."""
     whole = part.with_suffix(".whole")
     try:
         _copy(source, whole)
@@ -115,18 +119,18 @@ def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
 
 
 def _editing(path: Path) -> sqlite3.Connection:
-    """Open a file to delete from it, without a journal: that would hold what is deleted."""
+    """Open a file to delete rows, without a journal, which would contain the deleted rows."""
     db = sqlite3.connect(path)
     db.execute("PRAGMA journal_mode = OFF")
     return db
 
 
 def _copy(source: Path, part: Path) -> None:
-    """Write a copy of the rows of a file, and of nothing that was deleted from it.
+    """Write a copy of a file that contains its rows and no deleted bytes.
 
-    Deleted bytes, though overwritten by SQLite, may stand in a page a second time.
+    SQLite overwrites deleted bytes, but a page can contain them a second time.
     """
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite would not say why it cannot
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # for an error with a reason, which SQLite lacks
     with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
         db.execute("VACUUM INTO ?", (str(part),))
 
@@ -134,11 +138,12 @@ def _copy(source: Path, part: Path) -> None:
 def _environment(export: Export) -> Secret:
     names: list[str] = []
     count = 0
-    for table, where in _ENVIRONMENT_ROWS:
+    for table, pattern in _ENVIRONMENT_ROWS:
         if table in export.tables:
-            values = [str(value) for (value,) in export.rows(f"SELECT value FROM {table} WHERE {where}")]  # noqa: S608
+            sql = statement("SELECT value FROM {table} WHERE name LIKE ?", table=table)
+            values = [str(value) for (value,) in export.rows(sql, pattern)]
             count += len(values)
-            if table == schema.CAPTURE_METADATA:  # the other one parts variables by what values hold too
+            if table == schema.CAPTURE_METADATA:  # the other table also splits values
                 names += [name for value in values for name in _variable_names(value)]
     blocks = _environment_strings(export)
     names += [name for i in blocks for name in _variable_names(export.strings[i])]
@@ -162,13 +167,14 @@ def _other_processes(export: Export) -> Secret:
 
 
 def _variable_names(block: str) -> list[str]:
-    return [found.group(1) for part in block.split("\0") if (found := _VARIABLE.match(part))]
+    return [match.group(1) for part in block.split("\0") if (match := _VARIABLE.match(part))]
 
 
 def _environment_strings(export: Export) -> list[int]:
-    """Ids of strings that are environments: several of NUL-separated parts, or one that no row refers to.
+    """Return the ids of strings that are environments.
 
-    No name of an event can hold a NUL. Of a variable alone the name can be anything: ``=`` is what it has.
+    Those are strings with a NUL, which no event's name can contain, and strings with a ``=`` that no row
+    refers to, which are single variables.
     """
     shaped = [i for i, text in export.strings.items() if "\0" in text or "=" in text]
     used = _used_strings(export) if shaped else set()
@@ -176,7 +182,7 @@ def _environment_strings(export: Export) -> list[int]:
 
 
 def _used_strings(export: Export, without: Iterable[str] = ()) -> set[int]:
-    """Ids of the strings that rows refer to, in the tables not named."""
+    """Return the ids of strings that rows refer to, in all tables except ``without``."""
     skipped = {*without, schema.STRINGS}
     return {
         value
@@ -189,7 +195,7 @@ def _used_strings(export: Export, without: Iterable[str] = ()) -> set[int]:
 
 
 def _own_processes(export: Export) -> set[int]:
-    """Processes that have events."""
+    """Return the global ids of the processes that have events."""
     own: set[int] = set()
     for events in schema.EVENTS.values():
         for column in ("globalPid", "globalTid"):
@@ -203,17 +209,17 @@ def _own_processes(export: Export) -> set[int]:
 def _values(export: Export, table: str, column: str) -> set[int]:
     if column not in export.tables.get(table, ()):
         return set()
-    rows = export.rows(f'SELECT DISTINCT "{column}" FROM "{table}"')  # noqa: S608 - names of this file
+    rows = export.rows(statement("SELECT DISTINCT {column} FROM {table}", column=column, table=table))
     return {value for (value,) in rows if isinstance(value, int)}
 
 
 def _personal_rows(export: Export) -> list[tuple[str, str, str]]:
-    """(table, name, value) of every row that names a user, a host or a folder."""
+    """Return table, name and value of each row that names a user, a host or a home folder."""
     return [
         (table, name, str(value))
         for table in _PERSONAL_TABLES
         if {"name", "value"} <= set(export.tables.get(table, ()))
-        for name, value in export.rows(f"SELECT name, value FROM {table}")  # noqa: S608
+        for name, value in export.rows(statement("SELECT name, value FROM {table}", table=table))
         if value not in ("", _REMOVED, None)
         and "ENVIRONMENT" not in name.upper()
         and (_PERSONAL_KEYS.search(name) or _HOME.search(str(value)))
@@ -221,14 +227,14 @@ def _personal_rows(export: Export) -> list[tuple[str, str, str]]:
 
 
 def _home_strings(export: Export) -> dict[int, str]:
-    """Strings with a home folder in them, apart from events' names, as they are to be."""
+    """Return the redacted texts of strings with a home folder, by id, except names of events."""
     homes = {i: text for i, text in export.strings.items() if _HOME.search(text)}
     names = _event_names(export) if homes else set()
     return {i: _without_home(text) for i, text in homes.items() if i not in names}
 
 
 def _event_names(export: Export) -> set[int]:
-    """Ids of the strings that reports show."""
+    """Return the ids of the strings that reports can show."""
     return {
         value
         for events in schema.EVENTS.values()
@@ -242,7 +248,8 @@ def _event_names(export: Export) -> set[int]:
 def _home_diagnostics(export: Export) -> list[str]:
     if "text" not in export.tables.get(_DIAGNOSTICS, ()):
         return []
-    texts = (str(text) for (text,) in export.rows(f"SELECT DISTINCT text FROM {_DIAGNOSTICS}"))  # noqa: S608
+    sql = statement("SELECT DISTINCT text FROM {table}", table=_DIAGNOSTICS)
+    texts = (str(text) for (text,) in export.rows(sql))
     return [text for text in texts if _HOME.search(text)]
 
 
@@ -251,10 +258,10 @@ def _without_home(text: str) -> str:
 
 
 def _delete_environment(db: sqlite3.Connection, export: Export) -> None:
-    blocks = _environment_strings(export)  # the file that is read may be the one that is changed
-    for table, where in _ENVIRONMENT_ROWS:
+    blocks = _environment_strings(export)  # before any change: it can be the same file
+    for table, pattern in _ENVIRONMENT_ROWS:
         if table in export.tables:
-            db.execute(f"DELETE FROM {table} WHERE {where}")  # noqa: S608
+            db.execute(statement("DELETE FROM {table} WHERE name LIKE ?", table=table), (pattern,))
     _delete_strings(db, blocks)
 
 
@@ -263,7 +270,7 @@ def _delete_output(db: sqlite3.Connection, export: Export) -> None:
     for table in _OUTPUT_TABLES:
         if table in export.tables:
             texts = _values(export, table, "contentId") | _values(export, table, "filenameId")
-            db.execute(f"DELETE FROM {table}")  # noqa: S608
+            db.execute(statement("DELETE FROM {table}", table=table))
             _delete_strings(db, texts - used)
 
 
@@ -273,9 +280,10 @@ def _delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
         ("PROCESSES", "globalPid", -1),
         ("ThreadNames", "globalTid", schema.PROCESS_MASK),
     ):
-        for value in _values(export, table, column):  # none where the table is missing
+        sql = statement("DELETE FROM {table} WHERE {column} = ?", table=table, column=column)
+        for value in _values(export, table, column):
             if value & mask not in own:
-                db.execute(f'DELETE FROM "{table}" WHERE "{column}" = ?', (value,))  # noqa: S608
+                db.execute(sql, (value,))
     if "PROCESSES" in export.tables:
         for (name,) in db.execute("SELECT DISTINCT name FROM PROCESSES").fetchall():
             db.execute("UPDATE PROCESSES SET name = ? WHERE name = ?", (Path(str(name)).name, name))
@@ -286,7 +294,7 @@ def _delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
 
 
 def _process_strings(export: Export) -> set[int]:
-    """Ids of strings that are the name of a process or thread; nsys leaves some that no row refers to."""
+    """Return the ids of names of processes and threads, including those that no row refers to."""
     known = "PROCESSES" in export.tables
     rows = set(export.rows("SELECT DISTINCT name FROM PROCESSES") if known else [])
     strings = {i for i, text in export.strings.items() if (text,) in rows}
@@ -297,12 +305,16 @@ def _blank_personal(db: sqlite3.Connection, export: Export) -> None:
     for table, name, value in _personal_rows(export):
         personal = _PERSONAL_KEYS.search(name) is not None
         kept = _REMOVED if personal else _without_home(value)
-        db.execute(f"UPDATE {table} SET value = ? WHERE name = ? AND value = ?", (kept, name, value))  # noqa: S608
+        sql = statement("UPDATE {table} SET value = ? WHERE name = ? AND value = ?", table=table)
+        db.execute(sql, (kept, name, value))
+    sql = statement("UPDATE {table} SET value = ? WHERE id = ?", table=schema.STRINGS)
     for i, text in _home_strings(export).items():
-        db.execute(f"UPDATE {schema.STRINGS} SET value = ? WHERE id = ?", (text, i))  # noqa: S608
+        db.execute(sql, (text, i))
+    sql = statement("UPDATE {table} SET text = ? WHERE text = ?", table=_DIAGNOSTICS)
     for text in _home_diagnostics(export):
-        db.execute(f"UPDATE {_DIAGNOSTICS} SET text = ? WHERE text = ?", (_without_home(text), text))  # noqa: S608
+        db.execute(sql, (_without_home(text), text))
 
 
 def _delete_strings(db: sqlite3.Connection, ids: Iterable[int]) -> None:
-    db.executemany(f"DELETE FROM {schema.STRINGS} WHERE id = ?", [(i,) for i in ids])  # noqa: S608
+    sql = statement("DELETE FROM {table} WHERE id = ?", table=schema.STRINGS)
+    db.executemany(sql, [(i,) for i in ids])

@@ -1,8 +1,8 @@
-"""The one place that knows nsys' tables: field terms, the columns behind them, and what the numbers mean.
+"""Describe nsys' tables: the fields of each kind of event, their columns, and the meaning of numbers.
 
-``EVENTS`` maps a kind of event to its table. A field names the columns that hold it, the newest first:
-the first one that the export has is read. Ids are 64-bit and may be negative. A new release of nsys is a line
-in ``ERAS``, a renamed column one more name in its field, a new table an entry in ``EVENTS``.
+``EVENTS`` maps a kind of event to its table. A field lists its columns, the newest first; the first one in
+the export is read. Ids are 64-bit and can be negative. For a new release of nsys, add a line to ``ERAS``. For
+a renamed column, add its name to the field. For a new table, add an entry to ``EVENTS``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FieldKind = Literal["int", "text", "string"]
 SPANS = ("start_ns", "end_ns")
 NAMED = (*SPANS, "name")
 
-# Releases of nsys whose exports were compared with what nsys says of them, and the schema each writes.
+# Releases whose exports were compared with nsys' own reports, and the schema version of each.
 ERAS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("2022.1", (2, 9)),
     ("2022.4", (3, 0)),
@@ -40,7 +40,7 @@ ERAS: tuple[tuple[str, tuple[int, int]], ...] = (
 )
 
 STRINGS = "StringIds"
-EXPORT_METADATA = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # from 2023.3; 2022.1 to 2023.2; before: none
+EXPORT_METADATA = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # 2023.3 and newer; 2022.1 to 2023.2
 CAPTURE_METADATA = "META_DATA_CAPTURE"
 COMMAND, ARGUMENT_PREFIX = "PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_"
 SYSTEM_ENV = "TARGET_INFO_SYSTEM_ENV"
@@ -49,11 +49,11 @@ THREAD_NAMES = "ThreadNames"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS = "ANALYSIS_DETAILS"
 
-# A capture is an SQLite file with StringIds and at least one table that begins like this.
+# A capture is an SQLite file with StringIds and at least one table whose name begins like this.
 CAPTURE_MARKS = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "NVTX_EVENTS", "OSRT_API")
 
-# globalTid: thread id in bits 0-23, process id in bits 24-47, above them VM and hardware id.
-# globalPid is the same with the low 24 bits zero. As signed 64-bit integers:
+# globalTid: thread id in bits 0-23, process id in bits 24-47, VM and hardware id above.
+# globalPid: the same with bits 0-23 zero. Both are signed 64-bit integers.
 PROCESS_MASK = -16777216  # 0xFFFFFFFFFF000000
 ID_MASK = 0xFFFFFF
 PID_SHIFT = 24
@@ -61,9 +61,9 @@ PID_SHIFT = 24
 
 @dataclass(frozen=True)
 class Field:
-    """Where a field comes from: columns to try in order, and whether an int, a text or a StringIds id.
+    """The columns of a field, in the order to try, and its kind: an int, a text or a StringIds id.
 
-    ``since``: the first nsys that writes it, where nsys' own reports refuse an export without it.
+    ``since`` is the first nsys that writes the field, set if nsys' own reports refuse an export without it.
     """
 
     columns: tuple[str, ...]
@@ -76,8 +76,8 @@ class Field:
 class Events:
     """One kind of event: its table, its fields, and the nsys option that collects it.
 
-    A table that ends in ``*`` stands for all whose names begin so: their rows are read as one table's, and
-    the field ``table`` numbers the tables in the order of their names.
+    A table name that ends in ``*`` stands for all tables with that prefix. Their rows are read as those of
+    one table, and the field ``table`` numbers the tables in the order of their names.
     """
 
     table: str
@@ -86,7 +86,7 @@ class Events:
     fields: Mapping[str, Field]
 
     def tables(self, present: Iterable[str]) -> list[str]:
-        """Return the tables of an export that hold these events."""
+        """Return the tables of an export that contain these events."""
         if not self.table.endswith("*"):
             return [self.table] if self.table in present else []
         return sorted(table for table in present if table.startswith(self.table[:-1]))
@@ -109,7 +109,7 @@ def _string(*columns: str) -> Field:
 
 
 _SPAN = {"start_ns": _int("start"), "end_ns": _int("end")}
-# Third parties trim contextId and globalPid; without globalPid there is one process.
+# Exports trimmed by others lack contextId and globalPid.
 _GPU_OP = {
     **_SPAN,
     "device_id": _int("deviceId"),
@@ -266,26 +266,26 @@ EVENTS: dict[str, Events] = {
     ),
 }
 
-# NVTX_EVENTS.eventType: ranges (the second of a pair: imported as text), and the creation of a domain.
+# NVTX_EVENTS.eventType: ranges (the second number: imported from text), and the creation of a domain.
 NVTX_PUSH_POP = (59, 70)
 NVTX_START_END = (60, 71)
 NVTX_DOMAIN = 75
-OSRT_CALL = 27  # OSRT_API.eventClass: a call that was traced
+OSRT_CALL = 27  # OSRT_API.eventClass of a traced call
 
-SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity: warnings and errors
-CUDA_OVERHEAD_TYPES = (2, 6, 7, 8)  # overheadType: compiling, loading, a full queue, be it traced or not
-# Warnings that only say that a process had no events of a kind: every child without CUDA has them.
+SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity of warnings and errors
+CUDA_OVERHEAD_TYPES = (2, 6, 7, 8)  # overheadType of compiling, loading and a full queue
+# Warnings that a process had no events of a kind; each child process without CUDA has them.
 ABSENCE_WARNING = (
     r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"
 )
-# Diagnostics that say that something is missing from the capture.
+# Diagnostics about events that are missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
 
-UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations: no API call started them
+UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call
 UM_TO_DEVICE, UM_TO_HOST = 11, 12
 PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
-ON_DEVICE = (2, 3, 5)  # those that are in a GPU's memory, and nowhere else
-# What numbers mean: the ENUM table, and a copy of it for exports before 2022.4, which have none.
+ON_DEVICE = (2, 3, 5)  # kinds of memory that are only on a GPU
+# The meaning of numbers: the ENUM table, and a copy of it for exports before 2022.4, which lack it.
 _COPY_KINDS = (
     "Unknown, Host-to-Device, Device-to-Host, Host-to-Array, Array-to-Host, Array-to-Array, Array-to-Device, "
     "Device-to-Array, Device-to-Device, Host-to-Host, Peer-to-Peer, Unified Host-to-Device, "
@@ -299,7 +299,7 @@ ENUMS: dict[str, tuple[str, dict[int, str]]] = {
     "migration_cause": ("ENUM_CUDA_UNIF_MEM_MIGRATION", dict(enumerate(_CAUSES.split(", ")))),
 }
 
-# Columns that hold StringIds ids, in every table nsys writes.
+# Columns with StringIds ids, in all tables of nsys.
 STRING_COLUMN = re.compile(
     r"(?i)(.*name|.*(?<!con)text|content)Id|(demangled|short|mangled)Name"
     r"|(func|kernel|object|provider|task|var)Name|CpuInstruction|symbol|module|sourceFile|srcFile|description"
@@ -307,7 +307,7 @@ STRING_COLUMN = re.compile(
 
 
 def events(kind: str) -> Events:
-    """Return what is known of a kind of event; raises UsageError where there is none of this name."""
+    """Return the description of a kind of event; raises UsageError for an unknown kind."""
     if kind not in EVENTS:
         raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(EVENTS)}")
     return EVENTS[kind]

@@ -1,4 +1,4 @@
-"""What part of a capture is looked at: a time window, an NVTX range, devices, processes."""
+"""Select a part of a capture: a time window, an NVTX range, devices, processes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LEAST, MOST = -(2**63), 2**63 - 1  # ns: what a time left out means
+LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
 _PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
+_MOST_CHARACTERS = 500  # of a list of names in a message
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Times are in ns since the capture's start; ``nvtx`` is ``NAME[@DOMAIN][/N]``; empty means all.
+    """A part of a capture: times in ns since its start, ``nvtx`` as ``NAME[@DOMAIN][/N]``; empty means all.
 
-    ``clip``: cut rows off at the window's ends. Without, they stay whole, as in nsys; None leaves it to the
-    reports: nsys' own stay whole, the analysis reports are clipped.
+    ``clip`` True clips rows at the ends of the window, False keeps them whole, as nsys does. None leaves it
+    to the reports: nsys' own keep rows whole, the others clip them.
     """
 
     start_ns: int | None = None
@@ -43,16 +44,16 @@ class Selection:
 
     @property
     def windowed(self) -> bool:
-        """Whether a time window is chosen, by its ends or by an NVTX range."""
+        """Whether a time window is selected, by its ends or by an NVTX range."""
         return self.start_ns is not None or self.end_ns is not None or bool(self.nvtx)
 
     @property
     def narrows(self) -> bool:
-        """Whether anything may be left out."""
+        """Whether the selection can leave out events."""
         return self.windowed or bool(self.devices or self.processes)
 
     def __str__(self) -> str:
-        """Say what is selected, for a person; empty where that is all."""
+        """Return the selection as text for messages; empty if everything is selected."""
         parts = [f"NVTX range {self.nvtx}"] if self.nvtx else []
         if self.windowed and not self.nvtx:
             parts.append(f"time {_seconds(self.start_ns)}/{_seconds(self.end_ns)}")
@@ -64,7 +65,7 @@ class Selection:
 
 
 def _seconds(ns: int | None) -> str:
-    """Write a time as --time takes it, exactly: in ns where seconds as a float are not."""
+    """Return a time in the form of --time: in seconds, or in ns if seconds as a float are not exact."""
     if ns is None:
         return ""
     text = f"{(Decimal(ns) / 10**9).normalize():f}s"
@@ -82,7 +83,7 @@ def parse_selection(
     processes: tuple[int, ...] = (),
     clip: bool | None = None,
 ) -> Selection:
-    """Return the selection a user asks for; raises UsageError for a time that is none, or with a range."""
+    """Return a selection; raises UsageError for an invalid time, and for a time together with a range."""
     if time and nvtx:
         raise UsageError("a time window and an NVTX range do not go together", "give one of them")
     start, end = parse_time(time) if time else (None, None)
@@ -90,9 +91,9 @@ def parse_selection(
 
 
 class Window(NamedTuple):
-    """The times chosen, in ns, and the global id of the thread and process an NVTX range belongs to.
+    """The selected times in ns, and the global ids of the thread and process of an NVTX range; None: any.
 
-    ``process`` is a globalTid without its thread's bits; None is any.
+    ``process`` is a globalTid shifted right by PID_SHIFT, without the bits of the thread.
     """
 
     start_ns: int = LEAST
@@ -102,7 +103,7 @@ class Window(NamedTuple):
 
 
 class HasEvents(Protocol):
-    """What NVTX ranges are looked up in: a capture."""
+    """The part of a capture that the search for NVTX ranges needs."""
 
     source: Path
 
@@ -114,7 +115,10 @@ class HasEvents(Protocol):
 
 
 def parse_time(text: str) -> tuple[int | None, int | None]:
-    """Read ``[START]/[END]`` in nsys' grammar: ``1s/2.5s``, ``10ms/``, ``1s2ms/1e9``; ns without a unit."""
+    """Return start and end in ns of ``[START]/[END]``, in nsys' grammar: ``1s/2.5s``, ``10ms/``, ``1s2ms/9``.
+
+    Numbers without a unit are in ns. Raises UsageError for an invalid range.
+    """
     first, slash, last = text.strip().partition("/")
     if not slash or not (first or last):
         raise UsageError(f"{text!r} is no time range", "write START/END, as in 1s/2.5s, 10ms/ or /300us")
@@ -128,21 +132,21 @@ def _nanoseconds(text: str) -> int:
     total: float = 0
     position = 0
     while position < len(text):
-        found = _PART.match(text, position)
-        if not found or found[2] not in _UNITS:
+        match = _PART.match(text, position)
+        if not match or match[2] not in _UNITS:
             units = " ".join(unit for unit in _UNITS if unit)
             raise UsageError(f"{text!r} is no time", f"numbers with a unit each ({units}), as in 1s2.5ms")
-        number = int(found[1]) if found[1].lstrip("+-").isdigit() else float(found[1])
-        part = number * _UNITS[found[2]]
+        number = int(match[1]) if match[1].lstrip("+-").isdigit() else float(match[1])
+        part = number * _UNITS[match[2]]
         total += part if math.isinf(part) else int(part)
-        position = found.end()
+        position = match.end()
     if not LEAST <= total <= MOST:
         raise UsageError(f"{text!r} is more than 64 bits of nanoseconds hold")
     return int(total)
 
 
 def resolve(selection: Selection, capture: HasEvents) -> Window:
-    """Return the window; raises NotInCapture with the names there are where no NVTX range fits."""
+    """Return the selected window; raises NotInCapture with the existing names if no NVTX range matches."""
     if not selection.nvtx:
         return Window(
             LEAST if selection.start_ns is None else selection.start_ns,
@@ -155,19 +159,20 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
     labels = _with_domains(events, capture)
     rows = [row for row, label in labels if label == name]
     if number >= len(rows):
-        there = ", ".join(dict.fromkeys(label for _, label in labels)) or "none"
+        names = ", ".join(dict.fromkeys(label for _, label in labels)) or "none"
+        shortened = names if len(names) < _MOST_CHARACTERS else f"{names[:_MOST_CHARACTERS]} …"
         raise NotInCapture(
             f"{capture.source}: {len(rows)} NVTX ranges are named {name!r}: there is no {selection.nvtx!r}",
-            f"numbers begin at 0; names: {there if len(there) < 500 else there[:500] + ' …'}",  # noqa: PLR2004
+            f"numbers begin at 0; names: {shortened}",
         )
     start, end, thread = (int(events[f][rows[number]]) for f in ("start_ns", "end_ns", "global_tid"))
-    # As nsys does: a range of a process' first thread selects the process, any other its thread.
+    # As in nsys, a range of the process' first thread selects the process, any other range its thread.
     whole = thread >> PID_SHIFT & ID_MASK == thread & ID_MASK
     return Window(start, MOST if end == MISSING else end, None if whole else thread, thread >> PID_SHIFT)
 
 
 def _numbered(text: str) -> tuple[str, int]:
-    """Take the number off NAME/N; a name may hold slashes."""
+    """Split NAME/N into name and number, 0 without a number; a name can contain slashes."""
     name, slash, number = text.rpartition("/")
     try:
         index = int(number) if slash else -1
@@ -177,9 +182,9 @@ def _numbered(text: str) -> tuple[str, int]:
 
 
 def _with_domains(events: Mapping[str, NDArray[Any]], capture: HasEvents) -> list[tuple[int, str]]:
-    """Return row and ``name[@domain]`` of every range, by start.
+    """Return row and ``name[@domain]`` of each range, by start.
 
-    As in nsys, a range stands here once for each time its process has created its domain.
+    As in nsys, a range comes once for each time that its process created its domain.
     """
     suffixes = _domain_suffixes(events)
     keys = _domain_keys(events)
@@ -200,13 +205,13 @@ def _own_text(events: Mapping[str, NDArray[Any]], row: int, capture: HasEvents) 
 
 
 def _domain_keys(events: Mapping[str, NDArray[Any]]) -> list[tuple[int, int]]:
-    """Return process and domain id of every event."""
+    """Return process and domain id of each event."""
     process = (events["global_tid"] >> PID_SHIFT).tolist()
     return list(zip(process, events["domain_id"].tolist(), strict=True))
 
 
 def _domain_suffixes(events: Mapping[str, NDArray[Any]]) -> dict[tuple[int, int], list[str]]:
-    """Return ``@domain`` for every time a domain was created, by its key."""
+    """Return ``@domain`` for each creation of a domain, by process and domain id."""
     keys = _domain_keys(events)
     suffixes: dict[tuple[int, int], list[str]] = {}
     for row in np.flatnonzero(
@@ -218,10 +223,10 @@ def _domain_suffixes(events: Mapping[str, NDArray[Any]]) -> dict[tuple[int, int]
 
 
 def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Window) -> NDArray[Any]:
-    """Mark the rows of one kind of event that are selected.
+    """Mark the selected rows of one kind of event.
 
-    ``events`` holds those of start_ns, end_ns, device_id, global_tid, global_pid and event_type the kind
-    has. Like nsys, events without an end (CPU page faults) are in every window unless rows are clipped.
+    ``events`` has the kind's fields among start_ns, end_ns, device_id, global_tid, global_pid and event_type.
+    As in nsys, events without an end (CPU page faults) are in every window unless rows are clipped.
     """
     rows = len(next(iter(events.values())))
     kept = np.ones(rows, dtype=bool)
@@ -233,16 +238,16 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
     if selection.windowed and ("end_ns" in events or (selection.clip and "start_ns" in events)):
         kept &= _cut(events, window) if selection.clip else _overlapping(events, window)
         if thread is not None and window.process is not None and (thread != MISSING).any():
-            kept &= thread >> PID_SHIFT == window.process  # trimmed exports may not say whose an event is
+            kept &= thread >> PID_SHIFT == window.process  # trimmed exports lack globalPid
         if "global_tid" in events and window.thread is not None:
             kept &= events["global_tid"] == window.thread
     if selection.clip and "event_type" in events:
-        kept |= events["event_type"] == NVTX_DOMAIN  # ranges are named after them, whenever they were created
+        kept |= events["event_type"] == NVTX_DOMAIN  # domains name ranges, whenever they were created
     return kept
 
 
 def _overlapping(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
-    """Apply nsys' rule; a range that never ended is in the window it started in alone."""
+    """Mark the rows in the window by nsys' rule; a range that never ended counts by its start alone."""
     start, end, first, last = events["start_ns"], events["end_ns"], window.start_ns, window.end_ns
     begins = (start >= first) & (start < last) & (start != MISSING)
     ends = (end >= first) & (end < last) & (end != MISSING)
@@ -251,7 +256,7 @@ def _overlapping(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[
 
 
 def _cut(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
-    """What has a part in the window; a range that never ended lasts to the capture's end."""
+    """Mark the rows with a part in the window; a range that never ended lasts to the capture's end."""
     start = events["start_ns"]
     end = events.get("end_ns", start)
     if "event_type" in events:
@@ -262,7 +267,7 @@ def _cut(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
 
 
 def clipped(field: str, values: NDArray[Any], window: Window) -> NDArray[Any]:
-    """Cut starts and ends off at the window; what is missing stays missing."""
+    """Return starts or ends clipped to the window; MISSING and other fields stay as they are."""
     if field not in ("start_ns", "end_ns"):
         return values
     return np.where(values == MISSING, MISSING, np.clip(values, window.start_ns, window.end_ns))

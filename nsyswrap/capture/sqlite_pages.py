@@ -1,9 +1,8 @@
 """Read integer columns from the pages of an SQLite file, in a tenth of the time that SQLite takes.
 
-SQLite returns one row after another. Here threads decode blocks of leaf pages with numpy. The file format is
-described at https://www.sqlite.org/fileformat2.html. Only plain records are read: anything unusual and any
-damage raises NotPlain, and the caller has to ask SQLite instead. A few rows of every table are compared with
-what SQLite returns for them.
+SQLite returns row after row. Here threads decode blocks of leaf pages with numpy. The file format is
+described at https://www.sqlite.org/fileformat2.html. Only plain records are read: unusual records and damage
+raise NotPlain, and the caller has to use SQLite instead. Some rows of each table are compared with SQLite's.
 """
 
 from __future__ import annotations
@@ -14,7 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.sql import statement
+
+with lazy_imports():
+    from concurrent import futures
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,37 +31,37 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
-LEAF = 13  # the kind of a leaf page of a table that has rowids
-_SHORT = 127  # the largest number that takes one byte
-_LONG = 4  # bytes of the largest number expected: of 256 MiB
+LEAF = 13  # type of a leaf page of a table with rowids
+_PAGE_HEADER_BYTES = 8  # of a leaf page
+_SHORT = 127  # the largest varint of one byte
+_LONG = 4  # bytes of the longest varint that is read, for lengths below 256 MiB
 
-# By serial type, which says what a value is: its bytes, how far to shift out what stands before them, and
-# what those without bytes mean. 10 and 11 are not for files: no record is long enough for them.
+# By serial type of a value: its size in bytes, the shift that removes the bytes before it, and the values of
+# types without bytes. Types 10 and 11 do not occur in files: their size exceeds every record.
 _FLOAT, _LAST_NUMBER = 7, 9
 _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
 _SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
 _CONSTANTS = {0: MISSING, 8: 0, 9: 1}
 
-FEW_LEAVES = 32  # SQLite reads so few pages faster
-_BLOCK_BYTES = 2 << 20  # of leaves at a time: what is worked out of them stays in the processor's cache
-_SPREAD = 4  # leaves that take a fourth of their stretch of the file are read together with the rest of it
-_FEW_BLOCKS = 16  # are done before threads would have been imported
+FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
+_BLOCK_BYTES = 2 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
+_SPREAD = 4  # leaves are read in one piece if they are at least a quarter of that part of the file
+_FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
 _CHECKED_ROWS = 32
 
-_INTERIOR = 5  # the kind of a page that has others below it, in a table that has rowids
+_INTERIOR = 5  # type of a page with child pages, in a table with rowids
 _UTF8 = 1
-_LOCK_BYTE = 1 << 30  # in a page that no table uses
+_LOCK_BYTE = 1 << 30  # lies in a page that no table uses
 _MAX_DEPTH = 20
-_ROWID = "_rowid_"
 
 
 class NotPlain(Exception):
-    """Why SQLite itself has to read a table."""
+    """The reason why SQLite itself has to read a table."""
 
 
 class Block(NamedTuple):
-    """Leaf pages in memory: the bytes they lie in, where in them each begins, and the bytes of a page."""
+    """Leaf pages in memory: their bytes, the start of each page in them, and the size of a page in bytes."""
 
     data: Bytes
     starts: Ints
@@ -65,16 +69,16 @@ class Block(NamedTuple):
 
 
 def row_counts(block: Block) -> Ints:
-    """Return how many rows each page holds; raises NotPlain."""
+    """Return the number of rows of each page; raises NotPlain."""
     rows = block.data[block.starts + 3].astype(np.int64) << 8 | block.data[block.starts + 4]
-    most = (block.page_bytes - 8) // 6
+    most = (block.page_bytes - _PAGE_HEADER_BYTES) // 6
     if (block.data[block.starts] != LEAF).any() or rows.min() == 0 or rows.max() > most:
         raise NotPlain("a damaged leaf page")
     return rows
 
 
 def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
-    """Fill each array with the column that stands at this place in the records; raises NotPlain."""
+    """Fill each array with the column at that place of the records; raises NotPlain."""
     rows = row_counts(block)
     if any(len(column) != rows.sum() for column in columns.values()):
         raise NotPlain("a file that changes meanwhile")
@@ -94,7 +98,7 @@ def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
 
 
 def rowid(page: bytes, row: int) -> int:
-    """Return the rowid of a row of one leaf page, counted from 0."""
+    """Return the rowid of a row of a leaf page; rows count from 0."""
     at = int.from_bytes(page[8 + 2 * row : 10 + 2 * row], "big")
     while page[at] > _SHORT:  # the length of the record
         at += 1
@@ -108,11 +112,11 @@ def rowid(page: bytes, row: int) -> int:
 
 
 def _records(block: Block, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return where each row's record begins, its bytes, and how many of them lie in its page."""
-    first = block.starts + 8 - 2 * (np.cumsum(rows) - rows)
+    """Return the start of each row's record, its size in bytes, and how many of them are in its page."""
+    first = block.starts + _PAGE_HEADER_BYTES - 2 * (np.cumsum(rows) - rows)
     pointers = np.repeat(first, rows) + np.arange(0, 2 * rows.sum(), 2)
     cells = block.data.view(">u2")[pointers // 2].astype(np.int64)
-    if cells.min() < 8:  # noqa: PLR2004 - the bytes of a page's header
+    if cells.min() < _PAGE_HEADER_BYTES:
         raise NotPlain("a damaged leaf page")
     pages = np.repeat(block.starts, rows)
     payload, rowids = _varints(block.data, pages + cells)
@@ -124,7 +128,7 @@ def _records(block: Block, rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _local(payload: Ints, page_bytes: int) -> Ints:
-    """Return how many bytes of a record lie in its leaf; the rest overflows into other pages."""
+    """Return how many bytes of each record are in its leaf; the others are in overflow pages."""
     most = page_bytes - 35
     if payload.max() <= most:
         return payload
@@ -134,11 +138,11 @@ def _local(payload: Ints, page_bytes: int) -> Ints:
 
 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """Return numbers of seven bits a byte, and where what follows them begins."""
+    """Return the varints (seven bits per byte) at these positions, and the positions after them."""
     numbers = data.take(at, mode="clip")
     at = at + 1
     if numbers.max() <= _SHORT:
-        return numbers, at  # type: ignore[return-value]  # as they are: bytes
+        return numbers, at  # type: ignore[return-value]  # bytes, as they are
     more = numbers > _SHORT
     values = numbers.astype(np.int64) & _SHORT
     for _ in range(_LONG - 1):
@@ -152,7 +156,7 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _behind_varints(data: Bytes, at: Ints) -> Ints:
-    """Return where what follows numbers begins; the ninth byte of one is its last, whatever it holds."""
+    """Return the positions after the varints; the ninth byte of a varint is always its last."""
     more = np.ones(len(at), bool)
     for _ in range(8):
         more &= data.take(at, mode="clip") > _SHORT
@@ -163,7 +167,7 @@ def _behind_varints(data: Bytes, at: Ints) -> Ints:
 
 
 def _sizes(kinds: Ints) -> Ints:
-    """Return the bytes of values; a single number where all are of one kind."""
+    """Return the sizes of values in bytes; a single size if all types are equal."""
     if kinds.max() > _SHORT:
         return np.where(kinds > _SHORT, (kinds - 12) // 2, _SIZES.take(kinds, mode="clip"))
     if kinds.min() == kinds.max():
@@ -172,7 +176,10 @@ def _sizes(kinds: Ints) -> Ints:
 
 
 def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
-    """Read the integers that end there: the last bytes of eight, for which a page's header leaves room."""
+    """Read the integers that end at these positions, from the eight bytes before each end.
+
+    The header of a page is long enough for eight bytes before the first value.
+    """
     if kinds.max() > _LAST_NUMBER or (kinds == _FLOAT).any():
         raise NotPlain("something that is no integer")
     eights = np.ndarray(len(data) - 7, ">i8", data, strides=(1,))
@@ -185,17 +192,17 @@ def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
 
 
 class Leaves(NamedTuple):
-    """The leaf pages of a table in row order: their numbers, from 1, and how many rows each holds."""
+    """The leaf pages of a table in row order: page numbers, from 1, and the number of rows of each."""
 
     numbers: Ints
     rows: Ints
 
 
 class PageFile:
-    """An SQLite file, opened for its pages; ``db`` is the same file, opened with SQLite."""
+    """An SQLite file opened for reading pages; ``db`` is the same file opened with SQLite."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        """Open ``path``, which SQLite has read from; raises OSError."""
+        """Open ``path``, which SQLite has read before; raises OSError."""
         self.db = db
         self._file = path.open("rb", buffering=0)
         header = self._file.read(100)
@@ -208,14 +215,14 @@ class PageFile:
         self._file.close()
 
     def pages(self, first: int, count: int = 1) -> bytes:
-        """Return pages that follow each other."""
+        """Return consecutive pages, from page number ``first``; raises NotPlain if the file is too short."""
         content = os.pread(self._file.fileno(), count * self.page_bytes, (first - 1) * self.page_bytes)
         if len(content) < count * self.page_bytes:
             raise NotPlain("the file ends early")
         return content
 
     def block(self, numbers: Ints) -> Block:
-        """Return pages of a table."""
+        """Return the leaf pages with these numbers."""
         first, last = int(numbers.min()), int(numbers.max())
         if last - first < _SPREAD * len(numbers):
             content = self.pages(first, last - first + 1)
@@ -227,7 +234,7 @@ class PageFile:
 
 
 def find_leaves(file: PageFile, table: str) -> Leaves:
-    """Return the leaf pages of a table, and so how many rows it has; raises NotPlain."""
+    """Return the leaf pages of a table; raises NotPlain."""
     numbers = _leaf_numbers(file, table)
     leaves = Leaves(numbers, np.empty_like(numbers))
 
@@ -240,13 +247,13 @@ def find_leaves(file: PageFile, table: str) -> Leaves:
 
 
 def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str]) -> dict[str, Ints]:
-    """Return integer columns in the order of rowids, MISSING where there is nothing; raises NotPlain."""
+    """Return integer columns in the order of rowids, MISSING for NULL; raises NotPlain."""
     places = _places(file.db, table, names)
-    behind = np.cumsum(leaves.rows)
-    read = {place: np.empty(behind[-1], np.int64) for place in places.values()}
+    row_ends = np.cumsum(leaves.rows)
+    read = {place: np.empty(row_ends[-1], np.int64) for place in places.values()}
 
     def fill(part: slice) -> None:
-        rows = slice(behind[part.start] - leaves.rows[part.start], behind[part.stop - 1])
+        rows = slice(row_ends[part.start] - leaves.rows[part.start], row_ends[part.stop - 1])
         read_integers(file.block(leaves.numbers[part]), {place: read[place][rows] for place in read})
 
     _in_threads(fill, _blocks(file, leaves))
@@ -255,18 +262,13 @@ def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str
     return columns
 
 
-def quoted(name: str) -> str:
-    """Return a name as SQL wants it."""
-    return '"{}"'.format(name.replace('"', '""'))
-
-
 def _places(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
-    """Return where in a record the columns stand."""
-    columns = db.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
+    """Return the place of each column in the records."""
+    columns = db.execute(statement("PRAGMA table_xinfo({table})", table=table)).fetchall()
     if any(hidden for *_, hidden in columns):
         raise NotPlain("generated columns")
     places = {name: place for place, name, _, _, _, key, _ in columns if not key}
-    if not places.keys() >= set(names) or any(name.lower() == _ROWID for _, name, *_ in columns):
+    if not places.keys() >= set(names) or any(name.lower() == "_rowid_" for _, name, *_ in columns):
         raise NotPlain("a primary key, which may be the rowid, or a column of an unusual name")
     return {name: places[name] for name in names}
 
@@ -279,7 +281,7 @@ def _leaf_numbers(file: PageFile, table: str) -> Ints:
         raise NotPlain("no table, or in an unusual file")
     lock_page = _LOCK_BYTE // file.page_bytes + 1
     unseen = np.ones(file.db.execute("PRAGMA page_count").fetchone()[0] + 1, bool)
-    unseen[0] = unseen[lock_page : lock_page + 1] = False  # none is number 0, as the root of a virtual table
+    unseen[0] = unseen[lock_page : lock_page + 1] = False  # no page has number 0; virtual tables have root 0
     level = np.array(roots, np.int64)
     for _ in range(_MAX_DEPTH):
         left = np.count_nonzero(unseen) - len(level)
@@ -295,7 +297,7 @@ def _leaf_numbers(file: PageFile, table: str) -> Ints:
 
 
 def _children(page: bytes) -> Ints:
-    """Return the pages below an interior page: one in front of each cell's key, and one behind the last."""
+    """Return the child pages of an interior page: one in each cell, and one after the last."""
     count = int.from_bytes(page[3:5], "big")
     if page[0] != _INTERIOR or not 0 < count <= (len(page) - 12) // 6:
         raise NotPlain("a damaged tree of pages")
@@ -312,37 +314,37 @@ def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
 
 
 def _in_threads(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Work on every block; numpy lets other threads run meanwhile."""
+    """Call ``work`` for each block, in threads: numpy releases the interpreter lock."""
     if len(blocks) <= _FEW_BLOCKS:
         for block in blocks:
             work(block)
         return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - costs more than a small table
-
     try:
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        with futures.ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
             list(pool.map(work, blocks))
-    except RuntimeError as error:  # the system gives no more threads
+    except RuntimeError as error:  # the system has no more threads
         raise NotPlain(str(error)) from None
 
 
 def _check_count(db: sqlite3.Connection, table: str, count: int) -> None:
-    """Ask SQLite for what it knows at once; it goes through the table where rows have been deleted."""
-    [last] = db.execute(f"SELECT max({_ROWID}) FROM {quoted(table)}").fetchone()  # noqa: S608
-    if last != count and db.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone() != (count,):  # noqa: S608
+    """Compare the number of rows with SQLite's: with the last rowid, or with a count if rows were deleted."""
+    [last] = db.execute(statement("SELECT max(_rowid_) FROM {table}", table=table)).fetchone()
+    if last == count:
+        return
+    if db.execute(statement("SELECT count(*) FROM {table}", table=table)).fetchone() != (count,):
         raise NotPlain("another number of rows than SQLite finds")
 
 
 def _check_rows(file: PageFile, table: str, leaves: Leaves, columns: dict[str, Ints]) -> None:
-    """Look some rows up with SQLite."""
-    behind = np.cumsum(leaves.rows)
-    count = int(behind[-1])
-    sql = f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)} WHERE {_ROWID} = ?"  # noqa: S608
-    for row in random.Random(table).sample(range(count), min(_CHECKED_ROWS, count)):  # noqa: S311
-        leaf = int(np.searchsorted(behind, row, "right"))
-        slot = row - int(behind[leaf] - leaves.rows[leaf])
-        said = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [MISSING if value is None else value for value in said or ()] != [
+    """Compare some rows with SQLite's."""
+    row_ends = np.cumsum(leaves.rows)
+    count = int(row_ends[-1])
+    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=columns, table=table)
+    for row in random.Random(table).sample(range(count), min(_CHECKED_ROWS, count)):  # noqa: S311 - a sample, no secret
+        leaf = int(np.searchsorted(row_ends, row, "right"))
+        slot = row - int(row_ends[leaf] - leaves.rows[leaf])
+        values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
+        if [MISSING if value is None else value for value in values or ()] != [
             c[row] for c in columns.values()
         ]:
             raise NotPlain("other values than SQLite finds")

@@ -18,7 +18,6 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
 from nsyswrap.cli.batch_status import in_words, progress
 from nsyswrap.cli.output import note
-from nsyswrap.cli.recording import environment, nsys_options
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
     ENDED,
@@ -33,6 +32,7 @@ from nsyswrap.record.batch.task import read_spec
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan import Plan
     from nsyswrap.record.batch.task import TaskSpec
@@ -47,21 +47,22 @@ _FAILED = 1
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Return the plan of a sweep."""
+    recording: RecordingOptions = options["recording"]
     block = plans.Block(
         "sweep",
         command=tuple(program),
         module=options["module"],
-        arch=options["arch"],
+        arch=recording.arch,
         repeat=options["repeat"],
-        timeout_s=options["timeout"],
-        env=environment(options["variables"]),
-        nsys=vars(nsys_options(options)),
-        nsys_path=options["nsys_path"],
-        keep_environment=options["keep_environment"],
-        discard_rep=options["discard_rep"],
+        timeout_s=recording.timeout,
+        env=recording.environment,
+        nsys=vars(recording.nsys),
+        nsys_path=recording.nsys_path,
+        keep_environment=recording.keep_environment,
+        discard_rep=recording.discard_rep,
     )
     settings = {name: options[name] for name in executors.NAMES if options.get(name)}
-    return plans.sweep(block, options["parameters"], settings, options["share"])
+    return plans.sweep(block, options["parameters"], settings, recording.share)
 
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:

@@ -19,7 +19,7 @@ from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
 
 with lazy_imports():
     from nsyswrap.cli import batch_status
@@ -34,12 +34,12 @@ _DEFAULT_OUTPUT = Path("nsyswrap-collected")
 _TOP = 20
 
 
-def progress(runs: int) -> Callable[[Result], None]:
+def progress(runs: int) -> Callable[[RunResult], None]:
     """Return a callback for each result that shows the progress on a terminal."""
     show, begun = progress_line(), time.monotonic()
     counts = {"read": 0, "damaged": 0}
 
-    def on_result(result: Result) -> None:
+    def on_result(result: RunResult) -> None:
         counts["read"] += 1
         counts["damaged"] += result.run.outcome == "damaged"
         left_s = (time.monotonic() - begun) / counts["read"] * (runs - counts["read"])
@@ -49,7 +49,7 @@ def progress(runs: int) -> Callable[[Result], None]:
     return on_result
 
 
-def list_lacking(results: Sequence[Result]) -> None:
+def list_lacking(results: Sequence[RunResult]) -> None:
     """Print the number of runs by outcome unless all are done, and the first few that went wrong."""
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:

@@ -82,7 +82,7 @@ def _open_selected(path: Path, selection: Selection) -> Capture:
 
 
 def _write_trace(capture: Capture, path: Path) -> None:
-    with capture.noting() as notes, step(f"writing {path} …"):
+    with step(f"writing {path} …"):
         trace = perfetto_trace.compose(capture)
         if _is_stdout(path):
             perfetto_trace.stream(trace, sys.stdout.buffer)
@@ -91,7 +91,7 @@ def _write_trace(capture: Capture, path: Path) -> None:
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")
     if trace.left_out:
         note(f"left out: {'; '.join(trace.left_out)}")
-    for text in notes:
+    for text in trace.notes:
         note(f"nsyswrap: {text}")
 
 

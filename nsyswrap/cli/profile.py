@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,14 @@ from nsyswrap.cli.output import (
     terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import environment, nsys_options, recording_options, warn_of_broken
+from nsyswrap.cli.recording import recording_options, warn_of_broken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.api import Run
     from nsyswrap.cli.profile_rank import OneRank
+    from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
@@ -42,6 +44,43 @@ with lazy_imports():
     from nsyswrap.record import run as record_run
     from nsyswrap.record import spec as record_spec
     from nsyswrap.reports import ranks
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The command line of ``nsyswrap profile``: one field for each option."""
+
+    program: tuple[str, ...]
+    module: bool
+    output: Path | None
+    force: bool
+    recording: RecordingOptions
+    ranks: str | None
+    dry_run: bool
+    reports: tuple[str, ...]
+    csv_folder: Path | None
+    top: int | None
+
+    def spec(self, program: Program, one_rank: OneRank | None, *, make_folder: bool) -> RunSpec:
+        """Return the run of ``program``. With ``make_folder`` its default folder is made."""
+        recording = self.recording
+        check_share(recording.share, keep_environment=recording.keep_environment)
+        output = one_rank.folder(program, self.output) if one_rank else self.output
+        if output is None and make_folder:
+            output = record_run.claim_output(program, recording.nsys_path)
+        return record_spec.RunSpec(
+            program,
+            output or default_output(program.name),
+            recording.nsys,
+            recording.nsys_path,
+            recording.environment,
+            recording.timeout,
+            self.force,
+            rank=one_rank.facts if one_rank else {},
+            keep_environment=recording.keep_environment,
+            discard_rep=recording.discard_rep,
+            share=recording.share,
+        )
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -63,13 +102,7 @@ with lazy_imports():
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
 @reporting_options
-def command(
-    program: tuple[str, ...],
-    variables: tuple[str, ...],
-    *,
-    dry_run: bool,
-    **options: Any,  # noqa: ANN401 - by name, of the types above
-) -> None:
+def command(**options: Any) -> None:  # noqa: ANN401 - the fields of ProfileOptions
     """Run a program under nsys and show what the GPU did.
 
     PROGRAM is a Python script or a module (-m), run by the Python that nsyswrap is installed in, a .cu file
@@ -79,83 +112,57 @@ def command(
     Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
-    one_rank = profile_rank.find(options["ranks"])
-    _check_reports(options["reports"], one_rank)  # before the program runs
-    env = environment(variables)
-    resolved = record_program.resolve(program, module=options["module"], arch=options["arch"])
-    if dry_run:
-        click.echo(_dry_run(resolved, options, env, one_rank))
-    elif one_rank and not one_rank.profiled:
-        profile_rank.run_bare(resolved, env)
+    asked = ProfileOptions(**options)
+    one_rank = profile_rank.find(asked.ranks)
+    _check_reports(asked.reports, one_rank)  # before the program runs
+    env = asked.recording.environment
+    program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
+    if one_rank and not one_rank.profiled:
+        if asked.dry_run:
+            click.echo(_shell_line(program.argv, env))
+        else:
+            profile_rank.run_bare(program, env)
+    elif asked.dry_run:
+        click.echo(_dry_run(asked.spec(program, one_rank, make_folder=False)))
     else:
-        sys.exit(_record(resolved, options, env, one_rank))
+        sys.exit(_record(asked, program, one_rank))
 
 
-def _dry_run(program: Program, options: dict[str, Any], env: dict[str, str], one_rank: OneRank | None) -> str:
+def _dry_run(spec: RunSpec) -> str:
     """Return a shell command that does the same run.
 
     The command creates the run folder if needed: without it nsys would write somewhere else.
     """
-    if one_rank and not one_rank.profiled:
-        return _shell_line(program.argv, env)
-    spec = _spec(program, options, env, one_rank, make_folder=False)
     if nsys_command.cannot_write_into(spec.output):
         raise UsageError(
             f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
             "give another --output, or leave out --dry-run: nsyswrap has a way",
         )
-    line = _shell_line(record_run.command_line(spec, find.find(spec.nsys_path)[0]), env)
+    line = _shell_line(record_run.command_line(spec, find.find(spec.nsys_path)[0]), spec.env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 
-def _shell_line(argv: Sequence[str], env: dict[str, str]) -> str:
+def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     assignments = [f"{name}={value}" for name, value in env.items()]
     return shlex.join([*(["env", *assignments] if assignments else []), *argv])
 
 
-def _record(program: Program, options: dict[str, Any], env: dict[str, str], one_rank: OneRank | None) -> int:
+def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> int:
     """Run the program under nsys, show what was recorded, and return the exit code."""
-    spec = _spec(program, options, env, one_rank, make_folder=True)
+    spec = asked.spec(program, one_rank, make_folder=True)
     if program.warning and (not one_rank or one_rank.speaks):
         note(f"nsyswrap: {program.warning}")
     progress = (lambda _: None) if one_rank else progress_line()
     run = api.run(spec, record_spec.Callbacks(progress=progress, broken=warn_of_broken))
     try:
         if one_rank:
-            one_rank.show(run, options)
+            one_rank.show(run, asked.reports, asked.csv_folder)
         else:
-            _show(run, options)
+            _show(run, asked)
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
     return run.status.exit_code
-
-
-def _spec(
-    program: Program,
-    options: dict[str, Any],
-    env: dict[str, str],
-    one_rank: OneRank | None,
-    *,
-    make_folder: bool,
-) -> RunSpec:
-    check_share(options["share"], keep_environment=options["keep_environment"])
-    output = one_rank.folder(program, options["output"]) if one_rank else options["output"]
-    if output is None and make_folder:
-        output = record_run.claim_output(program, options["nsys_path"])
-    return record_spec.RunSpec(
-        program,
-        output or default_output(program.name),
-        nsys_options(options),
-        options["nsys_path"],
-        env,
-        options["timeout"],
-        options["force"],
-        rank=one_rank.facts if one_rank else {},
-        keep_environment=options["keep_environment"],
-        discard_rep=options["discard_rep"],
-        share=options["share"],
-    )
 
 
 def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
@@ -173,11 +180,11 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
             reports.parse(name)
 
 
-def _show(run: Run, options: dict[str, Any]) -> None:
+def _show(run: Run, asked: ProfileOptions) -> None:
     """Print what was recorded, how the run ended, its folder, and the commands that show it again."""
     try:
         if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
-            _show_capture(run, options)
+            _show_capture(run, asked)
     finally:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
@@ -191,15 +198,15 @@ def _show(run: Run, options: dict[str, Any]) -> None:
             )
 
 
-def _show_capture(run: Run, options: dict[str, Any]) -> None:
+def _show_capture(run: Run, asked: ProfileOptions) -> None:
     """Print the summary, or the requested reports."""
-    layout, capture = terminal_layout(options["top"]), run.capture
-    named, csv_folder = options["reports"], options["csv_folder"]
-    tables = make_tables({"": capture}, reports.parse_all(named)).combined() if named or csv_folder else []
-    if not named:
+    layout, capture = terminal_layout(asked.top), run.capture
+    wanted = asked.reports or asked.csv_folder
+    tables = make_tables({"": capture}, reports.parse_all(asked.reports)).combined() if wanted else []
+    if not asked.reports:
         click.echo(summary_text(capture, layout), nl=False)
-    elif not csv_folder:
+    elif not asked.csv_folder:
         click.echo(tables_text(tables, layout), nl=False)
     note_silence(capture, RunFolder(run.folder).read_run())
-    if csv_folder and tables:
-        write_csv(csv_folder, tables, layout)
+    if asked.csv_folder and tables:
+        write_csv(asked.csv_folder, tables, layout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -17,7 +17,7 @@ from nsyswrap.cli.output import make_tables, note, terminal_layout, write_csv
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.api import Run
@@ -57,22 +57,22 @@ class OneRank:
         """
         return (output or DEFAULT_BASE / f"{program.name}-{session(self.rank)}") / self.rank.folder
 
-    def show(self, run: Run, options: Mapping[str, Any]) -> None:
+    def show(self, run: Run, named: Sequence[str], csv_folder: Path | None) -> None:
         """Print one line with the outcome; write the requested CSVs into a folder of the rank's own."""
         status = run.status
         try:
-            if options["csv_folder"] and (run.folder / EXPORT).exists():
-                of_one, over_ranks = ranks.split(options["reports"])
+            if csv_folder and (run.folder / EXPORT).exists():
+                of_one, over_ranks = ranks.split(named)
                 requests = reports.parse_all(of_one) if of_one or not over_ranks else []
                 tables = make_tables({"": run.capture}, requests).combined()
-                write_csv(options["csv_folder"] / self.rank.folder, tables, terminal_layout())
+                write_csv(csv_folder / self.rank.folder, tables, terminal_layout())
         finally:
             ended = "; ".join(filter(None, (status.message, status.hint))) or status.outcome
             folder = shlex.quote(str(run.folder))
             note(f"nsyswrap: rank {self.rank.rank} of {self.rank.world_size}: {ended}  {folder}/")
             if self.speaks:
-                named = [part for name in options["reports"] for part in ("-r", name)]
-                command = ["nsyswrap", "report", str(run.folder.parent), "--by", "rank", *named]
+                reports_asked = [part for name in named for part in ("-r", name)]
+                command = ["nsyswrap", "report", str(run.folder.parent), "--by", "rank", *reports_asked]
                 note(f"all ranks   {shlex.join(command)}")
 
 

@@ -2,26 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import functools
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from nsyswrap.base.nsys.command import Options
     from nsyswrap.base.nsys.find import Nsys
-
-    Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+    from nsyswrap.base.run_folder import Share
 
 with lazy_imports():
-    from nsyswrap.base.nsys import command
+    from nsyswrap.base.nsys import command as nsys_command
 
-_OPTIONS = (
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """How a program is recorded: one field for each option of the command line."""
+
+    trace: str
+    no_stats: bool
+    um_faults: bool
+    graphs: str | None
+    capture_range: str | None
+    delay: float | None
+    duration: float | None
+    variables: tuple[str, ...]
+    timeout: float | None
+    arch: str | None
+    nsys_path: str | None
+    nsys_args: tuple[str, ...]
+    keep_environment: bool
+    discard_rep: bool
+    share: Share | None
+
+    @property
+    def nsys(self) -> Options:
+        """The options of nsys itself."""
+        return nsys_command.Options(
+            trace=self.trace,
+            stats=not self.no_stats,
+            um_faults=self.um_faults,
+            graphs=self.graphs,
+            capture_range=self.capture_range,
+            delay=self.delay,
+            duration=self.duration,
+            extra=self.nsys_args,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of ``--env K=V``. Raises UsageError if one is not of this form."""
+        variables = {}
+        for assignment in self.variables:
+            name, equals, value = assignment.partition("=")
+            if not name or not equals:
+                raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
+            variables[name] = value
+        return variables
+
+
+_add_options = with_options(
     click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces."),
     click.option("--no-stats", is_flag=True, help="Skip nsys' own tables: export only, for large runs."),
     click.option("--um-faults", is_flag=True, help="Record unified-memory page faults (slows the program)."),
@@ -79,39 +128,17 @@ _OPTIONS = (
 )
 
 
-def recording_options(function: Decorated) -> Decorated:
-    """Add the options for recording a program to a command."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for recording a program. The command gets one ``recording`` of them."""
 
+    @functools.wraps(command)
+    def with_recording(**options: Any) -> None:  # noqa: ANN401 - click passes options by name
+        values = {field.name: options.pop(field.name) for field in fields(RecordingOptions)}
+        command(recording=RecordingOptions(**values), **options)
 
-def nsys_options(options: Mapping[str, Any]) -> Options:
-    """Return what nsys has to record, from the options of a command."""
-    return command.Options(
-        trace=options["trace"],
-        stats=not options["no_stats"],
-        um_faults=options["um_faults"],
-        graphs=options["graphs"],
-        capture_range=options["capture_range"],
-        delay=options["delay"],
-        duration=options["duration"],
-        extra=options["nsys_args"],
-    )
+    return _add_options(with_recording)
 
 
 def warn_of_broken(nsys: Nsys) -> None:
     """Warn of an nsys that does not work and was passed over, and say how to repair it."""
     note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
-
-
-def environment(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the variables of ``--env K=V``. Raises UsageError if one is not of this form."""
-    return dict(map(_variable, assignments))
-
-
-def _variable(assignment: str) -> tuple[str, str]:
-    name, equals, value = assignment.partition("=")
-    if not name or not equals:
-        raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
-    return name, value

@@ -80,7 +80,14 @@ class ReportOptions:
 
     @cached_property
     def _capture_and_rank_reports(self) -> tuple[list[str], list[str]]:
-        return report_ranks.reports_asked(self.named_reports, by_rank=bool(self.by))
+        of_captures, over_ranks = ranks.split(self.named_reports)
+        if over_ranks and not self.by:
+            note(f"nsyswrap: {over_ranks[0]} compares ranks: --by rank is assumed")
+        elif self.by and "all" in of_captures:
+            over_ranks = list(ranks.NAMES)
+        elif self.by and not self.named_reports:
+            over_ranks = list(ranks.SCREEN)
+        return of_captures, over_ranks
 
     @property
     def rank_reports(self) -> list[str]:

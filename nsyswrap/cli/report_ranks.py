@@ -33,21 +33,6 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 
-def reports_asked(names: Sequence[str], *, by_rank: bool) -> tuple[list[str], list[str]]:
-    """Part the named reports into those of one capture and those that compare ranks.
-
-    A report that compares ranks implies --by rank, which is printed.
-    """
-    of_captures, over_ranks = ranks.split(names)
-    if over_ranks and not by_rank:
-        note(f"nsyswrap: {over_ranks[0]} compares ranks: --by rank is assumed")
-    elif by_rank and "all" in of_captures:
-        over_ranks = list(ranks.NAMES)
-    elif by_rank and not of_captures and not over_ranks:
-        over_ranks = list(ranks.SCREEN)
-    return of_captures, over_ranks
-
-
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], int]:
     """Open the captures of ranks. Return the ranks, and the exit code of damaged captures or 0.
 

@@ -115,12 +115,12 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
         with private.guarded():
             ended = _start(spec, nsys, private, received, callbacks)
             renamed = private.gather()
-            failure = None if ended.ending.killed else _imported(nsys, private, facts)
+            failure = None if ended.ending.killed else _reimport(nsys, private, facts)
             if spec.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
-            status = _finished(spec, evidence, private, callbacks.finish)
+            status = _judge_and_finish(spec, evidence, private, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
             private.publish()
@@ -202,7 +202,7 @@ def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
     return {**own, **before, "TMPDIR": str(private.temporary), guard.MARK: private.token}
 
 
-def _finished(
+def _judge_and_finish(
     spec: RunSpec, evidence: outcome.Evidence, private: Private, finish: Callable[[Path], None]
 ) -> Status:
     """Return how the run ended. Call ``finish`` on a complete export; if it fails, remove the export."""
@@ -220,7 +220,7 @@ def _finished(
     return status
 
 
-def _imported(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
+def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
     """Import and export a recording if nsys failed to; return the error if this fails too."""
     try:
         environment = {**os.environ, guard.MARK: private.token}

@@ -1,7 +1,7 @@
-"""Colours, the same in every picture: of kernels by their class, of copies by direction, of the host's calls.
+"""Colors of the plots as ``#rrggbb``: kernels by class, copies by direction, API calls and NVTX ranges.
 
-Kernels among themselves, and copies and memsets, stay apart for readers who see no red, no green or no blue;
-one from the other they have to be told by shape. As ``#rrggbb``, for a drawing library and a web page alike.
+Color-blind readers can tell the kernel classes from each other, and copies and memsets from each other. They
+may not be able to tell a kernel from a copy, so pictures also give these different shapes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _UNKNOWN = "#999999"
 
 
 def kernel_color(kernel_class: str) -> str:
-    """Return the colour of a class of kernels; one of the user's own has that of ``other``."""
+    """Return the color of a kernel class. Classes from the user's own rules have the color of ``other``."""
     return KERNEL_CLASSES.get(kernel_class, _UNKNOWN)
 
 
 def copy_color(label: str) -> str:
-    """Return the colour of copies by nsys' label of their kind; a migration has that of its direction."""
+    """Return the color of copies by nsys' label of their kind. A migration has the color of its direction."""
     return DIRECTIONS.get(label.removeprefix("Unified ").replace("Array", "Device"), _UNKNOWN)

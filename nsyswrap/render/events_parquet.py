@@ -1,7 +1,8 @@
-"""Events as Parquet: a file per kind, with the columns of ``Capture.events``, written in row groups."""
+"""Export the events of a capture as Parquet: a file per kind, with the columns of ``Capture.events``."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import __version__
@@ -22,16 +24,19 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.render.formats.json import describe
 
+with lazy_imports():  # an optional dependency
+    import pyarrow as pa
+    from pyarrow import parquet
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Part = Callable[[slice], pa.Array]
 
 GROUP_ROWS = 250_000
-# The unit of a field is told by how its name ends, of several endings by the first.
+# The unit of a field by the end of its name. The first match counts.
 _UNITS = {
     "_bytes_per_s": Unit.BYTES_PER_S,
     "bytes": Unit.BYTES,
@@ -48,64 +53,61 @@ _UNITS = {
 
 
 def kinds(capture: Capture) -> list[str]:
-    """Return the kinds of events that get a file; raises NotInCapture where there is none."""
-    found = [kind for kind in schema.EVENTS if capture.has(kind)]
-    if not found:
+    """Return the kinds of events that get a file. Raises NotInCapture if the selection has no events."""
+    selected = [kind for kind in schema.EVENTS if capture.has(kind)]
+    if not selected:
         raise NotInCapture(f"{capture.source}: no events are left to export", "select more of the capture")
-    return found
+    return selected
 
 
 def file_name(kind: str) -> str:
-    """Return the name of the file of one kind."""
+    """Return the file name of a kind of events."""
     return f"{kind}.parquet"
 
 
 def write(capture: Capture, folder: Path) -> dict[str, int]:
-    """Write a file per kind of event into ``folder``, all or none, and return the rows of each by kind.
+    """Write a file for each kind of event into ``folder``, all or none. Return the row counts by kind.
 
-    Files of kinds that the capture lacks are removed: an earlier export left them. Names are strings behind
-    a dictionary, what is missing is null. A column's metadata has its ``unit``; the file's has
-    ``nsyswrap.kind``, ``.title``, ``.selection``, ``.version`` and, as JSON, ``.capture``. Raises Unavailable
-    without pyarrow, and OutputError.
+    Files of other kinds from an earlier export are removed. Names are dictionary-encoded strings, and missing
+    values are null. A column's metadata has its ``unit``. The file's metadata has ``nsyswrap.kind``,
+    ``.title``, ``.selection``, ``.version`` and, as JSON, ``.capture``. Raises OutputError, and Unavailable
+    without pyarrow.
     """
     try:
-        from pyarrow import parquet  # noqa: F401, PLC0415 - an extra
+        importlib.import_module("pyarrow")
     except ImportError:
         raise Unavailable("Parquet needs pyarrow", "pip install 'nsyswrap[parquet]'") from None
-    found = kinds(capture)
-    with _beside(folder) as made:
-        for kind in found:
-            # A capture of its own: the columns of one kind go before those of the next come.
+    written = kinds(capture)
+    with _staging_folder(folder) as staging:
+        for kind in written:
+            # A separate capture, so that the columns of a kind are freed before the next kind is read.
             own = Capture(capture.path, source=capture.source, view=capture.view)
-            _write_kind(own, kind, made / file_name(kind))
+            _write_kind(own, kind, staging / file_name(kind))
         folder.mkdir(exist_ok=True)
         for kind in schema.EVENTS:
             (folder / file_name(kind)).unlink(missing_ok=True)
-        for kind in found:
-            (made / file_name(kind)).replace(folder / file_name(kind))
-    return {kind: capture.count(kind) for kind in found}
+        for kind in written:
+            (staging / file_name(kind)).replace(folder / file_name(kind))
+    return {kind: capture.count(kind) for kind in written}
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """Give a folder on the same disk, be ``folder`` a link to another, which goes whatever happens."""
+def _staging_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder on the same disk as ``folder``, even if that is a symbolic link."""
     try:
-        place = folder.resolve().parent
-        place.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=place))
+        parent = folder.resolve().parent
+        parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
         try:
-            yield made
+            yield staging
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
 def _write_kind(capture: Capture, kind: str, path: Path) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import parquet  # noqa: PLC0415
-
-    columns = _columns(pa, capture, kind)
+    columns = _columns(capture, kind)
     fields = [
         pa.field(name, part(slice(0)).type, metadata={"unit": _unit(name, part(slice(0)).type).value})
         for name, part in columns.items()
@@ -117,44 +119,44 @@ def _write_kind(capture: Capture, kind: str, path: Path) -> None:
             writer.write_table(pa.table([part(rows) for part in columns.values()], form))
 
 
-def _columns(pa: Any, capture: Capture, kind: str) -> dict[str, Part]:  # noqa: ANN401 - a module
-    """Return what makes a part of each column, in the order of ``Capture.events``."""
+def _columns(capture: Capture, kind: str) -> dict[str, Part]:
+    """Return for each column a function that makes a slice of it, in the order of ``Capture.events``."""
     fields = schema.EVENTS[kind].fields
     columns = capture.columns(kind, *fields)
-    made: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     for field, spec in fields.items():
         if spec.kind == "string":
             ids = capture.name_ids(kind) if field == "name" else columns[field]
-            made[field] = _named(pa, capture, ids)
+            parts[field] = _names(capture, ids)
         else:
-            made[field] = (_plain if spec.kind == "text" else _integers)(pa, columns[field])
+            parts[field] = (_texts if spec.kind == "text" else _integers)(columns[field])
         if field == "start_ns" and "end_ns" in fields:
             end = columns["end_ns"]
-            made["duration_ns"] = _integers(pa, np.where(end == MISSING, MISSING, end - columns["start_ns"]))
-    if "text_id" in made:  # NVTX: a registered string, or the text itself
-        del made["text_id"], made["text"]
-        made["name"] = _coded(pa, *own_texts(capture, np.arange(capture.count(kind))))
+            parts["duration_ns"] = _integers(np.where(end == MISSING, MISSING, end - columns["start_ns"]))
+    if "text_id" in parts:  # NVTX: a registered string, or the text itself
+        del parts["text_id"], parts["text"]
+        parts["name"] = _dictionary(*own_texts(capture, np.arange(capture.count(kind))))
     if (owner := columns.get("global_tid", columns.get("global_pid"))) is not None:
-        made["process_id"] = _integers(pa, process_ids(owner))
+        parts["process_id"] = _integers(process_ids(owner))
     if "global_tid" in columns:
-        made["thread_id"] = _integers(pa, thread_ids(columns["global_tid"]))
-    return made
+        parts["thread_id"] = _integers(thread_ids(columns["global_tid"]))
+    return parts
 
 
-def _integers(pa: Any, values: NDArray[Any]) -> Part:  # noqa: ANN401
+def _integers(values: NDArray[Any]) -> Part:
     return lambda rows: pa.array(values[rows], pa.int64(), mask=values[rows] == MISSING)
 
 
-def _plain(pa: Any, values: NDArray[Any]) -> Part:  # noqa: ANN401
+def _texts(values: NDArray[Any]) -> Part:
     return lambda rows: pa.array(values[rows].tolist(), pa.string()).dictionary_encode()
 
 
-def _named(pa: Any, capture: Capture, ids: NDArray[Any]) -> Part:  # noqa: ANN401
+def _names(capture: Capture, ids: NDArray[Any]) -> Part:
     known, codes = distinct(ids)
-    return _coded(pa, codes, [capture.text(i) for i in known.tolist()])
+    return _dictionary(codes, [capture.text(i) for i in known.tolist()])
 
 
-def _coded(pa: Any, codes: NDArray[Any], texts: list[str | None]) -> Part:  # noqa: ANN401
+def _dictionary(codes: NDArray[Any], texts: list[str | None]) -> Part:
     missing = np.array([text is None for text in texts], dtype=bool)
     words = pa.array([text or "" for text in texts], pa.string())
 
@@ -165,18 +167,18 @@ def _coded(pa: Any, codes: NDArray[Any], texts: list[str | None]) -> Part:  # no
     return part
 
 
-def _unit(field: str, kind: Any) -> Unit:  # noqa: ANN401 - a type of pyarrow
-    if str(kind) != "int64":
+def _unit(field: str, kind: pa.DataType) -> Unit:
+    if kind != pa.int64():
         return Unit.TEXT
     return next((unit for ending, unit in _UNITS.items() if field.endswith(ending)), Unit.NUMBER)
 
 
 def _metadata(capture: Capture, kind: str) -> dict[str, str]:
-    said = {
+    metadata = {
         "kind": kind,
         "title": schema.EVENTS[kind].title,
         "selection": str(capture.view.selection),
         "capture": json.dumps(describe(capture.source.name, capture)),
         "version": __version__,
     }
-    return {f"nsyswrap.{key}": value for key, value in said.items()}
+    return {f"nsyswrap.{key}": value for key, value in metadata.items()}

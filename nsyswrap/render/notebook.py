@@ -1,4 +1,4 @@
-"""Tables in a notebook: HTML with units people read; text is escaped, and never taken for maths."""
+"""Render tables as HTML for a notebook. Text is escaped, and MathJax does not typeset it."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 _TOP = 20  # rows
 _NAME_WIDTH = 80
-_UNTYPESET = "tex2jax_ignore mathjax_ignore"  # notebooks set what stands between dollars
+_NO_MATH = "tex2jax_ignore mathjax_ignore"  # notebooks typeset text between dollar signs
 
 
 def table_html(table: Table, top: int | None = _TOP) -> str:
-    """Return a table with its title, all its columns, and the first ``top`` rows.
+    """Return a table with its title, all columns and the first ``top`` rows.
 
-    Below it stand what it comes to, how many rows are left out, and what to know of it. A column says what it
-    means, and a shortened name its whole, where the mouse points.
+    Below the table are the verdict, the number of rows left out, the selection and the notes. Tooltips have
+    the help text of a column and the full form of a shortened name.
     """
-    shown = column_cells(table, top, "auto")
-    cells = [_cells(column, texts) for column, texts in zip(table.columns, shown, strict=True)]
+    column_texts = column_cells(table, top, "auto")
+    cells = [_cells(column, texts) for column, texts in zip(table.columns, column_texts, strict=True)]
     head = "".join(map(_header, table.columns))
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
-    said = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
-    said += [_text(f"… {line}") for line in left_out(table, top)]
-    said += [_text(f"selected: {table.selection}")] if table.selection else []
-    said += [_text(f"note: {note}") for note in table.notes]
+    lines = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
+    lines += [_text(f"… {line}") for line in left_out(table, top)]
+    lines += [_text(f"selected: {table.selection}")] if table.selection else []
+    lines += [_text(f"note: {note}") for note in table.notes]
     caption = f"<b>{_text(table.schema.title)}</b> <code>{_text(table.label)}</code>"
-    return _block([caption, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", *said])
+    return _block([caption, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", *lines])
 
 
 def summary_html(capture: Capture) -> str:
-    """Return what ran where, whether to trust it, and the tables of the summary screen."""
+    """Return the summary of a capture: command, origin, diagnostics and tables."""
     summary = summarise(capture)
-    said = [f"<code>{_text(summary.command)}</code>"] if summary.command else []
-    said += [_text(line) for line in (summary.origin, *summary.trust)]
-    return _block([*said, *(table_html(table, rows) for table, rows in summary.tables)])
+    lines = [f"<code>{_text(summary.command)}</code>"] if summary.command else []
+    lines += [_text(line) for line in (summary.origin, *summary.trust)]
+    return _block([*lines, *(table_html(table, rows) for table, rows in summary.tables)])
 
 
 def _block(parts: Iterable[str]) -> str:
-    return f'<div class="{_UNTYPESET}">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
+    return f'<div class="{_NO_MATH}">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
 
 
 def _header(column: Column) -> str:

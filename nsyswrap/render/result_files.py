@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.runs.digest import Summary
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
@@ -73,7 +73,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
 
 
 def write_rows(
-    output: Path, results: Sequence[Result], parameters: Parameters, wanted: Collection[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
     """Write summaries.csv and kernels.csv, one digest in memory at a time. Return what was written."""
     groups = combinations(results)
@@ -137,7 +137,9 @@ def _summary_rows(
     return Table(schema, data)
 
 
-def _merged_kernels(pool: Pool, groups: Sequence[Sequence[Result]], parameters: Parameters) -> Iterator[str]:
+def _merged_kernels(
+    pool: Pool, groups: Sequence[Sequence[RunResult]], parameters: Parameters
+) -> Iterator[str]:
     """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
 
     The pool's parts are the positions of the combinations.

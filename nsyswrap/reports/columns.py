@@ -1,4 +1,4 @@
-"""What many reports have in common: the fields they read, and nsys' columns of statistics."""
+"""Define the columns that many reports share, with their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
 def stat_columns(
     prefix: str = "", header: str = "", unit: Unit = Unit.NS, of: str = "the durations"
 ) -> tuple[Column, ...]:
-    """Return the five columns of statistics every nsys summary has, in nsys' order; ``of``: of what."""
+    """Return the five columns of statistics in nsys' summaries, in nsys' order. ``of`` names the values."""
     return tuple(
         Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", detail)
         for short, title, detail, text, more in (
@@ -40,7 +40,7 @@ def stat_columns(
 
 
 def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) -> dict[str, NDArray[Any]]:
-    """Return the values of ``stat_columns``; min and max are missing in a group without values."""
+    """Return the values of ``stat_columns``. Min and max are missing in a group without values."""
     empty = statistics.count == 0
     return {
         f"{prefix}avg_{unit.value}": statistics.avg,
@@ -52,6 +52,6 @@ def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) 
 
 
 def share(total: NDArray[Any]) -> NDArray[Any]:
-    """Return each total as percent of their sum; missing (NaN) where the sum is 0."""
+    """Return each total as percent of their sum, or NaN if the sum is 0."""
     whole = total.sum()
     return total * 100.0 / whole if whole else np.full(len(total), np.nan)

@@ -1,4 +1,4 @@
-"""Several captures in one table: the rows of each in their order, with the capture's label in front."""
+"""Combine the tables of several captures into one, with the capture's label in front of each row."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture the row 
 
 
 def combine(tables: Sequence[tuple[str, Table]]) -> Table:
-    """Return one table of the tables that one report makes of several captures, each with its label.
+    """Return one table of one report's tables, given with the labels of their captures.
 
-    At least one is needed, and all of one era. A note that is not of all of them names its capture.
+    There must be at least one table, and all of one era. A note that not all tables have names its capture.
     """
     made = [table for _, table in tables]
     schema = replace(made[0].schema, columns=(CAPTURE, *made[0].schema.columns))
@@ -53,17 +53,17 @@ def _joined(parts: Sequence[Values], column: Column) -> Values:
 
 
 def _as_floats(array: NDArray[Any]) -> NDArray[Any]:
-    """What is missing among integers stays missing among floats."""
+    """Return the array as floats, with NaN for MISSING."""
     return array if array.dtype.kind == "f" else np.where(array == MISSING, np.nan, array)
 
 
 def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:
-    said: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for label, table in tables:
         for note in dict.fromkeys(table.notes):
-            said.setdefault(note, []).append(label)
+            labels_of.setdefault(note, []).append(label)
     return tuple(
         text
-        for note, labels in said.items()
+        for note, labels in labels_of.items()
         for text in ([note] if len(labels) == len(tables) else [f"{label}: {note}" for label in labels])
     )

@@ -1,4 +1,4 @@
-"""What nsys' expert rules share: the limit of rows, and how those on memory find the calls behind it."""
+"""Share code between nsys' expert rules: the row limit, and the calls that started copies and memsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK
-from nsyswrap.reports.table import Column, Option
+from nsyswrap.reports.table import Column, Option, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +31,12 @@ KINDS = {"memcpy": ("src_kind", "dst_kind"), "memset": ("mem_kind",)}  # of memo
 _ON_GPU = ("device_id", "context_id", "green_context_id", "stream_id")
 
 
-def limited(capture: Capture, data: Arrays, rows: int, which: str) -> Arrays:
-    """Keep the first ``rows`` rows, and say so, and ``which`` they are, where others are left out."""
+def limited(data: Arrays, rows: int, which: str) -> tuple[Arrays, tuple[str, ...]]:
+    """Return the first ``rows`` rows, and a note that says ``which`` they are if others are left out."""
     total = len(next(iter(data.values())))
     if not 0 <= rows < total:
-        return data
-    capture.note(f"{rows} of {total} rows, {which}: rows=-1 lists all")
-    return take(data, np.arange(rows))
+        return data, ()
+    return take(data, np.arange(rows)), (f"{rows} of {total} rows, {which}: rows=-1 lists all",)
 
 
 def take(data: Arrays, rows: NDArray[Any]) -> Arrays:
@@ -45,39 +44,48 @@ def take(data: Arrays, rows: NDArray[Any]) -> Arrays:
     return {name: values[rows] for name, values in data.items()}
 
 
-def memory_kinds(capture: Capture, kind: str) -> list[NDArray[Any]]:
-    """Return the kinds of memory that operations worked on, KINDS; says so where the export knows none."""
-    kinds = capture.columns(kind, *KINDS[kind])
-    for field, values in kinds.items():
-        if (values == MISSING).all():
-            column = EVENTS[kind].fields[field].columns[0]
-            capture.note(
-                f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
-                "and what only that tells is not found"
-            )
-    return list(kinds.values())
+def memory_kind_notes(capture: Capture, kind: str) -> tuple[str, ...]:
+    """Return a note for each field of KINDS that the export does not record."""
+    columns = [
+        EVENTS[kind].fields[field].columns[0]
+        for field, values in capture.columns(kind, *KINDS[kind]).items()
+        if (values == MISSING).all()
+    ]
+    return tuple(
+        f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
+        "and what only that tells is not found"
+        for column in columns
+    )
 
 
-def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str], rows: int) -> Arrays:
+def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str], rows: int) -> Result:
     """Return ``memory_columns`` of the ``chosen`` operations that calls of this name started."""
     operations, calls = _met(capture, kind, chosen, pattern)
     fields = ("start_ns", "end_ns", "bytes", "global_pid", *_ON_GPU, *KINDS[kind])
-    found = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
-    green, duration = found["green_context_id"], found["end_ns"] - found["start_ns"]
+    met = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
+    green, duration = met["green_context_id"], met["end_ns"] - met["start_ns"]
     labels = capture.labels("mem_kind")
-    _note_strangers(capture, found["global_pid"], calls)
     data = {
-        **{field: found[field] for field in ("start_ns", *_ON_GPU)},
-        **{field: look_up(found[field], labels.get) for field in KINDS[kind]},
+        **{field: met[field] for field in ("start_ns", *_ON_GPU)},
+        **{field: look_up(met[field], labels.get) for field in KINDS[kind]},
         "duration_ns": duration,
-        "size_bytes": found["bytes"],
-        "process_id": process_ids(found["global_pid"]),
+        "size_bytes": met["bytes"],
+        "process_id": process_ids(met["global_pid"]),
         "green_context_id": np.where(green == 0, MISSING, green),
         "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
     }
     # Of equally long ones nsys finds those of one call together, by their start.
-    order = np.lexsort((found["start_ns"], calls, -duration))
-    return limited(capture, take(data, order), rows, LONGEST)
+    order = np.lexsort((met["start_ns"], calls, -duration))
+    first, left_out = limited(take(data, order), rows, LONGEST)
+    return Result(
+        first,
+        (
+            *capture.notes_on_fields(kind, "green_context_id"),
+            *capture.notes_on_labels("mem_kind"),
+            *_stranger_notes(capture, met["global_pid"], calls),
+            *left_out,
+        ),
+    )
 
 
 def _met(
@@ -94,16 +102,15 @@ def _met(
     return operations[operation], calls[call]
 
 
-def _note_strangers(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> None:
+def _stranger_notes(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> tuple[str, ...]:
     caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
-    if strangers := np.count_nonzero((process != caller) & (process != MISSING)):
-        capture.note(
-            f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
-        )
+    strangers = np.count_nonzero((process != caller) & (process != MISSING))
+    text = f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
+    return (text,) if strangers else ()
 
 
 def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
-    """Return the columns of a rule on memory, in nsys' order; ``what`` is found: copy, memset."""
+    """Return the columns of a rule on memory, in nsys' order; ``what`` is copy or memset."""
     return (
         Column("duration_ns", "Duration", Unit.NS, f"time the {what} took on the GPU"),
         Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", drop_order=1),
@@ -128,7 +135,7 @@ COPY_COLUMNS = memory_columns(
 
 
 def device_columns(operation: str) -> tuple[Column, ...]:
-    """Return the columns that say whose time it is; the context is that of one ``operation``."""
+    """Return the columns of process, device and context. The context is that of one ``operation``."""
     return (
         Column("process_id", "PID", Unit.ID, "process whose operations these are"),
         Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),

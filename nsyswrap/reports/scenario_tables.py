@@ -134,7 +134,7 @@ def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
 
 
 def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
-    """Put each timing a program printed beside nsys' phases of its NVTX range.
+    """Return each timing that a program printed, beside nsys' phases of its NVTX range.
 
     A timing has ``range``, ``operator`` and ``median_us``. A variant without a capture was run without nsys.
     """
@@ -148,21 +148,21 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
 
 
 def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
-    """Put each timing a program printed beside the verdicts on its NVTX range, warm-up left out.
+    """Return each timing that a program printed, beside the verdicts on its NVTX range without warm-up.
 
-    A row per verdict; one without, where the variant was run without nsys or the range is not to be found.
+    There is a row per verdict, or one without if the variant ran without nsys or the range is not there.
     """
     rows: list[tuple[object, ...]] = []
     for variant, result in measured.items():
         verdicts = _verdicts(captures[variant]) if variant in captures else {}
         for timing in result["timings"]:
-            found = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
-            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in found]
+            rows_of_range = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
+            rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in rows_of_range]
     return table_of(AUDIT_BY_VARIANT, rows)
 
 
 def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
-    """Return what profilers inside the programs saw: a row for each timing with ``profiler``."""
+    """Return what profilers inside the programs recorded: a row for each timing with ``profiler``."""
     rows = [
         (
             variant,
@@ -179,7 +179,7 @@ def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
 
 
 def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table:
-    """Return a row per (scenario, variant, outcome, capture); without a capture there are no totals."""
+    """Return a row per (scenario, variant, outcome, capture), without totals if there is no capture."""
     names = [column.name for column in _GPU_COLUMNS]
     rows = []
     for *labels, capture in runs:
@@ -189,12 +189,12 @@ def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table
 
 
 def gpu_totals(capture: Capture) -> dict[str, int | None]:
-    """Return what ran on the GPU, what launching cost, and what was copied; nothing where none was traced."""
+    """Return totals of kernels, launches and copies; all None if CUDA was not traced."""
     if capture.info.cuda_traced is False and not any(map(capture.has, ("api", *KINDS))):
         return dict.fromkeys(column.name for column in _GPU_COLUMNS)
     launch_ns: int | None = int(launches_of(capture).api_ns.sum())
     if not capture.has("api") and (capture.has("kernel") or capture.has("graph")):
-        launch_ns = None  # calls that were not recorded are no zero
+        launch_ns = None  # the calls were not recorded, so their time is not 0
     has_copies = capture.has("memcpy")
     return {
         "kernels": capture.count("kernel"),
@@ -213,17 +213,17 @@ def _total_ns(capture: Capture, kind: str) -> int:
 
 
 def _phases(capture: Capture) -> dict[str, list[object]]:
-    """Return the phases of each NVTX range; none where nsys has no API calls or ranges to tell them from."""
+    """Return the phases of each NVTX range; empty without API calls or ranges."""
     return {str(row["range"]): [row[name] for name in _PHASE_COLUMNS] for row in _rows(capture, PHASES)}
 
 
 def _verdicts(capture: Capture) -> dict[str, list[list[object]]]:
     """Return a row per verdict on the steady instances of each NVTX range, as `_phases` does."""
-    found: dict[str, list[list[object]]] = {}
+    verdicts: dict[str, list[list[object]]] = {}
     for row in _rows(capture, AUDIT):
         if row["phase"] == STEADY:
-            found.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
-    return found
+            verdicts.setdefault(str(row["range"]), []).append([row[name] for name in _AUDIT_COLUMNS])
+    return verdicts
 
 
 def _rows(capture: Capture, report: Report) -> list[dict[str, object]]:
@@ -267,10 +267,10 @@ def cross_check(
 
 
 def _recorded(phases: Mapping[str, Mapping[str, object]], timing: dict[str, Any]) -> int:
-    """Count the launches that nsys recorded of an operation, in its timed ranges and in its warm-up."""
+    """Return how many launches of an operation nsys recorded, in its timed ranges and its warm-up."""
     timed, warmed = phases[timing["range"]], phases.get(f"warm-up {timing['range']}")
-    found = [row for row in (timed, warmed) if row]
-    return round(sum(float(str(row["launches"])) * int(str(row["instances"])) for row in found))
+    counted = [row for row in (timed, warmed) if row]
+    return round(sum(float(str(row["launches"])) * int(str(row["instances"])) for row in counted))
 
 
 def _row(clock: str, timing: dict[str, Any], kernel_ns: float, launches: int) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The time summaries of nsys: operations on the GPU, API calls and NVTX ranges, grouped by name."""
+"""Group GPU operations, API calls and NVTX ranges by name, as nsys' time summaries do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reports.table import Column
+from nsyswrap.reports.table import Column, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ NVTX_TIMES = (
 
 @dataclass(frozen=True)
 class Grouped:
-    """Rows with a group code each; ``labels[code]`` names it. Of equal rows the lower code comes first."""
+    """Rows with a group code each. ``labels[code]`` names the group. Equal rows are ordered by code."""
 
     codes: NDArray[Any]
     labels: list[str | None]
@@ -42,15 +42,15 @@ class Grouped:
 
 
 def kernels(capture: Capture) -> Grouped:
-    """Kernels by name, with their durations in ns."""
+    """Return kernels by name, with their durations in ns."""
     codes, labels = name_codes(capture, "kernel")
     return Grouped(codes, labels, durations(capture, "kernel"))
 
 
 def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
-    """Copies by direction and memsets, as nsys labels them, with durations in ns or ``bytes``.
+    """Return copies by direction and memsets with nsys' labels, and durations in ns or ``bytes``.
 
-    Copies whose kind has no label are left out, as nsys does.
+    As in nsys, copies whose kind has no label are left out.
     """
     parts: list[tuple[NDArray[Any], list[str], NDArray[Any]]] = []
     if capture.has("memcpy"):
@@ -65,14 +65,19 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
     return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
 
 
+def memory_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on the labels of ``memory_operations``."""
+    return capture.notes_on_labels("copy_kind") if capture.has("memcpy") else ()
+
+
 def api_calls(capture: Capture) -> Grouped:
-    """API calls by name, with their durations in ns."""
+    """Return API calls by name, with their durations in ns."""
     codes, labels = name_codes(capture, "api")
     return Grouped(codes, labels, durations(capture, "api"))
 
 
 def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:
-    """Kernels and memory operations with their durations, each under nsys' category."""
+    """Return kernels and memory operations with their durations in ns, under nsys' categories."""
     parts = [("CUDA_KERNEL", kernels(capture))] if capture.has("kernel") else []
     return [*parts, ("MEMORY_OPER", memory_operations(capture))]
 
@@ -80,8 +85,7 @@ def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:
 def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
     """Put categories into one grouping by label, and return the category of each label.
 
-    A label of several categories gets that of its longest row, of equally long ones that of the first: nsys
-    names the group after that row.
+    As in nsys, a label of several categories gets that of its longest row, of the first if several are.
     """
     owners: dict[str | None, list[tuple[str, Grouped]]] = {}
     for category, part in parts:
@@ -92,7 +96,7 @@ def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
 
 
 def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
-    """Return the columns all of nsys' time summaries have; ``count`` and ``label`` name two of them."""
+    """Return the columns that all of nsys' time summaries have. ``count`` and ``label`` name two of them."""
     stats = grouped(rows.codes, rows.values, len(rows.labels))
     return {
         "time_percent": share(stats.total),
@@ -126,14 +130,14 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
     return Grouped(*text_codes(ids, labels.__getitem__), values)
 
 
-def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
+def nvtx_times(capture: Capture, types: tuple[int, ...]) -> Result:
     """Return the times of the ranges of some event types, by name and style."""
     ranges = counted_ranges(capture, types)
     codes, (name, style) = group_keys(ranges.code, ranges.style)
     ended = ranges.spans.end != MISSING
     durations = (ranges.spans.end - ranges.spans.start)[ended]
     stats = grouped(codes[ended], durations, len(name))
-    return {
+    data: dict[str, Values] = {
         "time_percent": share(stats.total),
         "total_ns": np.where(stats.count == 0, MISSING, stats.total),
         "instances": np.bincount(codes, minlength=len(name)),
@@ -141,3 +145,4 @@ def nvtx_times(capture: Capture, types: tuple[int, ...]) -> dict[str, Values]:
         "style": [STYLES[i] for i in style.tolist()],
         "range": ranges.labels(name),
     }
+    return Result(data, ranges.notes)

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, Unit, round_tenth
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
 
+with lazy_imports():
+    import pandas as pd
+
+    from nsyswrap.capture import frames
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
 
     Values = NDArray[Any] | Sequence[str | None]
-    Compute = Callable[..., Mapping[str, Values]]
+
+_NOTHING_SELECTED = "nothing in what is selected"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: ``name`` for machines (with its unit), ``header`` as nsys or a person writes it.
+    """One column: ``name`` is for machines and ends in the unit, ``header`` is what nsys or a person writes.
 
-    ``drop_order`` says how soon it gives way where there is no room for all: highest first, 0 last; below
-    0 it stays. ``era``: only reports of that era have it. ``kernels``: among its texts are names of kernels.
-    ``is_sentence``: its texts are sentences; such a column comes last.
+    ``drop_order``: the column with the highest number is left out first on a narrow screen; one below 0
+    never is.
+    ``era``: only the tables of that era have the column. ``kernels``: some of its texts are kernel names.
+    ``is_sentence``: its texts are sentences. Such a column comes last.
     """
 
     name: str
@@ -46,13 +55,13 @@ class Column:
 
     @property
     def is_timestamp(self) -> bool:
-        """Whether its times are points in time, and no durations."""
+        """Return True if the times in it are points in time, not durations."""
         return self.name.endswith(("start_ns", "end_ns"))
 
 
 @dataclass(frozen=True)
 class Order:
-    """One key of a report's row order; ``rounded`` sorts on the value as it is printed, as nsys does."""
+    """One key of a report's row order. ``rounded`` sorts by the printed value, as nsys does."""
 
     column: str
     descending: bool = False
@@ -61,7 +70,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Option:
-    """A number that a report takes, as nsys' rules do: ``-r gpu_gaps:gap=1``."""
+    """A number that a report takes, as in ``-r gpu_gaps:gap=1``. ``least`` and ``most`` are its limits."""
 
     name: str
     default: int
@@ -70,7 +79,7 @@ class Option:
     most: int | None = None
 
     def check(self, report: str, value: int) -> int:
-        """Return ``value``; raises UsageError where it is out of range."""
+        """Return ``value``. Raises UsageError if it is out of range."""
         if (self.least is not None and value < self.least) or (self.most is not None and value > self.most):
             limits = [f"at least {self.least}"] if self.least is not None else []
             limits += [f"at most {self.most}"] if self.most is not None else []
@@ -94,12 +103,20 @@ class Schema:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a report computes: a value per column and row, and notes for readers of the table."""
+
+    data: Mapping[str, Values]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """A table that is computed from a capture.
 
     ``needs`` lists groups of event kinds. The capture must hold events of one kind of each group.
-    ``compute`` takes a capture, and the report's options by name. It returns a value per column and row, in
-    ascending order of the rows' key. ``order`` sorts the rows; rows that are equal keep their places.
+    ``compute`` takes a capture, and the report's options by name. The rows of its result are in ascending
+    order of their key. ``order`` sorts the rows; rows that are equal keep their places.
     ``options`` are the numbers that the report takes.
     ``empty_answers``: a table that is there without rows is an answer, as in nsys.
     ``rows_from``: the kinds without whose events a selection leaves no row, if not every group it needs.
@@ -110,7 +127,7 @@ class Report:
 
     schema: Schema
     needs: tuple[tuple[str, ...], ...]
-    compute: Compute
+    compute: Callable[..., Result]
     order: tuple[Order, ...] = ()
     options: tuple[Option, ...] = ()
     empty_answers: bool = False
@@ -140,12 +157,12 @@ class Report:
         return self.schema.columns
 
     def lacks(self, capture: Capture) -> list[tuple[str, ...]]:
-        """Return the groups of which the capture holds no event, whatever is selected of it."""
+        """Return the groups of which the whole capture holds no event, whatever is selected."""
         there = capture.whole.holds if self.empty_answers else capture.whole.has
         return [group for group in self.needs if not any(there(kind) for kind in group)]
 
     def make(self, capture: Capture, **options: int) -> Table:
-        """Compute the table; raises NotInCapture with what would collect the events it lacks."""
+        """Compute the table. Raises NotInCapture with the nsys option that collects what is missing."""
         checked = self._checked(options)
         for group in self.lacks(capture):
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
@@ -155,20 +172,33 @@ class Report:
             )
         seen = self._clipping(capture)
         read_ahead(seen, [self])
-        with seen.noting() as notes:
-            nothing = self._nothing_selected(seen)
-            data = dict(_no_rows(self.schema) if nothing else self.compute(seen, **checked))
-            if seen.view.selection.narrows and not len(data[self.columns[0].name]):
-                seen.note("nothing in what is selected")
+        result = self._result(seen, checked)
+        data = result.data
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
-        verdict = self.conclude(seen, data) if self.conclude and len(data[self.columns[0].name]) else ""
-        return Table(
-            self.schema, data, capture.view.rounding, tuple(notes), str(seen.view.selection), verdict=verdict
-        )
+        verdict = self.conclude(seen, data) if self.conclude and self._rows(data) else ""
+        selection = str(seen.view.selection)
+        return Table(self.schema, data, capture.view.rounding, result.notes, selection, verdict=verdict)
+
+    def _result(self, seen: Capture, options: Mapping[str, int]) -> Result:
+        if self._nothing_selected(seen):
+            return Result(_no_rows(self.schema), (_NOTHING_SELECTED,))
+        result = self.compute(seen, **options)
+        notes = [*self._name_notes(seen), *result.notes]
+        if seen.view.selection.narrows and not self._rows(result.data):
+            notes.append(_NOTHING_SELECTED)
+        return Result(result.data, tuple(dict.fromkeys(notes)))
+
+    def _rows(self, data: Mapping[str, Values]) -> int:
+        return len(data[self.columns[0].name])
+
+    def _name_notes(self, seen: Capture) -> tuple[str, ...]:
+        """Return the notes on kernel names that begin with the NVTX range around the launch."""
+        ranges = seen.view.nvtx_names and "nvtx-name" in self.qualifiers and seen.has("kernel")
+        return process_notes(seen.whole, "kernel") if ranges else ()
 
     def _clipping(self, capture: Capture) -> Capture:
-        """Cut rows off at the window's ends, or not: what the user says, or else the layer."""
+        """Return the capture with rows cut off at the window's ends, or whole for reports of nsys."""
         selection = capture.view.selection
         if selection.clip is not None or not selection.windowed:
             return capture
@@ -191,26 +221,25 @@ class Report:
 
 
 def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
-    """Read what several reports will ask for, each table in one pass; what is not there is passed over."""
+    """Read what these reports will ask for, each table in one pass. What is missing is skipped."""
     wanted: dict[str, list[str]] = {}
     for report in reports:
         if not report.lacks(capture):
             for kind, fields in report.reads.items():
                 wanted.setdefault(kind, []).extend(fields)
-    with capture.noting():  # the report that needs a field says what is wrong with it
-        for kind, asked in wanted.items():
-            if capture.has(kind):
-                with suppress(NotInCapture):
-                    capture.columns(kind, *dict.fromkeys(asked))
+    for kind, asked in wanted.items():
+        if capture.has(kind):
+            with suppress(NotInCapture):
+                capture.columns(kind, *dict.fromkeys(asked))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A computed report: unrounded values per column, in row order, and the rounding formats print with.
+    """A computed table: unrounded values per column in row order, and the rounding that formats print with.
 
-    ``notes`` say what a reader has to know of it, ``selection`` what part of the capture it is about, and
-    ``suffix`` how it was asked for, in the way nsys names its files (``gpu_gaps_gap=1``), ``verdict`` what it
-    comes to, in a sentence.
+    ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
+    ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
+    ``verdict`` is the conclusion in one sentence.
     """
 
     schema: Schema
@@ -227,27 +256,25 @@ class Table:
 
     @property
     def label(self) -> str:
-        """The report's name, and how it was asked for: what files are called."""
+        """Return the name and the suffix, which name the table's files."""
         return self.schema.name + self.suffix
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the table's era."""
+        """Return the columns of the table's era."""
         return tuple(column for column in self.schema.columns if column.era in (None, self.rounding))
 
     def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
-        """Return the rows, or the first ``top``, as plain values: int, float, str, or None for missing."""
+        """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""
         columns = [_plain(self.data[column.name][:top]) for column in self.columns]
         return list(zip(*columns, strict=True))
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table as a DataFrame: unrounded, columns named with their units."""
-        import pandas as pd  # noqa: PLC0415 - it costs more than a small report
-
-        from nsyswrap.capture.frames import pandas_values  # noqa: PLC0415
-
-        return pd.DataFrame({column.name: pandas_values(self.data[column.name]) for column in self.columns})
+        """Return the table as a DataFrame of unrounded values. Column names end in their units."""
+        return pd.DataFrame(
+            {column.name: frames.pandas_values(self.data[column.name]) for column in self.columns}
+        )
 
 
 def _no_rows(schema: Schema) -> dict[str, Values]:
@@ -269,7 +296,7 @@ def table_of(schema: Schema, rows: Sequence[tuple[object, ...]]) -> Table:
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[Any]:
-    """Return integers as int64, anything else as float64, with what stands for a missing one."""
+    """Return int64 if all known values are integers, else float64. None becomes MISSING or NaN."""
     whole = all(value is None or isinstance(value, int) for value in values)
     return np.array([(MISSING if whole else np.nan) if value is None else value for value in values])
 
@@ -278,7 +305,7 @@ def _plain(values: Values) -> Sequence[object]:
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "f":
-        return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
+        return [None if isnan(value) else value for value in values.tolist()]
     return [None if value == MISSING else value for value in values.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""What the reports on unified memory share: migrations, and notes on page faults."""
+"""Read migrations for the reports on unified memory, and note what their captures lack."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ def migrations(capture: Capture, direction: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def note_faults(capture: Capture) -> None:
-    """Say it where no page fault is in the capture, and where faults of other times are counted."""
-    if not (capture.whole.has("um_cpu_fault") or capture.whole.has("um_gpu_fault")):
-        capture.note(
-            "no page faults in this capture: none happened, or they were not traced "
-            "(--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true)"
-        )
-    note_window(capture)
+def migration_notes(capture: Capture) -> tuple[str, ...]:
+    """Return the notes on page faults and migrations: those not collected, those outside the window."""
+    traced = capture.whole.has("um_cpu_fault") or capture.whole.has("um_gpu_fault")
+    text = (
+        "no page faults in this capture: none happened, or they were not traced "
+        "(--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true)"
+    )
+    return (
+        *(() if traced else (text,)),
+        *window_notes(capture),
+        *capture.notes_on_fields("memcpy", "address"),
+    )
 
 
-def note_window(capture: Capture) -> None:
-    """Say it where page faults outside the window are counted, as nsys does."""
+def window_notes(capture: Capture) -> tuple[str, ...]:
+    """Return a note if page faults outside the window are counted, as nsys does."""
     selection = capture.view.selection
-    if selection.windowed and not selection.clip and capture.whole.has("um_cpu_fault"):
-        capture.note(
-            "CPU page faults have no end: those outside the window are counted too (not with --clip yes)"
-        )
+    counted = selection.windowed and not selection.clip and capture.whole.has("um_cpu_fault")
+    text = "CPU page faults have no end: those outside the window are counted too (not with --clip yes)"
+    return (text,) if counted else ()

@@ -11,12 +11,12 @@ from tiny_export import PID, call, enums, global_id, graph, kernel, memcpy, mems
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
     gpu_operations_of,
-    machine_ids,
     names,
     previous_ends,
     window,
 )
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import machine_ids
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,14 +9,14 @@ import pytest
 from nsyswrap import open_capture
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
-from nsyswrap.record import gpus as device
+from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-NO_GPU = device.query().error
+NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

@@ -18,7 +18,7 @@ from nsyswrap import reports
 from nsyswrap.api import Capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture import export as reader
+from nsyswrap.capture import export as export_module
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 
@@ -286,7 +286,7 @@ def test_a_column_is_read_once_and_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_a_table_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(export_module, "_CHUNK_ROWS", 3)
     export = Export(write(tmp_path / "x.sqlite", *(kernel("k", i, 50) for i in range(10))))
     [starts] = export.columns(KERNEL, [("start", "int")])
     assert starts.tolist() == list(range(10))

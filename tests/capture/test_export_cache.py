@@ -10,8 +10,7 @@ import pytest
 from tiny_export import kernel, write
 
 from nsyswrap.base.errors import NotACapture
-from nsyswrap.base.nsys import command as nsys
-from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys import command, find
 from nsyswrap.capture import open as opening
 
 DAY_S = 86_400
@@ -24,10 +23,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def export(_: str, report: Path, target: Path) -> None:
         target.write_bytes(report.read_bytes())
 
-    newest = nsys_install.Nsys("nsys", "2025.3.1")
-    monkeypatch.setattr(nsys_install, "newest", lambda: newest)
-    monkeypatch.setattr(nsys, "export", export)
-    monkeypatch.setattr(nsys, "check_export", lambda path: "" if path.exists() else "there is none")
+    newest = find.Nsys("nsys", "2025.3.1")
+    monkeypatch.setattr(find, "newest", lambda: newest)
+    monkeypatch.setattr(command, "export", export)
+    monkeypatch.setattr(command, "check_export", lambda path: "" if path.exists() else "there is none")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "nsyswrap" / "exports"
 
@@ -59,7 +58,7 @@ def test_what_was_used_first_makes_room(tmp_path: Path, cache: Path, monkeypatch
 
 
 def test_what_a_killed_process_left_goes(tmp_path: Path, cache: Path) -> None:
-    for name, age_s in (("exporting-a", 10 * nsys.EXPORT_DEADLINE_S), ("exporting-b", 0)):
+    for name, age_s in (("exporting-a", 10 * command.EXPORT_DEADLINE_S), ("exporting-b", 0)):
         (cache / name).mkdir(parents=True)
         (cache / name / "export.sqlite").touch()
         os.utime(cache / name, (time.time() - age_s,) * 2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from page_files import TABLE, Shape, by_pages, by_sqlite, example, fill, integers, opened
 
 from nsyswrap.base.errors import CaptureError, DamagedCapture
-from nsyswrap.capture import export as reader
+from nsyswrap.capture import export as export_module
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.sqlite_pages import (
@@ -268,7 +268,7 @@ def test_an_error_is_left_to_sqlite(
         raise error
 
     fill(tmp_path / "x", Shape(512, 0, "ii", 900, 1)).close()
-    monkeypatch.setattr(reader, "find_leaves", fail)
+    monkeypatch.setattr(export_module, "find_leaves", fail)
     with closing(Export(tmp_path / "x")) as export:
         assert export.count(TABLE) == len(export.columns(TABLE, [("c0", "int")])[0]) == 900
         assert export.by_sqlite == {TABLE: str(error)}

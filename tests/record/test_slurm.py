@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,12 +167,16 @@ def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
 
 def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluster) -> None:
     work.go()
-    with work.running("1", "--slurm", "begin=now+5") as submitter:
+    with work.running("1", "--slurm", "hold") as submitter:
         wait_until(cluster.jobs)
         submitter.terminate()
         assert submitter.wait(_PATIENCE_S) == 143
     assert "1 planned\n  in Slurm's queue: 1 waiting" in work.ask("status").stdout
+    held = [line.split()[0] for line in cluster.jobs()]
+    release = threading.Timer(2, cluster.run, ["scontrol", "release", *held])
+    release.start()
     watched = work.ask("status", "--watch").stdout
+    release.join()
     assert watched.splitlines()[-1].endswith("1 runs: 1 done")
 
 

@@ -1,4 +1,4 @@
-"""Colours: one for every class and direction, and apart for every kind of sight."""
+"""The colors of plots: every class and direction has one, and color-blind readers can tell them apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nsyswrap.render import colors as palette
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What is left of linear RGB without red, green or blue cones (Machado, Oliveira and Fernandes, 2009).
+# Linear RGB as seen without red, green or blue cones (Machado, Oliveira and Fernandes, 2009).
 SIGHT = {
     "all": np.eye(3),
     "no red": [
@@ -36,11 +36,11 @@ SIGHT = {
 }
 XYZ = np.array([(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)])
 WHITE = np.array([0.9505, 1.0, 1.089])
-APART = 15  # in CIELAB: seen at a glance, side by side
+APART = 15  # distance in CIELAB that is visible at a glance, side by side
 
 
 def seen(color: str, sight: object) -> NDArray[Any]:
-    """Return a colour's place in CIELAB."""
+    """Return the coordinates of a color in CIELAB."""
     parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     x, y, z = XYZ @ np.clip(np.array(sight, float) @ linear, 0, 1) / WHITE

@@ -1,4 +1,4 @@
-"""CSV and TSV: cells that any reader of such files gets back as they were."""
+"""CSV and TSV: any reader of these formats gets the cells back unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_formulas_are_guarded_where_that_is_asked_for(form: Any, delimiter: str)
     def names(**options: bool) -> list[str]:
         [content] = form.render([table], **options).values()
         _, *rows = plain_csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
-        assert {queue for _, queue in rows} == {"-5"}  # a number is no formula
+        assert {queue for _, queue in rows} == {"-5"}  # a number is not a formula
         return [name for name, _ in rows]
 
     assert names() == FORMULAS + HARMLESS

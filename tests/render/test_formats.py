@@ -1,4 +1,4 @@
-"""Reports as text: never wider than asked, whatever the names are; and how the command prints them."""
+"""Reports as text: the width limit holds for all names, and the command prints the text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ UGLY = [
 
 
 def ugly(folder: Path) -> Capture:
-    """Every kind of report over names that are long, wide, or not to be printed as they are."""
+    """Reports of every kind with names that are long, wide, or contain control characters."""
     rows = []
     for i, name in enumerate(UGLY):
         end = 10**9 + 10**i
@@ -175,7 +175,7 @@ def test_a_long_trace_takes_steps_that_grow_with_it() -> None:
             sys.settrace(before)
         return lines
 
-    assert steps(2000) < 20 * steps(200)  # ten times the rows: a hundred times the comparisons
+    assert steps(2000) < 20 * steps(200)  # ten times the rows must not take a hundred times the steps
 
 
 def test_several_reports_in_one_go(tmp_path: Path, cli: Cli) -> None:
@@ -192,7 +192,7 @@ def test_csv_files_into_a_folder(tmp_path: Path, cli: Cli) -> None:
     files = {file.name for file in folder.iterdir()}
     assert (done.returncode, done.stdout) == (0, "")
     assert files >= {"cuda_gpu_kern_sum.csv", "cuda_gpu_sum.csv"}
-    assert not {name for name in files if "api_sum" in name or "nvtx" in name}  # of which there is nothing
+    assert not {name for name in files if "api_sum" in name or "nvtx" in name}  # which have no events
     assert (folder / "cuda_gpu_kern_sum.csv").read_bytes().endswith(b'5.0,5,5,0.0,"k, l"\n')
 
 
@@ -235,7 +235,7 @@ def test_colour_is_for_terminals_that_want_it(
     try:
         while part := os.read(ours, 4096):
             seen += part
-    except OSError:  # the other end is closed
+    except OSError:  # the other end has been closed
         pass
     os.close(ours)
     assert process.wait() == 0

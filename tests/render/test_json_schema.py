@@ -1,4 +1,4 @@
-"""JSON: one envelope, which fits its schema whatever is in it."""
+"""JSON: every document fits the published schema."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ CHECK = Draft202012Validator(SCHEMA)
 WHY = "x holds no kernels; none happened, or none were collected (--trace=cuda)"
 
 
+def lacking_of(asked: str) -> Missing:
+    request = parse(asked)
+    return Missing(request.report.schema, request.suffix, "", WHY)
+
+
 def refuse(constant: str) -> None:
     pytest.fail(f"{constant} in JSON")
 
 
 def checked(content: str) -> dict[str, Any]:
-    """Return the document, which has to fit the schema and hold only numbers that JSON knows."""
+    """Return the document after checking that it fits the schema and has only valid JSON numbers."""
     document: dict[str, Any] = json.loads(content, parse_constant=refuse)
     CHECK.validate(document)
     for report in document["reports"]:
@@ -137,7 +142,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
 
 def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("é\x1b", 100, 103, 1), call("l", 90, 200, 1))
-    missing = [Missing(find_report("osrt_sum").schema, "", "", WHY)]
+    missing = [lacking_of("osrt_sum")]
     content = json_format.as_one([capture.report("cuda_kern_exec_sum")], missing=missing)
     made, lacking = checked(content)["reports"]
     [row] = made["rows"]
@@ -175,9 +180,7 @@ def test_options_are_in_the_label(tmp_path: Path) -> None:
     asked = [parse("cuda_gpu_kern_sum"), parse("cuda_gpu_kern_sum:base")]
     made = checked(json_format.as_one([request.make(capture) for request in asked]))["reports"]
     assert [report["label"] for report in made] == ["cuda_gpu_kern_sum", "cuda_gpu_kern_sum_base"]
-    [lacking] = checked(
-        json_format.as_one([], missing=[Missing(asked[1].report.schema, asked[1].suffix, "", WHY)])
-    )["reports"]
+    [lacking] = checked(json_format.as_one([], missing=[lacking_of("cuda_gpu_kern_sum:base")]))["reports"]
     assert lacking["label"] == "cuda_gpu_kern_sum_base"
 
 

@@ -1,4 +1,4 @@
-"""Markdown tables: any renderer of GitHub's tables gives back every name as it is."""
+"""Markdown tables: a renderer of GitHub's tables gets every name back unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UGLY = [
 
 
 def rendered(content: str) -> tuple[list[list[str]], str]:
-    """The rows of the table as a reader sees them, the header first, and the whole page."""
+    """Return the rows of the rendered table, header first, and the whole HTML."""
     page = str(MarkdownIt("commonmark").enable("table").render(content))
     rows = re.findall("<tr>(.*?)</tr>", page, re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]

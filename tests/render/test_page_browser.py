@@ -1,4 +1,4 @@
-"""The page in a real browser: quiet, readable, with the numbers of the reports in tables that can be used."""
+"""The page in a real browser: no errors, readable, and tables with the numbers of the reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
 ANCHORS = [part.anchor for part in all_sections() if part.anchor != "ranks"]  # only jobs have ranks
-# Reports on the page, and how many of their rows are there.
+# Reports on the page, and the number of their rows there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,
     "kernel_class_sum": 400,
@@ -40,7 +40,7 @@ TABLES = {
 
 
 def raw_rows(page: Page, report: str) -> list[dict[str, str]]:
-    """The raw values of a table, by the names of its columns, as they are in the page."""
+    """Return the raw values of a table on the page, by column name."""
     found: list[dict[str, str]] = page.evaluate(
         """report => {
           const table = document.querySelector(`table[data-report="${report}"]`);
@@ -75,7 +75,7 @@ def test_the_numbers_are_those_of_the_reports(
 
 
 def expected_rows(captures: dict[str, Capture], report: str) -> list[dict[str, str]]:
-    """What a report says of all captures that can answer it."""
+    """Return a report of all captures that have its events."""
     found: list[dict[str, str]] = []
     for label, capture in captures.items():
         with suppress(NotInCapture):
@@ -178,7 +178,7 @@ def test_what_is_saved_is_what_is_shown_and_a_part_says_so(page_of: PageOf, visi
 
 
 def shown_text(button: Locator) -> str:
-    """What is written on a button, without what only a screen reader says."""
+    """Return the visible text of a button, without the text for screen readers."""
     return str(button.evaluate("e => e.firstChild.textContent + e.querySelector('.part').textContent"))
 
 

@@ -1,4 +1,4 @@
-"""The timeline of a page in a real browser: what buttons, keys, the wheel and a pointer do, and its words."""
+"""The timeline of the page in a real browser: buttons, keys, wheel, pointer and readout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def timeline(page: Page) -> Locator:
     return page.locator("article.timeline").first
 
 
-# What was asked for is drawn in the next frame; the first time after the page knows its width.
+# A change is drawn in the next frame. The first frame is drawn once the page knows its width.
 DRAWN = """async canvas => {
     for (let frames = 0; frames < 2 || !("start" in canvas.dataset); frames += 1) {
         await new Promise(requestAnimationFrame);
@@ -37,12 +37,12 @@ DRAWN = """async canvas => {
 
 
 def ends(page: Page) -> tuple[float, float]:
-    """The times that the timeline shows, in ns from its first event."""
+    """Return the visible times of the timeline in ns after its first event."""
     data = timeline(page).locator("canvas").evaluate(DRAWN)
     return float(data["start"]), float(data["end"])
 
 
-def said(page: Page) -> str:
+def readout(page: Page) -> str:
     return timeline(page).locator(".readout").inner_text()
 
 
@@ -84,7 +84,7 @@ def test_the_wheel_zooms_where_it_points_and_a_drag_moves(page_of: PageOf, visit
     assert end - start < every[1] - every[0]
     assert (3 * start + end) / 4 == pytest.approx(
         (3 * every[0] + every[1]) / 4, rel=0.01
-    )  # stays where it was
+    )  # this point does not move
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 4 - 100, box["y"] + 30, steps=4)
     page.mouse.up()
@@ -102,7 +102,7 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
     row: dict[str, Any] = dict(zip(names, kernel, strict=True))
     timeline(page).get_by_role("button", name="Show the time of GPU work").click()
     place_of(page, "kernels")
-    text = said(page)
+    text = readout(page)
     assert "add" in text
     assert f": {duration(row['kernel_ns'])}, from " in text
     latency = duration(row["kernel_start_ns"] - row["api_start_ns"])
@@ -110,7 +110,7 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
 
 
 def place_of(page: Page, family: str) -> None:
-    """Point at the middle of the longest event of a family that the timeline holds."""
+    """Point at the middle of the longest event of a family in the timeline."""
     canvas = timeline(page).locator("canvas")
     canvas.scroll_into_view_if_needed()
     x, y = page.evaluate(
@@ -131,18 +131,18 @@ def test_keys_step_through_a_lane_and_a_line_leads_to_the_launch(page_of: PageOf
     canvas = timeline(page).locator("canvas")
     canvas.focus()
     page.keyboard.press("ArrowDown")
-    assert re.fullmatch(r"GPU 0 · process \d+, stream 7: 51 events\.", said(page))
+    assert re.fullmatch(r"GPU 0 · process \d+, stream 7: 51 events\.", readout(page))
     page.keyboard.press("n")
-    first = said(page)
+    first = readout(page)
     assert "Launched by cudaMemcpyAsync" in first
     page.evaluate("timelines[0].picture.draw()")
     drawn = canvas.evaluate("canvas => canvas.toDataURL()")
     page.evaluate("timelines[0].picture.connection = () => {}; timelines[0].picture.draw()")
     assert canvas.evaluate("canvas => canvas.toDataURL()") != drawn
     page.keyboard.press("n")
-    assert said(page) != first
+    assert readout(page) != first
     page.keyboard.press("p")
-    assert said(page) == first
+    assert readout(page) == first
 
 
 def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
@@ -152,7 +152,7 @@ def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
     assert timeline(page).locator(".labels .lane").first.inner_text() == "stream 7"
     x, y = page.evaluate("[timelines[0].picture.width / 2, timelines[0].picture.tops[0] + 10]")
     canvas.tap(position={"x": x, "y": y})
-    assert "Launched by cudaLaunchKernel" in said(page)
+    assert "Launched by cudaLaunchKernel" in readout(page)
 
 
 def test_two_fingers_zoom_and_the_one_that_stays_moves(page_of: PageOf, visit: Visit) -> None:
@@ -182,7 +182,7 @@ def test_two_fingers_zoom_and_the_one_that_stays_moves(page_of: PageOf, visit: V
     touch("touchMove", {1: 225})
     assert ends(page)[0] == pytest.approx(closer[0] - 50 * pixel, abs=pixel)
     touch("touchEnd", {1: 225})
-    assert said(page).startswith("Point at")  # nothing was tapped
+    assert readout(page).startswith("Point at")  # no tap was recognized
 
 
 def test_a_caption_that_is_cut_says_so(tmp_path: Path, visit: Visit) -> None:
@@ -218,9 +218,9 @@ def test_of_a_column_that_is_almost_idle_the_share_is_small(tmp_path: Path, visi
     canvas.hover(position={"x": x, "y": 50})
     pixels = 3 * (end - start) / width
     found = f"1 \N{MULTIPLICATION SIGN} other, {100 * 1000 / pixels:.1f} % of the time"
-    assert said(page).endswith(f"in {duration(pixels)}: {found}")
+    assert readout(page).endswith(f"in {duration(pixels)}: {found}")
     canvas.hover(position={"x": x, "y": 30})  # the line above the lanes
-    assert said(page) == "Nothing selected."
+    assert readout(page) == "Nothing selected."
 
 
 def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit: Visit) -> None:
@@ -228,7 +228,8 @@ def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit
     page = visit(page_of("many"))
     canvas = timeline(page).locator("canvas")
     canvas.hover(position={"x": 300, "y": 50})
-    assert re.search(rf": in [\d.]+ .s: ({COUNTED}, [\d.]+ % of the time(; )?)+$", said(page)), said(page)
+    text = readout(page)
+    assert re.search(rf": in [\d.]+ .s: ({COUNTED}, [\d.]+ % of the time(; )?)+$", text), text
     begun, kernels = page.evaluate(
         """() => {
           const { content } = timelines[0];
@@ -243,4 +244,4 @@ def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit
     )
     [capture] = captures("many").values()
     assert begun == capture.count("kernel")
-    assert 0 < kernels < begun / 10  # the page keeps a few of them one by one
+    assert 0 < kernels < begun / 10  # the page keeps only a few of them

@@ -1,4 +1,4 @@
-"""What the page holds of a capture: bins that add up, the events that matter, the sums of the reports."""
+"""The data of the page: bins add up, the right events are kept, and sums equal the reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
 
 
 def contents(page: str) -> list[dict[str, Any]]:
-    """What the script of a page draws."""
+    """Return the data that the script of a page draws."""
     return [
         json.loads(text) for text in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
     ]

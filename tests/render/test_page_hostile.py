@@ -1,4 +1,4 @@
-"""Names in a capture that would be markup, scripts or formulas: on the page they are names."""
+"""Names with markup, scripts or formulas appear on the page as plain names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markup: texts stay texts, and the whole page is one that a strict reader takes."""
+"""HTML: text is escaped, and a strict parser accepts the whole page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VOID = {"meta", "link", "input", "br"}
 
 
 class Reader(HTMLParser):
-    """Notes what a browser would: tags in order, attributes, texts; and that every element ends."""
+    """Record tags in order, attributes and texts. Check that every element ends."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

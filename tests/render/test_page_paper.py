@@ -1,4 +1,4 @@
-"""The page on paper and in little room: what is folded opens, headers repeat, no bar and no name is lost."""
+"""The page in print and on narrow screens: folded parts open, headers repeat, nothing is cut off."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_numbers_are_open_on_paper_alone(page_of: PageOf, visit: Visit) -> None:
     numbers = page.locator("details.numbers")
     assert page.locator("details.numbers[open]").count() == numbers.count() > 5
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.numbers[open]").count() == 1  # which was open before
+    assert page.locator("details.numbers[open]").count() == 1  # which was already open
 
 
 @pytest.mark.parametrize("kind", ["two GPUs", "side by side", "many"])
@@ -53,7 +53,7 @@ def test_headers_are_such_that_every_sheet_repeats_them(page_of: PageOf, visit: 
         """[...document.querySelectorAll(".table th")].map(
           head => [getComputedStyle(head).position, getComputedStyle(head.firstChild).display].join())"""
     )
-    assert set(styles) == {"static,contents"}  # Chromium leaves out what sticks, and what is a box in it
+    assert set(styles) == {"static,contents"}  # Chromium does not repeat other headers
     assert page.locator(".picture").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
 
 
@@ -62,7 +62,7 @@ def test_copies_have_bars_at_any_width(width: int, page_of: PageOf, visit: Visit
     page = visit(page_of("two GPUs"))
     page.set_viewport_size({"width": width, "height": 900})
     bars = page.evaluate("[...document.querySelectorAll('.bars .bar')].map(e => e.clientWidth)")
-    assert len(set(bars)) == 1  # they are compared by their length
+    assert len(set(bars)) == 1  # readers compare the bars by their length
     assert bars[0] >= 128
 
 

@@ -1,4 +1,4 @@
-"""Pages of a part of a capture, and what stands where there is nothing: which part, and why nothing."""
+"""Pages of a selection, and the reasons that replace empty sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of several ranks: its pictures and figures, and that many ranks stay readable."""
+"""The page of a job: heat maps and figures of the ranks, also with many ranks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
-MANY, LATE, SLOW_FROM = 64, 37, 21  # ranks, the last one, and the step from which on it is slow
+MANY, LATE, SLOW_FROM = 64, 37, 21  # ranks, the slow one, and its first slow step
 COUNT = 151  # steps of each
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
-    """64 ranks, one of which becomes slow."""
+    """Write the captures of 64 ranks, one of which becomes slow."""
     folder = tmp_path_factory.mktemp("many")
     return [
         member(folder, rank, *steps(*(Step(own_ns(rank, k), 3000) for k in range(COUNT))))
@@ -55,7 +55,7 @@ def many_page(many: list[Member], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def straggler(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
-    """Both processes of a recorded job."""
+    """Return both processes of a recorded job."""
     run = recorded.run_folder("ddp/straggler", tmp_path_factory.mktemp("straggler"))
     return processes(open_capture(run))
 
@@ -92,7 +92,7 @@ def test_steps_are_binned_and_shaded_against_their_median(many: list[Member]) ->
 
 
 def some(name: str, own_ns: int, count: int) -> Steps:
-    """Ranges of two ranks that hold so much own GPU time together."""
+    """Return ranges of two ranks with this much own GPU time together."""
     times = np.full((2, count), own_ns // (2 * count))
     return Steps(name, (0, 1), times, times, times * 0)
 
@@ -166,19 +166,20 @@ def test_pointing_at_a_step_tells_its_figures(many_page: Path, visit: Visit) -> 
     box = strip.bounding_box()
     assert box
     strip.hover(position={"x": box["width"] * 10.5 / 76, "y": box["height"] / 2})
-    assert said(page) == "rank 37, step 20 to 21, their mean: 1.34 µs; median of the ranks 1.03 µs (+30 %)."
+    text = readout(page)
+    assert text == "rank 37, step 20 to 21, their mean: 1.34 µs; median of the ranks 1.03 µs (+30 %)."
 
 
 def test_keys_lead_through_ranks_and_steps(many_page: Path, visit: Visit) -> None:
     page = visit(many_page)
     header = '.steps th[data-name="first_step"] button'
-    page.evaluate(f"document.querySelector('{header}').click()")  # the order of rows is not that of columns
+    page.evaluate(f"document.querySelector('{header}').click()")  # reorders rows, not columns
     page.locator(".strips").focus()
     keys = ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp", "End", "ArrowRight", "Home", "ArrowLeft")
     found = []
     for key in keys:
         page.keyboard.press(key)
-        found.append(said(page).partition(":")[0])
+        found.append(readout(page).partition(":")[0])
     mean = ", their mean"
     assert found == [
         *(f"rank 0, step 0 to 1{mean}", f"rank 1, step 0 to 1{mean}", f"rank 1, step 2 to 3{mean}"),
@@ -188,7 +189,7 @@ def test_keys_lead_through_ranks_and_steps(many_page: Path, visit: Visit) -> Non
     assert page.locator(".mark").count() == 1
 
 
-def said(page: Page) -> str:
+def readout(page: Page) -> str:
     return page.locator(".steps .readout").inner_text()
 
 

@@ -1,4 +1,4 @@
-"""Which captures have a page of ranks, and what it says where they lack something or have odd names."""
+"""Which captures get a page of ranks, and what the page shows if they lack data or have odd names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every section of the page has to keep, those to come included."""
+"""The contract of every section of the page, and how a new section is added."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECTION = Section("longest", "Longest", longest, reads=("cuda_gpu_kern_sum",))
 
 
 class Asked(Subject):
-    """Remembers which reports it was asked for."""
+    """Records the names of the reports that it is asked for."""
 
     names: set[str]
 

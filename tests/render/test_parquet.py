@@ -1,4 +1,4 @@
-"""Parquet: unrounded, typed, and with all that is known of the columns."""
+"""Parquet: unrounded typed values with the metadata of the columns."""
 
 from __future__ import annotations
 

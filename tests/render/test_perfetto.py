@@ -1,4 +1,4 @@
-"""Traces for Perfetto: read by strict rules, and against what the capture holds."""
+"""Traces for Perfetto: valid events that agree with the capture."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_everything_recorded_is_drawn_where_it_was(name: str, scratch: Path, tmp
 
 
 def _check_flows(capture: Capture, trace: Read) -> None:
-    """Each operation has a flow from a call of its process with its correlation id, where there is one."""
+    """Check that each operation has a flow from the call with its correlation id in its process, if any."""
     known = set()
     if capture.has("api"):
         calls = capture.events("api")

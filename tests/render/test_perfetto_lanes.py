@@ -1,4 +1,4 @@
-"""Lanes of traces for Perfetto: what nests, what is drawn beside it, and what is told apart."""
+"""Lanes of traces for Perfetto: nesting, sub-lanes and names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu, opened, um_gpu_fault
 from traced import tiny, traced
 
+from nsyswrap.render.perfetto import compose
 from nsyswrap.render.perfetto.sublanes import disjoint, nested
 
 if TYPE_CHECKING:
@@ -96,19 +97,17 @@ def test_ranges_that_need_not_nest(tmp_path: Path) -> None:
 
 def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> None:
     capture = opened(tmp_path, nvtx("open", 0, None), nvtx("a", 5, 70))
-    with capture.noting() as notes:
-        trace = traced(capture, tmp_path)
+    trace = traced(capture, tmp_path)
     assert [(part.name, part.end) for part in trace.slices] == [("open", 70), ("a", 70)]
-    assert notes == ["NVTX ranges that never ended: 1; drawn to the last NVTX event"]
+    assert compose(capture).notes == ("NVTX ranges that never ended: 1; drawn to the last NVTX event",)
     [alone] = tiny(tmp_path, nvtx("open", 7, None)).slices
     assert (alone.start, alone.end) == (7, 7)
 
 
 def test_a_range_stands_once_though_two_threads_created_its_domain(tmp_path: Path) -> None:
     capture = opened(tmp_path, domain("d", 1), domain("d", 1, tid=101), nvtx("a", 0, 9, domainId=1))
-    with capture.noting() as notes:
-        assert [part.name for part in traced(capture, tmp_path).slices] == ["d:a"]
-    assert notes == []
+    assert [part.name for part in traced(capture, tmp_path).slices] == ["d:a"]
+    assert compose(capture).notes == ()
 
 
 def test_page_faults_have_lanes_of_their_own(tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def _assert_nesting(start: list[int], end: list[int]) -> None:
 
 @given(BARS)
 def test_what_nests_stays_in_its_lane(bars: list[tuple[int, int, int, int]]) -> None:
-    """Bars cut to the one around them cross nothing."""
+    """Bars that are clipped to the bar around them do not cross."""
     found: list[tuple[int, int]] = []
     stack: list[int] = []
     for start, length in sorted(((s, n) for _, _, s, n in bars), key=lambda bar: (bar[0], -bar[1])):

@@ -1,4 +1,4 @@
-"""Figures against pictures that somebody looked at: those of docs/plots, made by screenshots.py."""
+"""Figures compared with the reviewed pictures in docs/plots, which screenshots.py makes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PICTURES = ROOT / "docs" / "plots"
-_BLOCK = 8  # pixels: smaller than a letter, larger than how its edges are smoothed
-_TOLERANCE = 0.15  # of the way from black to white, in the mean over a block
+_BLOCK = 8  # pixels; smaller than a letter, larger than its anti-aliased edges
+_TOLERANCE = 0.15  # difference of block means, where 1 is from black to white
 
 
 def seen(source: object) -> NDArray[np.float64]:
-    """The means of blocks of a PNG's pixels."""
+    """Return the mean color of each block of pixels in a PNG."""
     pixels = mpl_image.imread(source)[..., :3].astype(float)  # type: ignore[arg-type]
     height, width = (side // _BLOCK for side in pixels.shape[:2])
     blocks = pixels[: height * _BLOCK, : width * _BLOCK].reshape(height, _BLOCK, width, _BLOCK, 3)
@@ -36,7 +36,7 @@ def seen(source: object) -> NDArray[np.float64]:
 
 
 def difference(kind: str, figure: Figure) -> float:
-    """How much the block that differs most does; 1 where the pictures are not even of one size."""
+    """Return the largest difference of a block, or 1 if the pictures differ in size."""
     before, now = seen(PICTURES / f"{kind}.png"), seen(BytesIO(content(figure, "png")))
     return float(np.abs(before - now).max()) if before.shape == now.shape else 1.0
 

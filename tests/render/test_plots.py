@@ -1,4 +1,4 @@
-"""Figures: what they draw is what the reports say, all of it can be read, and no name does any harm."""
+"""Figures: values agree with the reports, text fits, and odd names do no harm."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_bars_are_as_long_as_the_kernels_take(tmp_path: Path) -> None:
 
 
 def pixels_of(bar: Rectangle, pixels: NDArray[np.uint8]) -> int:
-    """Count the pixels of the bar's colour in the line through its middle."""
+    """Count the pixels with the color of the bar in the line through its middle."""
     box = bar.get_window_extent()
     line = pixels[round(pixels.shape[0] - (box.y0 + box.y1) / 2), :, :3]
     color = np.array(to_rgb(bar.get_facecolor())) * 255
@@ -178,13 +178,13 @@ def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
     [shape] = steps(first)
     assert shape.heights.sum() == np.asarray(data["first_launches"])[0]
     texts = drawn(figure).texts
-    assert launch_verdict(capture).partition(";")[0] in texts  # as the report says
+    assert launch_verdict(capture).partition(";")[0] in texts  # as in the report
     found = launches_of(capture)
     for points, mine in zip(calls.collections, (~found.first, found.first), strict=True):
         spots = np.log10(np.asarray(points.get_offsets()))
         launches = np.log10(np.stack((found.gpu_ns[mine], found.api_ns[mine]), axis=1))
         apart = np.abs(launches[:, None] - spots[None]).max(axis=2)
-        assert apart.min(axis=1).max() < 0.01  # each has a spot: 2 % are no pixel
+        assert apart.min(axis=1).max() < 0.01  # each launch has a spot: 2 % are less than a pixel
         assert apart.min(axis=0).max() < 0.01  # and each spot has a launch
 
 

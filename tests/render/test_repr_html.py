@@ -1,4 +1,4 @@
-"""What a notebook shows of tables and captures: the same cells as the screen, and text as text."""
+"""HTML of tables and captures in a notebook: the cells of the screen, with escaped text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NAME = '<script>alert("1")</script> & $x$ \n \U0001f600 ' + "y" * 1500
 
 
 class Page(HTMLParser):
-    """The cells of all tables as shown, and whole; the texts between them; every tag with its attributes."""
+    """Parse the cells of all tables, their tooltips, the texts between tables, and all tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tables: list[list[list[str]]] = []
-        self.wholes: list[str | None] = []  # of cells, in a row: what the mouse brings up
+        self.wholes: list[str | None] = []  # the tooltips of the cells in a row
         self.said: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self._open: list[str] = []
@@ -85,7 +85,10 @@ def test_figures_stand_on_the_right_and_say_what_they_are(tmp_path: Path) -> Non
     assert [head["title"] for head in heads] == [column.help for column in table.columns]
     assert [head["style"] for head in heads] == [*["text-align:right"] * 8, "text-align:left"]
     cells = [attributes["style"] for tag, attributes in Page(table._repr_html_()).tags if tag == "td"]
-    assert cells == [*["text-align:right;white-space:nowrap"] * 8, "text-align:left"]  # no unit on its own
+    assert cells == [
+        *["text-align:right;white-space:nowrap"] * 8,
+        "text-align:left",
+    ]  # a unit never wraps
 
 
 def test_names_are_text_and_shortened_ones_keep_the_whole_in_the_title(tmp_path: Path) -> None:

@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from pyarrow import parquet
-from tiny_export import call, everything, kernel, memcpy, nvtx, opened, row
+from tiny_export import Row, call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import reports
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
+from nsyswrap.capture import capture as capture_columns
 from nsyswrap.capture import schema
 from nsyswrap.render import formats
 from nsyswrap.render.formats.text import NO_ADVICE
 from nsyswrap.reports import insight, nsys
-from nsyswrap.reports.table import Option, Table
+from nsyswrap.reports.table import Option, Result, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import ModuleType
 
-    from nsyswrap.api import Capture
 
 EVERYTHING = everything()
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
@@ -42,6 +43,21 @@ SUFFIXES = {
     Unit.ADDRESS: "_address",
 }
 NOTHING = "nothing in what is selected"
+NOT_WRITTEN = "(nsys writes it from"  # in the notes on fields and labels that an export lacks
+NEWER = {
+    (events.table, column)
+    for events in schema.EVENTS.values()
+    for field in events.fields.values()
+    for column in field.columns
+    if field.since
+}
+ENUM_TABLES = {table for table, _ in schema.ENUMS.values()}
+# Everything, as an nsys before 2021 would have written it.
+OLD = [
+    Row(table, {column: cell for column, cell in cells.items() if (table, column) not in NEWER})
+    for table, cells in EVERYTHING
+    if table not in ENUM_TABLES
+]
 ABOUT_IDLE_TIME = {"gpu_time", "gpu_idle", "launch_exposure", "advice"}
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 
@@ -174,6 +190,70 @@ def test_an_empty_table_is_as_good_as_a_missing_one(name: str, tmp_path: Path) -
     with pytest.raises(NotInCapture, match="holds no ") as caught:
         capture.report(name)
     assert "--trace=" in caught.value.hint
+
+
+class Asked:
+    """The fields, by kind, and the enums that were asked of captures."""
+
+    def __init__(self) -> None:
+        self.fields: set[tuple[str, str]] = set()
+        self.enums: set[str] = set()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked, columns, labels = Asked(), capture_columns.Capture.columns, capture_columns.Capture.labels
+
+    def recorded_columns(capture: Capture, kind: str, *fields: str) -> dict[str, Any]:
+        asked.fields |= {(kind, field) for field in fields}
+        return columns(capture, kind, *fields)
+
+    def recorded_labels(capture: Capture, enum: str) -> dict[int, str]:
+        asked.enums.add(enum)
+        return labels(capture, enum)
+
+    monkeypatch.setattr(capture_columns.Capture, "columns", recorded_columns)
+    monkeypatch.setattr(capture_columns.Capture, "labels", recorded_labels)
+    return asked
+
+
+@every_report
+@every_rounding
+def test_its_notes_name_the_fields_and_labels_that_an_old_export_lacks(
+    name: str, rounding: Rounding, tmp_path: Path, asked: Asked
+) -> None:
+    capture = opened(tmp_path, *OLD).viewed(rounding=rounding)
+    notes = computed(name, capture).notes
+    on_fields = {note for kind, field in asked.fields for note in capture.notes_on_fields(kind, field)}
+    lacking = on_fields | set(capture.notes_on_labels(*asked.enums))
+    assert {note for note in notes if NOT_WRITTEN in note} == lacking
+
+
+def test_notes_do_not_depend_on_the_reports_made_before(tmp_path: Path) -> None:
+    anonymous = [
+        Row(table, {column: cell for column, cell in cells.items() if column != "globalPid"})
+        for table, cells in OLD
+    ]
+    shared = opened(tmp_path, *anonymous)
+    for name in reports.NAMES:
+        alone = Capture(shared.path)
+        assert shared.report(name).notes == alone.report(name).notes
+    assert any("lack their process" in note for note in shared.report("gpu_time").notes)
+
+
+@every_report
+def test_it_reads_the_fields_that_it_says_it_reads(name: str, capture: Capture, asked: Asked) -> None:
+    report, result = reports.find_report(name), computed(name, capture)
+    if report.conclude:
+        report.conclude(capture, result.data)
+    for kind, fields in report.reads.items():
+        assert {(kind, field) for field in fields} <= asked.fields
+
+
+def computed(name: str, capture: Capture) -> Result:
+    """Compute a report with its default options, without reading ahead."""
+    report = reports.find_report(name)
+    return report.compute(capture, **{option.name: option.default for option in report.options})
 
 
 @every_report

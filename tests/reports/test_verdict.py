@@ -14,7 +14,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REPORT = Report(
     schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", Unit.NS, "start"),)),
     needs=(("kernel",),),
-    compute=lambda capture: {"start_ns": capture.columns("kernel", "start_ns")["start_ns"]},
+    compute=lambda capture: Result(capture.columns("kernel", "start_ns")),
     conclude=lambda _, data: f"{len(data['start_ns'])} kernels <in all>.",
 )
 VERDICT = "2 kernels <in all>."

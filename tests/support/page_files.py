@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, quoted, read_columns
+from nsyswrap.capture.sql import statement
+from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +104,7 @@ def by_pages(path: Path, names: list[str], table: str = TABLE) -> dict[str, list
 
 
 def by_sqlite(path: Path, names: list[str], table: str = TABLE) -> dict[str, list[object]]:
-    sql = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(table)} NOT INDEXED"  # noqa: S608
+    sql = statement("SELECT {columns} FROM {table} NOT INDEXED", columns=names, table=table)
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as db:
         db.text_factory = bytes
         columns = list(zip(*db.execute(sql), strict=True)) or [()] * len(names)

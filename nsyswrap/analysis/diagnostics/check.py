@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
-from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.schema import PROCESS_MASK, SPANS
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,8 +94,3 @@ def unclipped_work(capture: Capture) -> GpuOperations:
             times = capture.whole.columns(kind, *SPANS)
             start[mine], end[mine] = (times[field][operations.row[mine]] for field in SPANS)
     return replace(operations, start_ns=start, end_ns=end)
-
-
-def owners(global_ids: NDArray[Any]) -> NDArray[Any]:
-    """Return the global process id inside each global thread or process id; MISSING where that is missing."""
-    return np.where(global_ids == MISSING, MISSING, global_ids & PROCESS_MASK)

@@ -21,7 +21,6 @@ from nsyswrap.analysis.diagnostics.check import (
     info,
     marked,
     ok,
-    owners,
     unclipped,
     unclipped_work,
     unknown,
@@ -31,6 +30,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
+from nsyswrap.capture.global_ids import global_process_ids
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _outermost(calls: Calls, marks: NDArray[Any]) -> NDArray[Any]:
     """Return the rows of the marked calls by start: the first of each process and correlation id."""
     rows = np.flatnonzero(marks)
     rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
-    codes, _ = group_keys(owners(calls["global_tid"][rows]), calls["correlation_id"][rows])
+    codes, _ = group_keys(global_process_ids(calls["global_tid"][rows]), calls["correlation_id"][rows])
     return rows[np.sort(np.unique(codes, return_index=True)[1])]
 
 
@@ -114,9 +114,9 @@ def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[An
     steps = np.flatnonzero(begins | ends)
     steps = steps[np.argsort(every["start_ns"][steps], kind="stable")]
     capturing = np.zeros(len(rows), dtype=bool)
-    processes = owners(calls["global_tid"][rows])
+    processes = global_process_ids(calls["global_tid"][rows])
     for process in np.unique(processes).tolist():
-        own = steps[owners(every["global_tid"][steps]) == process]
+        own = steps[global_process_ids(every["global_tid"][steps]) == process]
         depth = np.append(0, np.cumsum(np.where(begins[own], 1, -1)))
         depth -= np.minimum.accumulate(depth)  # an end without a recorded begin does not count
         here = processes == process
@@ -140,7 +140,7 @@ def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
 def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
     """Mark the calls that began after the start of the last recorded operation of their process."""
     every = gpu_operations_of(capture.whole)
-    processes, after = owners(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
+    processes, after = global_process_ids(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
     for process in np.unique(every.global_pid).tolist():
         mine = (processes == process) | (process == MISSING)
         after |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
@@ -233,7 +233,7 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Di
     ]
     if not (count := marked(np.concatenate(pids) == MISSING)):
         return
-    processes = len(np.unique(owners(capture.whole.columns("api", "global_tid")["global_tid"])))
+    processes = len(np.unique(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
     unknown_process = (
         f"the process of {count:,} operations is not recorded (globalPid): they meet calls by the id alone"
     )

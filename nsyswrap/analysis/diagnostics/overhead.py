@@ -12,11 +12,12 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import Cover, union
-from nsyswrap.analysis.diagnostics.check import Diagnosis, info, owners, unknown, warning
+from nsyswrap.analysis.diagnostics.check import Diagnosis, info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
+from nsyswrap.capture.global_ids import global_process_ids
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
     parts = [events.of(~events.of_cuda), *by_label]
     totals = [_length(part.covers(part.thread)) for part in parts]
     in_api = _inside([part.covers(part.thread) for part in parts], calls)
-    in_idle = _inside([part.covers(owners(part.thread)) for part in parts], idle)
+    in_idle = _inside([part.covers(global_process_ids(part.thread)) for part in parts], idle)
     yield _total(len(parts[0].start), totals[0], (in_api[0], _length(calls)), (in_idle[0], _length(idle)))
     checks = []
     for group, total, *inside in zip(by_label, totals[1:], in_api[1:], in_idle[1:], strict=True):

@@ -17,8 +17,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, machine_ids
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:

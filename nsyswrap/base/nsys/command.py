@@ -29,7 +29,8 @@ _RANGE_ENDED = "Capture range ended in the application"
 
 # On a busy machine nsys sometimes loses the connection to its agent before the program starts.
 _LOST_AGENT = re.compile(
-    r"^End of file$|Local Endpoint is not available|Connection to Agent lost", re.MULTILINE
+    r"^End of file$|Local Endpoint is not available|Connection to Agent lost|The proxy is not started",
+    re.MULTILINE,
 )
 _FULL = r"No space left on device|disk is full"  # messages of nsys and of its SQLite
 DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")

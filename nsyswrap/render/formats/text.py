@@ -7,9 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import clip, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.formats import Document, Format, Layout
@@ -17,9 +15,15 @@ from nsyswrap.render.formats import Document, Format, Layout
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rich.text import Text
+
     from nsyswrap.reports.table import Column, Table
 
     Line = Text | str  # rows are plain: there can be many of them
+
+with lazy_imports():  # CSV needs no rich
+    from rich import console as rich_console
+    from rich import text as rich_text
 
 NO_ADVICE = "Nothing found: no advice. What was looked at: nsyswrap report --explain advice"
 _WHOLE = "--format csv has all"
@@ -68,12 +72,12 @@ def table_lines(
     said = left_out(table, top)
     if hidden := len(columns) - len(shown):
         said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
-    return [title(table, width), Text(head, style="underline"), *body, *_notes(table, said, width)]
+    return [title(table, width), rich_text.Text(head, style="underline"), *body, *_notes(table, said, width)]
 
 
 def title(table: Table, width: int) -> Text:
     """Return the line above a table."""
-    line = Text(table.schema.title, style="bold cyan").append(f"  {table.label}", style="dim")
+    line = rich_text.Text(table.schema.title, style="bold cyan").append(f"  {table.label}", style="dim")
     line.truncate(width, overflow="ellipsis")
     return line
 
@@ -105,11 +109,11 @@ def left_out(table: Table, top: int | None) -> list[str]:
 def styled(lines: Iterable[Line], *, color: bool) -> str:
     """Return lines as text; without colour there is no escape sequence in it."""
     out = io.StringIO()
-    console = Console(
+    console = rich_console.Console(
         file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
     )
     for line in lines:
-        if color and isinstance(line, Text):
+        if color and isinstance(line, rich_text.Text):
             console.print(line, soft_wrap=True)
         else:
             out.write(f"{line}\n")
@@ -119,7 +123,7 @@ def styled(lines: Iterable[Line], *, color: bool) -> str:
 def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]:
     """Wrap a sentence, indenting what continues."""
     lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
-    return [Text(clip(line, width), style=style) for line in lines]
+    return [rich_text.Text(clip(line, width), style=style) for line in lines]
 
 
 def printable(text: str) -> str:
@@ -227,7 +231,7 @@ def _paragraph_lines(
     lines: list[Line] = [title(table, width)]
     for number, row in enumerate(table.rows(top), 1):
         lines += [
-            Text(""),
+            rich_text.Text(""),
             *_paragraph(number, dict(zip(names, row, strict=True)), width, time_unit),
         ]
     if table.selection:

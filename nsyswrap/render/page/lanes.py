@@ -173,9 +173,8 @@ def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], lis
 def threads(capture: Capture) -> Iterator[Lane]:
     """Yield the lanes of each thread: its NVTX ranges, then its API calls."""
     found: list[tuple[int, Lane]] = []
-    with capture.noting():  # what the reports say of ranges is theirs to say
-        found += _ranges(capture) if capture.has("nvtx") else ()
-        found += _calls(capture) if capture.has("api") else ()
+    found += _ranges(capture) if capture.has("nvtx") else ()
+    found += _calls(capture) if capture.has("api") else ()
     yield from (lane for _, lane in sorted(found, key=lambda pair: pair[0]))
 
 
@@ -184,8 +183,7 @@ def ranges_left_out(capture: Capture) -> int:
     if not capture.has("nvtx"):
         return 0
     every = int(np.isin(capture.columns("nvtx", "event_type")["event_type"], ALL).sum())
-    with capture.noting():
-        return every - sum(len(lane) for _, lane in _ranges(capture))
+    return every - sum(len(lane) for _, lane in _ranges(capture))
 
 
 def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:

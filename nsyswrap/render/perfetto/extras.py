@@ -61,8 +61,17 @@ def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
     return times[last], np.where(open_events == 0, 0, total)
 
 
+def counter_notes(capture: Capture, bars: GpuBars) -> tuple[str, ...]:
+    """Return the notes on the names of the counters."""
+    return capture.notes_on_labels("copy_kind") if len(_timed_copies(bars)) else ()
+
+
+def _timed_copies(bars: GpuBars) -> NDArray[Any]:
+    return np.flatnonzero((bars.kind == DRAWN.index("memcpy")) & (bars.end_ns > bars.start_ns))
+
+
 def _bandwidths(capture: Capture, bars: GpuBars, gpu: NDArray[Any]) -> Iterator[Section]:
-    rows = np.flatnonzero((bars.kind == DRAWN.index("memcpy")) & (bars.end_ns > bars.start_ns))
+    rows = _timed_copies(bars)
     if not len(rows):
         return
     columns = capture.whole.columns("memcpy", "bytes", "copy_kind", "start_ns", "end_ns")

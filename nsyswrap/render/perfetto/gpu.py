@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, machine_ids
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.perfetto.host import timed
 from nsyswrap.render.perfetto.lanes import sublane_suffix

@@ -43,11 +43,18 @@ class NamedEvents:
 
 @dataclass(frozen=True)
 class Nvtx:
-    """The NVTX events of a selection."""
+    """The NVTX events of a selection, and how many of its ranges never ended."""
 
     push_pop: NamedEvents
     start_end: NamedEvents
     marks: NamedEvents
+    never_ended: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return a note on the ranges that never ended."""
+        text = f"NVTX ranges that never ended: {self.never_ended}; drawn to the last NVTX event"
+        return (text,) if self.never_ended else ()
 
     def parts(self) -> dict[str, ThreadEvents]:
         """Return the events that lanes are assigned to, by name. Events that are not bars get no length."""
@@ -59,23 +66,21 @@ class Nvtx:
 def nvtx_events(capture: Capture) -> Nvtx:
     """Return the NVTX events of the selection. A range in a domain is named ``domain:name``.
 
-    A range that never ended lasts until the last NVTX event, and a note says so.
+    A range that never ended lasts to the last event of NVTX.
     """
     whole = capture.whole
     # Names come from domains, and the ends of what never ended from other events: selected or not.
-    with whole.noting():
-        ranges = counted_ranges(whole.viewed(rounding="2025"))
+    ranges = counted_ranges(whole.viewed(rounding="2025"))
     row, once = np.unique(ranges.row, return_index=True)  # several threads may have created their domain
     thread, start, end = (part[once] for part in ranges.spans)
     end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
     names = [name.removeprefix(":") or None for name in ranges.names]
-    found = _selected(
+    drawn = _selected(
         capture, NamedEvents(ThreadEvents(row - 1, start, end, thread), ranges.code[once], names)
     )
-    if opened := int((whole.columns(KIND, "end_ns")["end_ns"][found.events.row] == MISSING).sum()):
-        capture.note(f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event")
-    free = ranges.style[once][np.searchsorted(row - 1, found.events.row)] == STYLES.index("StartEnd")
-    return Nvtx(found.of(~free), found.of(free), _selected(capture, _marks(whole)))
+    opened = int((whole.columns(KIND, "end_ns")["end_ns"][drawn.events.row] == MISSING).sum())
+    free = ranges.style[once][np.searchsorted(row - 1, drawn.events.row)] == STYLES.index("StartEnd")
+    return Nvtx(drawn.of(~free), drawn.of(free), _selected(capture, _marks(whole)), opened)
 
 
 def _marks(whole: Capture) -> NamedEvents:

@@ -63,9 +63,8 @@ def outer_first(start_ns: NDArray[Any], end_ns: NDArray[Any]) -> NDArray[Any]:
 def _blocks(capture: Capture, bars: Bars, lanes: Lanes) -> Iterator[str]:
     # A separate capture, so that its columns are freed when this kind is written.
     own = Capture(capture.path, source=capture.source, view=capture.view)
-    with own.noting():
-        codes, names = names_of(own, bars.kind)
-        arguments = _arguments(own, bars.kind, bars.row)
+    codes, names = names_of(own, bars.kind)
+    arguments = _arguments(own, bars.kind, bars.row)
     yield from complete(bars, (codes[bars.row], names), lanes, arguments)
 
 

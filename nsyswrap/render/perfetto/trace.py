@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.files import replacing
 from nsyswrap.base.version import __version__
@@ -76,13 +77,15 @@ def stream(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
 class Trace:
     """The content of a trace.
 
-    ``members`` are the JSON members before the events. ``left_out`` are texts for a message.
+    ``members`` are the JSON members before the events. ``left_out`` are texts on events that are not drawn,
+    ``notes`` on how the others are drawn.
     """
 
     members: dict[str, Any]
     lanes: Lanes
     sections: list[Section]
     left_out: list[str]
+    notes: tuple[str, ...]
 
     def blocks(self) -> Iterator[str]:
         """Yield blocks of events: a line of JSON for each event, with commas between the lines."""
@@ -123,7 +126,12 @@ def compose(capture: Capture) -> Trace:
         sections.append(arrows)
     left_out += _arrows_left_out(bars, sections)
     sections += counters(capture, bars, bars.gpu_numbers(lanes))
-    return Trace(_members(capture), lanes, [part for part in sections if part.count], left_out)
+    notes = (
+        *(nvtx.notes if nvtx else ()),
+        *operation_notes(capture),
+        *extras.counter_notes(capture, bars),
+    )
+    return Trace(_members(capture), lanes, [part for part in sections if part.count], left_out, notes)
 
 
 def _gpu_sections(capture: Capture, bars: GpuBars, lane: NDArray[Any], lanes: Lanes) -> Iterator[Section]:

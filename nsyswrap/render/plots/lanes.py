@@ -16,7 +16,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
-from nsyswrap.analysis.kernel_classes import kernel_classes
+from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids

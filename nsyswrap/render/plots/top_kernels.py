@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.analysis.kernel_names import OTHER
-from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.names import durations, kernel_classes, name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.plots import Plot, notes_of, table_for

@@ -18,51 +18,55 @@ import numpy as np
 
 from nsyswrap.analysis.advice import advise
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _LESS_PERCENT = 1.0
 
 
-def compute(capture: Capture) -> Mapping[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per finding."""
-    seen = AdviceContext(capture)
-    found = advise(capture)
-    if not found:
-        _note_less(capture, seen)
-    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in found]
+    context = AdviceContext(capture)
+    findings = advise(capture)
+    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
     shares = [
-        np.nan if finding.potential_ns is None else seen.percent(finding.potential_ns) for finding in found
+        np.nan if finding.potential_ns is None else context.percent(finding.potential_ns)
+        for finding in findings
     ]
-    return {
-        "finding": [finding.name for finding in found],
-        "at_stake_ns": np.array(stakes, np.int64),
-        "at_stake_percent": np.array(shares),
-        "what": [finding.what for finding in found],
-        "evidence": [finding.evidence for finding in found],
-        "advice": [finding.do for finding in found],
-        "unless": [finding.unless for finding in found],
-        "see": [finding.see for finding in found],
-    }
+    notes = (
+        *operation_notes(capture),
+        *(capture.notes_on_fields("memcpy", "migration_cause") if context.operations.migration.any() else ()),
+        *(() if findings else _less_notes(capture, context)),
+    )
+    return Result(
+        {
+            "finding": [finding.name for finding in findings],
+            "at_stake_ns": np.array(stakes, np.int64),
+            "at_stake_percent": np.array(shares),
+            "what": [finding.what for finding in findings],
+            "evidence": [finding.evidence for finding in findings],
+            "advice": [finding.do for finding in findings],
+            "unless": [finding.unless for finding in findings],
+            "see": [finding.see for finding in findings],
+        },
+        notes,
+    )
 
 
-def _note_less(capture: Capture, seen: AdviceContext) -> None:
-    """Say what would be found if less time were worth it."""
+def _less_notes(capture: Capture, context: AdviceContext) -> tuple[str, ...]:
+    """Return a note that names what concerns less time than a finding."""
     less = [
-        f"{finding.what} ({duration(finding.potential_ns)}, {percent(seen.percent(finding.potential_ns))})"
+        f"{finding.what} ({duration(finding.potential_ns)}, {percent(context.percent(finding.potential_ns))})"
         for finding in advise(capture, _LESS_PERCENT)
         if finding.potential_ns is not None
     ]
-    if less:
-        capture.note(f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}")
+    text = f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}"
+    return (text,) if less else ()
 
 
 SCHEMA = Schema(
@@ -81,8 +85,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(KINDS,),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute)

@@ -11,11 +11,11 @@ import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _KINDS = (*KINDS, "api", "overhead")
-# Each check with its subject, which stands for the check where it cannot be made.
+# Each check with its subject, for the case that the check cannot be made.
 _CHECKS = (
     (capture_checks.MESSAGES, capture_checks.check_messages),
     (launch_checks.TIMES, launch_checks.check_times),
@@ -36,18 +36,21 @@ _CHECKS = (
 )
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per finding; of equal level, in the order in which things are looked at."""
+def compute(capture: Capture) -> Result:
+    """Return one row per diagnosis, the worst level first, in each level in the order of the checks."""
     made = () if _nothing_selected(capture) else _CHECKS
     checks = [check for subject, diagnose in made for check in _made(subject, diagnose, capture)]
     checks.sort(key=_rank)
-    return {
-        "level": [check.level for check in checks],
-        "subject": [check.subject for check in checks],
-        "count": _numbers([check.count for check in checks]),
-        "time_ns": _numbers([check.time_ns for check in checks]),
-        "meaning": [check.meaning for check in checks],
-    }
+    return Result(
+        {
+            "level": [check.level for check in checks],
+            "subject": [check.subject for check in checks],
+            "count": _numbers([check.count for check in checks]),
+            "time_ns": _numbers([check.time_ns for check in checks]),
+            "meaning": [check.meaning for check in checks],
+        },
+        operation_notes(capture) if made else (),
+    )
 
 
 def _nothing_selected(capture: Capture) -> bool:
@@ -57,7 +60,7 @@ def _nothing_selected(capture: Capture) -> bool:
 
 
 def _rank(check: Diagnosis) -> tuple[int, bool]:
-    """Put what is worst first; what nsys did is of least interest among what is no trouble."""
+    """Return the sort key: worst level first, nsys' own messages last among infos."""
     return LEVELS.index(check.level), check.level == "info" and check.subject == capture_checks.MESSAGES
 
 
@@ -67,7 +70,7 @@ def _made(
     checks: list[Diagnosis] = []
     try:
         checks.extend(diagnose(capture))
-    except NotInCapture as missing:  # a third party left out a column
+    except NotInCapture as missing:  # a third party trimmed the export
         checks.append(unknown(subject, f"could not be checked: {missing}"))
     return checks
 
@@ -77,7 +80,7 @@ def _numbers(values: list[int | None]) -> Values:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say in a sentence how far to trust the numbers."""
+    """Return a sentence on how far to trust the numbers."""
     levels, subjects = list(data["level"]), list(data["subject"])
     warned = dict.fromkeys(
         str(subject) for level, subject in zip(levels, subjects, strict=True) if level == "warning"
@@ -111,9 +114,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(),
-    compute=compute,
-    conclude=conclude,
-)
+REPORT = Report(SCHEMA, needs=(), compute=compute, conclude=conclude)

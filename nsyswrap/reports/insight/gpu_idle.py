@@ -14,17 +14,26 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, READS, gpu_operations_of, names, window
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KINDS,
+    READS,
+    gpu_operations_of,
+    name_notes,
+    names,
+    operation_notes,
+    window,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,64 +42,70 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict
-_MOST = 0.5  # of a cause's time: a range with more is said to be where it mostly was
+_MOST = 0.5  # of a cause's time: the verdict names a range with more
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per gap, by process and device, then in order of time."""
     gaps = gaps_of(capture)
-    _note(capture, gaps)
+    ranges, range_notes = _ranges(capture.whole, gaps)
     ends = {side: _names(capture, gaps, getattr(gaps, side)) for side in ("before", "after")}
-    return {
-        "start_ns": gaps.start_ns,
-        "duration_ns": gaps.duration_ns,
-        "cause": np.array(list(CAUSES.values()), dtype=object)[gaps.cause],
-        "nvtx": _ranges(capture.whole, gaps),
-        **ends,
-        "process_id": process_ids(gaps.global_pid),
-        "device_id": gaps.device_id,
-        "thread_id": thread_ids(gaps.thread),
-        **{f"{cause}_ns": part for cause, part in gaps.parts.items()},
-    }
+    return Result(
+        {
+            "start_ns": gaps.start_ns,
+            "duration_ns": gaps.duration_ns,
+            "cause": np.array(list(CAUSES.values()), dtype=object)[gaps.cause],
+            "nvtx": ranges,
+            **ends,
+            "process_id": process_ids(gaps.global_pid),
+            "device_id": gaps.device_id,
+            "thread_id": thread_ids(gaps.thread),
+            **{f"{cause}_ns": part for cause, part in gaps.parts.items()},
+        },
+        (*_notes(capture, gaps), *range_notes),
+    )
 
 
 def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
     """Return the names of operations by position; None where there is none."""
-    found = np.full(len(operations), None, dtype=object)
+    texts = np.full(len(operations), None, dtype=object)
     known = np.flatnonzero(operations >= 0)
-    found[known] = names(capture, gaps.operations.of(operations[known]))
-    return found
+    texts[known] = names(capture, gaps.operations.of(operations[known]))
+    return texts
 
 
-def _ranges(whole: Capture, gaps: Gaps) -> NDArray[Any]:
-    """Return the name of the innermost range that the thread was in, in the middle of each gap, or None."""
-    found = np.full(len(gaps), None, dtype=object)
-    if whole.has("nvtx"):
-        ranges = nested_ranges(whole)
-        middle = gaps.start_ns + gaps.duration_ns // 2
-        # The innermost is the one that started last; ranges of start/end need not lie in each other.
-        holder = closest(Spans(gaps.thread, middle, middle), ranges.spans, -ranges.spans.start)
-        inside = np.flatnonzero(holder >= 0)
-        holders, positions = distinct(holder[inside])
-        codes, texts = own_texts(whole, ranges.row[holders] - 1)
-        found[inside] = np.array(texts, dtype=object)[codes[positions]]
-    return found
+def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
+    range_names = np.full(len(gaps), None, dtype=object)
+    if not whole.has("nvtx"):
+        return range_names, ()
+    ranges = nested_ranges(whole)
+    middle = gaps.start_ns + gaps.duration_ns // 2
+    # The innermost is the one that started last; ranges of start/end need not lie in each other.
+    holder = closest(Spans(gaps.thread, middle, middle), ranges.spans, -ranges.spans.start)
+    inside = np.flatnonzero(holder >= 0)
+    holders, positions = distinct(holder[inside])
+    codes, texts = own_texts(whole, ranges.row[holders] - 1)
+    range_names[inside] = np.array(texts, dtype=object)[codes[positions]]
+    return range_names, ranges.notes
 
 
-def _note(capture: Capture, gaps: Gaps) -> None:
-    """Say what a reader could take for something else."""
+def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
     operations = gpu_operations_of(capture)
+    yield from operation_notes(capture)
     if len(operations) and not len(gaps):
-        capture.note("no gap: something ran all the time from the first operation to the last")
+        yield "no gap: something ran all the time from the first operation to the last"
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
-        capture.note(f"whole-graph executions ({graphs:,}) count as work: gaps inside them are not recorded")
+        yield f"whole-graph executions ({graphs:,}) count as work: gaps inside them are not recorded"
     devices = [device for _, device, _ in operations.by_device()]
     if any(devices.count(device) > 1 for device in devices):
-        capture.note("several processes used one device: in a gap of one of them another may have run")
+        yield "several processes used one device: in a gap of one of them another may have run"
+    ends = np.concatenate((gaps.before, gaps.after))
+    yield from name_notes(capture, gaps.operations.of(ends[ends >= 0]))
 
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
-    """Say how much of the time nothing ran, and for which reasons."""
+    """Return how much of the time nothing ran, and why."""
     gaps, operations = gaps_of(capture), gpu_operations_of(capture)
     ends = [window(capture, operations.of(rows)) for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
@@ -111,7 +126,7 @@ def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
 
 
 def _mostly_in(data: Mapping[str, Values]) -> str:
-    """Name the NVTX range that the host was in for most of its own time."""
+    """Return the NVTX range that holds most of the host's own time; empty if none does."""
     spent: dict[str | None, int] = {}
     for name, time in zip(data["nvtx"], np.asarray(data["host_ns"]).tolist(), strict=True):
         spent[name] = spent.get(name, 0) + time
@@ -121,7 +136,7 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
 
 
 def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
-    """Say how much of the time inside launches was in the first one of each kernel or graph."""
+    """Return how much of the launch time was in first launches of a kernel or graph."""
     launches = launches_of(capture.whole)
     first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
     share = 100 * part[first].sum() / part.sum()
@@ -168,7 +183,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     order=(Order("duration_ns", descending=True),),

@@ -24,14 +24,14 @@ from nsyswrap.analysis.gpu_operations import (
     READS,
     communicating,
     gpu_operations_of,
-    machine_ids,
+    operation_notes,
     window,
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.global_ids import machine_ids, process_ids
 from nsyswrap.capture.schema import PID_SHIFT
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per device and process, and before these one for a device that several used."""
+def compute(capture: Capture) -> Result:
+    """Return one row per device and process, and one before these for a shared device."""
     operations = gpu_operations_of(capture)
     talks = communicating(capture, operations)
     rows = [
         {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
         for process, device, mine in _users(operations)
     ]
-    _note(capture, operations)
-    return {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
+    data = {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
+    return Result(data, tuple(_notes(capture, operations)))
 
 
 def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield process id, device id and operations of each row; for all processes the process id is MISSING."""
+    """Yield process id, device id and operations of each row. MISSING stands for all processes."""
     pairs = list(operations.by_device())
     places = [(int(machine_ids(np.array(process))), device) for process, device, _ in pairs]
     for place in sorted(set(places)):
@@ -69,7 +69,7 @@ def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]
 
 
 def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[str, float]:
-    """Return the columns of one row, but for whose it is."""
+    """Return the columns of one row without process and device."""
     kernels, copies, sets, graphs = (
         mine.kind == KINDS.index(kind) for kind in (KERNEL, MEMCPY, MEMSET, GRAPH)
     )
@@ -108,34 +108,35 @@ def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[s
 
 
 def _percent(part: int, whole: int) -> float:
-    """Return a share, missing where it is one of nothing."""
+    """Return the percentage, or NaN if ``whole`` is 0."""
     return 100.0 * part / whole if whole else np.nan
 
 
-def _note(capture: Capture, operations: GpuOperations) -> None:
-    """Say what is not known, what is taken for granted, and what has no row."""
+def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
+    """Yield what is not known, what is assumed, and what has no row."""
+    yield from operation_notes(capture)
     pairs = {(process, device) for process, device, _ in operations.by_device()}
     places = [(int(machine_ids(np.array(process))), device) for process, device in pairs]
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
-        capture.note(
+        yield (
             f"whole-graph executions ({graphs:,}) count as computing; which kernels and copies ran in them "
             "is not recorded: collect with --cuda-graph-trace=node"
         )
     if shared := sorted({place[1] for place in places if places.count(place) > 1}):
-        capture.note(
+        yield (
             f"several processes used device {', '.join(map(str, shared))}: the row without a process takes "
             "it for one GPU, which it is not where CUDA_VISIBLE_DEVICES differs between them"
         )
     there, used = len(capture.gpu_names), len(set(places))
     if not capture.view.selection.narrows and used < there:
-        capture.note(f"{there} GPUs in the machine, operations recorded on {used}")
+        yield f"{there} GPUs in the machine, operations recorded on {used}"
     for process, device in sorted(_chosen_pairs(capture) - pairs):
         number = int(process_ids(np.array(process)))
-        capture.note(f"no row for process {number} on device {device}: nothing of it ran in what is selected")
+        yield f"no row for process {number} on device {device}: nothing of it ran in what is selected"
 
 
 def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
-    """Return processes and devices that worked at any time and are not deselected by what they are."""
+    """Return the pairs of process and device with work that the selection does not exclude by id."""
     chosen, owner = capture.view.selection, capture.window.process
     return {
         (process, device)
@@ -147,7 +148,7 @@ def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
 
 
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
-    """Say how busy each device was, with what, and how much of its copies cost nothing."""
+    """Return how busy each device was, with which work, and how much copying overlapped with it."""
     rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
     shared = {row["device_id"] for row in rows if row["process_id"] == MISSING}
     rows = [row for row in rows if row["process_id"] == MISSING or row["device_id"] not in shared]
@@ -156,14 +157,16 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
         return ""
     where = "In what is selected" if capture.view.selection.windowed else "From first to last operation"
     names = [f"device {row['device_id']}" for row in rows] if len(rows) > 1 else ["the GPU"]
-    said = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
-    said[_SAID:] = [f"{len(said) - _SAID} more"] * (len(said) > _SAID)
-    return f"{where} {'; '.join(said)}.{_hidden(rows)}"
+    sentences = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
+    sentences[_ROWS_IN_VERDICT:] = [f"{len(sentences) - _ROWS_IN_VERDICT} more"] * (
+        len(sentences) > _ROWS_IN_VERDICT
+    )
+    return f"{where} {'; '.join(sentences)}.{_hidden(rows)}"
 
 
 def _busy(row: Mapping[str, Any]) -> str:
-    """Say how busy the GPU of one row was, and with what."""
-    kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _NAMED.items()}
+    """Return how busy the GPU of one row was, and with which work."""
+    kinds = {name: row[f"{kind}_busy_ns"] for kind, name in _KIND_NAMES.items()}
     parts = [f"{name} {duration(ns)}" for name, ns in sorted(kinds.items(), key=lambda kind: -kind[1]) if ns]
     with_what = f" ({', '.join(parts)})" if parts else ""
     times = f"{duration(row['busy_ns'])} of {duration(row['window_ns'])}"
@@ -171,18 +174,18 @@ def _busy(row: Mapping[str, Any]) -> str:
 
 
 def _hidden(rows: list[dict[str, Any]]) -> str:
-    """Say how much copying and communicating went on while the GPU computed, where there was any."""
-    said = ""
+    """Return how much copying and communication overlapped with computation; empty without any."""
+    text = ""
     for kind, what in _OVERLAPPING.items():
         known = [row for row in rows if row[f"{kind}_busy_ns"] > 0]
         total, hidden = (sum(int(row[f"{kind}_{part}_ns"]) for row in known) for part in ("busy", "overlap"))
         if total:
-            said += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
-    return said
+            text += f" {percent(100 * hidden / total)} of {duration(total)} of {what}."
+    return text
 
 
-_SAID = 4  # rows the verdict names
-_NAMED = {
+_ROWS_IN_VERDICT = 4
+_KIND_NAMES = {
     "kernel": "kernels",
     "graph": "graphs",
     "copy": "copies",
@@ -257,7 +260,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     reads={**READS, "kernel": (*READS["kernel"], "name")},

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
-from nsyswrap.analysis.kernel_classes import kernel_classes
 from nsyswrap.analysis.kernel_names import CLASSES
-from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.names import durations, kernel_classes, name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,36 +24,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per class of which there is a kernel."""
-    _note_graphs(capture)
+def compute(capture: Capture) -> Result:
+    """Return one row per kernel class that occurs."""
     lasting = durations(capture, "kernel")
     codes, classes = kernel_classes(capture)
     rows = Groups(codes, len(classes))
     of = rows.of(lasting)
     number, largest = _kernels(capture, codes, lasting, len(classes))
-    return {
-        "class": classes,
-        "kernels": number,
-        "instances": of.count,
-        "time_percent": share(of.total),
-        "total_ns": of.total,
-        "avg_ns": of.avg,
-        "med_ns": of.med,
-        **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
-        "largest_name": largest,
-    }
+    return Result(
+        {
+            "class": classes,
+            "kernels": number,
+            "instances": of.count,
+            "time_percent": share(of.total),
+            "total_ns": of.total,
+            "avg_ns": of.avg,
+            "med_ns": of.med,
+            **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
+            "largest_name": largest,
+        },
+        _graph_notes(capture),
+    )
 
 
 def _kernels(
     capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
 ) -> tuple[NDArray[Any], Sequence[str | None]]:
-    """Return how many names each class has, and that of the most time; of several the first in order."""
+    """Return the number of kernel names in each class, and the name with the most time."""
     name_of, names = name_codes(capture, "kernel")
     pairs, (kind, name) = group_keys(classes, name_of)
     total = grouped(pairs, lasting, len(kind)).total
@@ -63,11 +63,10 @@ def _kernels(
     return np.bincount(kind, minlength=count), [names[i] for i in name[first].tolist()]
 
 
-def _note_graphs(capture: Capture) -> None:
-    if graphs := capture.count("graph"):
-        capture.note(
-            f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
-        )
+def _graph_notes(capture: Capture) -> tuple[str, ...]:
+    graphs = capture.count("graph")
+    text = f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
+    return (text,) if graphs else ()
 
 
 SCHEMA = Schema(
@@ -90,7 +89,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

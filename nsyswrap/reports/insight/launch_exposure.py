@@ -13,23 +13,22 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import ended_by
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.gpu_gaps import Gaps
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per process, device and stream that something was launched into."""
+def compute(capture: Capture) -> Result:
+    """Return one row per process, device and stream with launches."""
     launches, gaps = launches_of(capture), gaps_of(capture)
     operations = gpu_operations_of(capture.whole).of(launches.operation)
     codes, (process, device, stream) = group_keys(
@@ -38,26 +37,29 @@ def compute(capture: Capture) -> dict[str, Values]:
     ended = ended_by(launches, gaps)
 
     def sums(cause: str, which: NDArray[Any]) -> NDArray[Any]:
-        rows = np.flatnonzero(np.append(which, False)[ended])  # -1 is the one appended
+        rows = np.flatnonzero(np.append(which, False)[ended])  # -1 selects the appended False
         return grouped(codes[ended[rows]], gaps.parts[cause][rows], len(stream)).total
 
     exposed, total = sums("launch", ~launches.first), _idle_times(gaps, process, device)
-    return {
-        "process_id": process_ids(process),
-        "device_id": device,
-        "stream_id": stream,
-        "launches": np.bincount(codes, minlength=len(stream)),
-        "first_launches": np.bincount(codes[launches.first], minlength=len(stream)),
-        "idle_ns": total,
-        "exposed_ns": exposed,
-        "exposed_percent": exposed * 100 / np.where(total == 0, np.nan, total),
-        "host_ns": sums("host", ~launches.first),
-        "first_exposed_ns": sums("launch", launches.first),
-    }
+    return Result(
+        {
+            "process_id": process_ids(process),
+            "device_id": device,
+            "stream_id": stream,
+            "launches": np.bincount(codes, minlength=len(stream)),
+            "first_launches": np.bincount(codes[launches.first], minlength=len(stream)),
+            "idle_ns": total,
+            "exposed_ns": exposed,
+            "exposed_percent": exposed * 100 / np.where(total == 0, np.nan, total),
+            "host_ns": sums("host", ~launches.first),
+            "first_exposed_ns": sums("launch", launches.first),
+        },
+        operation_notes(capture),
+    )
 
 
 def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
-    """Return how long each of these processes had nothing running on its device."""
+    """Return the idle time of each pair of process and device, in ns."""
     codes, keys = group_keys(gaps.global_pid, gaps.device_id)
     total = grouped(codes, gaps.duration_ns, len(keys[0])).total.tolist()
     known = dict(zip(zip(*(key.tolist() for key in keys), strict=True), total, strict=True))
@@ -94,7 +96,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("exposed_ns", descending=True),),

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.arrays.groups import Statistics
@@ -35,10 +37,9 @@ if TYPE_CHECKING:
 ALL = "[all launches]"
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return a row for all launches together, and one per kernel name; graphs are one name."""
+def compute(capture: Capture) -> Result:
+    """Return a row for all launches, and one per kernel name. All graphs have one name."""
     launches = launches_of(capture)
-    _note(capture, launches)
     cost = _first_costs(launches)
     parts = (
         _figures(launches, cost, np.zeros(len(launches), np.int64), 1),
@@ -47,11 +48,12 @@ def compute(capture: Capture) -> dict[str, Values]:
     rows = np.flatnonzero(np.concatenate([part["launches"] for part in parts]))
     names = [ALL, *launches.names]
     figures = {field: np.concatenate([part[field] for part in parts])[rows] for field in parts[0]}
-    return {**figures, "name": [names[row] for row in rows]}
+    data: dict[str, Values] = {**figures, "name": [names[row] for row in rows]}
+    return Result(data, tuple(_notes(capture, launches)))
 
 
 def _first_costs(launches: Launches) -> NDArray[Any]:
-    """Return what each call took above the median repeat of its name; of all, where it has none."""
+    """Return each call's time above the median repeat of its name, or of all names if it has none."""
     again = launches.of(~launches.first)
     if not len(again):
         return np.full(len(launches), np.nan)
@@ -63,7 +65,7 @@ def _first_costs(launches: Launches) -> NDArray[Any]:
 def _figures(
     launches: Launches, cost: NDArray[Any], codes: NDArray[Any], groups: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of figures for each group; what has nothing to tell of is missing."""
+    """Return the columns of figures for each group. Figures of no launch are missing."""
     first = launches.first
     firsts = grouped(codes[first], launches.api_ns[first], groups)
     again, codes_again = launches.of(~first), codes[~first]
@@ -71,7 +73,7 @@ def _figures(
     api, queue, dependency, kernel = (
         by_group.of(values) for values in (again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns)
     )
-    told = again.uncontended & (again.latency_ns >= 0)
+    timed = again.uncontended & (again.latency_ns >= 0)
     return {
         "launches": np.bincount(codes, minlength=groups),
         "first_launches": firsts.count,
@@ -80,7 +82,7 @@ def _figures(
         "api_total_ns": _total(api),
         **_spread("api", by_group, again.api_ns),
         "uncontended": np.bincount(codes_again[again.uncontended], minlength=groups),
-        **_spread("latency", Groups(codes_again[told], groups), again.latency_ns[told]),
+        **_spread("latency", Groups(codes_again[timed], groups), again.latency_ns[timed]),
         "queue_total_ns": _total(queue),
         "queue_med_ns": queue.med,
         "dependency_total_ns": _total(dependency),
@@ -96,31 +98,32 @@ def _total(statistics: Statistics) -> NDArray[Any]:
 
 
 def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]:
-    """Return the sum of each group; missing (NaN) in one without values."""
+    """Return the sum of each group, NaN in a group without values."""
     there = np.bincount(codes, minlength=groups) > 0
     return np.where(there, np.bincount(codes, values, minlength=groups), np.nan)
 
 
 def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    found = groups.of(values)
+    statistics = groups.of(values)
     return {
-        f"{prefix}_avg_ns": found.avg,
-        f"{prefix}_med_ns": found.med,
+        f"{prefix}_avg_ns": statistics.avg,
+        f"{prefix}_med_ns": statistics.med,
         f"{prefix}_p95_ns": groups.quantile(values, 0.95),
         f"{prefix}_p99_ns": groups.quantile(values, 0.99),
     }
 
 
-def _note(capture: Capture, launches: Launches) -> None:
-    """Say what is in no figure: kernels without their call, and latencies that cannot be."""
+def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
+    """Yield what no figure includes: kernels without their call, and negative latencies."""
+    yield from operation_notes(capture)
     operations = gpu_operations_of(capture)
     launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     lost = int(np.count_nonzero(launching & (operations.call < 0)))
     if lost:
-        capture.note(f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here")
+        yield f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here"
     early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
     if len(early):
-        capture.note(
+        yield (
             f"repeat launches that seem to start on the GPU before their call: {len(early):,}, by up to "
             f"{human(int(early.max()), Unit.NS)}; the clocks disagree, and latencies leave these out"
         )
@@ -211,7 +214,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import READS
+from nsyswrap.analysis.gpu_operations import READS, operation_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.transfers import (
     MEMSET_KIND,
@@ -39,10 +39,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,40 +66,36 @@ _NOT_TIMED = {
 }
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kind of operation, kinds of memory and class of size."""
-    found = _named(capture, transfers(capture))
-    classes = np.searchsorted(list(UP_TO), found.size_bytes)
-    classes[found.operations.migration] = MISSING
-    codes, (kind, source, target, size) = group_keys(found.kind, found.src_kind, found.dst_kind, classes)
+    every = transfers(capture)
+    named = np.isin(every.kind, [*capture.labels("copy_kind"), MEMSET_KIND])
+    moved = every.of(named)
+    classes = np.searchsorted(list(UP_TO), moved.size_bytes)
+    classes[moved.operations.migration] = MISSING
+    codes, (kind, source, target, size) = group_keys(moved.kind, moved.src_kind, moved.dst_kind, classes)
     labels, memory = capture.labels("copy_kind"), {**capture.labels("mem_kind"), MISSING: None}
-    _note(capture, found)
-    return {
-        "operation": [MEMSET_NAME if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
-        "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
-        "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
-        "up_to": [
-            None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
-        ],
-        **_totals(capture, found, Groups(codes, len(kind))),
-        **bandwidths(capture, found, codes, len(kind)),
-        **waiting_calls(capture, found, codes, len(kind)),
-    }
+    return Result(
+        {
+            "operation": [MEMSET_NAME if k == MEMSET_KIND else copy_name(labels[k]) for k in kind.tolist()],
+            "src_kind": [memory.get(k, f"kind {k}") for k in source.tolist()],
+            "dst_kind": [memory.get(k, f"kind {k}") for k in target.tolist()],
+            "up_to": [
+                None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
+            ],
+            **_totals(capture, moved, Groups(codes, len(kind))),
+            **bandwidths(capture, moved, codes, len(kind)),
+            **waiting_calls(capture, moved, codes, len(kind)),
+        },
+        (*_label_notes(capture, named), *_notes(capture, moved)),
+    )
 
 
-def _named(capture: Capture, found: Transfers) -> Transfers:
-    """Leave out copies of a kind that has no label, as nsys does, and say so."""
-    known = np.isin(found.kind, [*capture.labels("copy_kind"), MEMSET_KIND])
-    if not known.all():
-        capture.note(f"{_count(~known)} left out: the export has no name for that kind of copy")
-    return found.of(known)
-
-
-def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
-    """Return what is in a row, every operation of it counted."""
-    start, end = found.operations.start_ns, found.operations.end_ns
-    size, time = groups.of(found.size_bytes), groups.of(end - start)
-    overlap = compute_overlap(capture, found.operations.global_pid, found.operations.device_id, start, end)
+def _totals(capture: Capture, moved: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
+    """Return the totals of all operations in each row."""
+    start, end = moved.operations.start_ns, moved.operations.end_ns
+    size, time = groups.of(moved.size_bytes), groups.of(end - start)
+    overlap = compute_overlap(capture, moved.operations.global_pid, moved.operations.device_id, start, end)
     return {
         "count": size.count,
         "total_bytes": size.total,
@@ -110,25 +106,29 @@ def _totals(capture: Capture, found: Transfers, groups: Groups) -> dict[str, NDA
     }
 
 
-def _note(capture: Capture, found: Transfers) -> None:
+def _label_notes(capture: Capture, named: NDArray[Any]) -> Iterator[str]:
+    yield from operation_notes(capture)
+    yield from capture.notes_on_labels("copy_kind")
+    if not named.all():
+        yield f"{_count(~named)} left out: the export has no name for that kind of copy"
+    yield from capture.notes_on_labels("mem_kind")
+
+
+def _notes(capture: Capture, moved: Transfers) -> Iterator[str]:
     memory = gpu_memory(capture)
-    worth = timed(found, memory)
+    worth = timed(moved, memory)
     for reason, text in _NOT_TIMED.items():
         if (worth == reason).any():
-            capture.note(f"{_count(worth == reason)} {text}; no bandwidth counts them")
-    if found.memory_unsaid.any():
-        capture.note(f"the export does not say what kinds of memory {_count(found.memory_unsaid)} worked on")
-    if np.isnan(memory.bytes_per_s) and inside_gpu(found).any():
-        capture.note(
-            "what the GPU's memory gives is not known: the export does not say it, or its GPUs differ"
-        )
+            yield f"{_count(worth == reason)} {text}; no bandwidth counts them"
+    if moved.memory_unknown.any():
+        yield f"the export does not say what kinds of memory {_count(moved.memory_unknown)} worked on"
+    if np.isnan(memory.bytes_per_s) and inside_gpu(moved).any():
+        yield ("what the GPU's memory gives is not known: the export does not say it, or its GPUs differ")
     if not capture.whole.has("api"):
-        capture.note(
-            "there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)"
-        )
-    if (several := found.copies > 1).any():
-        copies = int(found.copies[several].sum())
-        capture.note(f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one")
+        yield ("there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)")
+    if (several := moved.copies > 1).any():
+        copies = int(moved.copies[several].sum())
+        yield f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one"
 
 
 def _count(marked: NDArray[Any]) -> str:
@@ -137,7 +137,7 @@ def _count(marked: NDArray[Any]) -> str:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say how long asynchronous copies of pageable memory held up their callers; empty where none did."""
+    """Return how long asynchronous copies of pageable memory blocked their callers; empty if none did."""
     number, took = (np.asarray(data[name]) for name in ("async_pageable", "async_pageable_ns"))
     if not (number > 0).any():
         return ""
@@ -219,7 +219,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -18,12 +18,12 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import launched_for, own_texts, say_adopted
+from nsyswrap.analysis.nvtx_ranges import adopted_notes, launched_for, own_texts
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,27 +32,33 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range name, in order of first appearance."""
     ranges, codes, names = _ranges(capture)
-    sums = _per_range(capture, ranges)
+    sums, adopted = _per_range(capture, ranges)
     per_range = {field: grouped(codes, values, len(names)) for field, values in sums.items()}
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
         "launches": per_range.pop("launches").avg,
         "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
-        **{f"{field}_med_ns": found.med for field, found in per_range.items()},
+        **{f"{field}_med_ns": statistics.med for field, statistics in per_range.items()},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
-    return {
-        name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
-        for name, values in data.items()
-    }
+    return Result(
+        {
+            name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
+            for name, values in data.items()
+        },
+        (*operation_notes(capture), *adopted_notes(adopted)),
+    )
 
 
-def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
-    """Return the sums over the calls in each range; only its own thread's waits are its own."""
+def _per_range(capture: Capture, ranges: Spans) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Return the sums over the calls in each range, and its launches by other threads.
+
+    Only the waits of its own thread count.
+    """
     whole = capture.whole
     per_call = _per_call(whole)
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
@@ -64,24 +70,24 @@ def _per_range(capture: Capture, ranges: Spans) -> dict[str, NDArray[Any]]:
         for field, values in per_call.items():
             sums[field][marks] = inside.sum(values)
         adopted[marks] = inside.sum(per_call["launches"] * (threads != calls.thread))
-    say_adopted(capture, adopted)
-    return sums
+    return sums, adopted
 
 
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
-    """Return, for each API call, whether it launched something, and its part of each time, in ns."""
+    """Return 1 or 0 launches per API call, and its part of each time in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
     launches, operations = launches_of(whole), gpu_operations_of(whole)
     copying = np.isin(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
-    copying &= ~np.isin(operations.call, launches.call)  # the nodes of graphs are part of what was launched
+    copying &= ~np.isin(operations.call, launches.call)  # a graph's nodes count as launched work
     copies = operations.of(copying)
     spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)
-    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)  # no wait is no queue time
+    # A kernel that starts before the call returns has no queue time.
+    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)
 
     def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
-        found = np.zeros(len(spent), np.int64)
-        np.add.at(found, call, values)
-        return found
+        sums = np.zeros(len(spent), np.int64)
+        np.add.at(sums, call, values)
+        return sums
 
     return {
         "launches": spread(launches.call, 1),
@@ -94,7 +100,7 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
-    """Every closed push/pop range by start, the code of its name, and the names, without domains."""
+    """Return the closed push/pop ranges by start, a code of the name each, and the names without domains."""
     events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
     closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(closed)
@@ -135,8 +141,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",), ("api",)),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",)), compute=compute)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
-from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, say_adopted
+from nsyswrap.analysis.nvtx_ranges import ALL, adopted_notes, range_labels
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
     EARLIER,
@@ -33,10 +33,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -53,82 +53,79 @@ _DOES = {
 }
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return a row per name, phase and verdict: names as they appear, verdicts by how often they do."""
-    found = audit(capture)
-    names, texts = range_labels(capture.whole, found.row)
-    codes, (name, phase, verdict) = group_keys(names, found.warm_up.astype(np.int64), found.verdict)
+def compute(capture: Capture) -> Result:
+    """Return a row per name, phase and verdict: names by appearance, verdicts by frequency."""
+    ranges = audit(capture)
+    names, texts = range_labels(capture.whole, ranges.row)
+    codes, (name, phase, verdict) = group_keys(names, ranges.warm_up.astype(np.int64), ranges.verdict)
     count = np.bincount(codes, minlength=len(name))
     appearance = np.argsort(np.unique(names, return_index=True)[1], kind="stable").argsort()
     order = np.lexsort((verdict, -count, phase, appearance[name]))
-    _say(capture, found)
     data: dict[str, Values] = {
         "range": [texts[i] for i in name[order].tolist()],
         "phase": [PHASES[i] for i in phase[order].tolist()],
         "verdict": [VERDICTS[i] for i in verdict[order].tolist()],
         "instances": count[order],
     }
-    return data | {column: values[order] for column, values in _times(found, codes, len(name)).items()}
+    data |= {column: values[order] for column, values in _times(ranges, codes, len(name)).items()}
+    return Result(data, tuple(_notes(capture, ranges)))
 
 
-def _times(found: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
-    """Return the statistics of each group; missing where no range of it knows the value."""
+def _times(ranges: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
+    """Return the statistics of each group, missing if no range in it has the value."""
     every = Groups(codes, groups)
 
     def median(values: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
         return Groups(codes[known], groups).of(values[known]).med
 
-    timed = found.should_ns > 0
-    error = 100.0 * (found.host_ns - found.should_ns) / np.maximum(found.should_ns, 1)
+    timed = ranges.should_ns > 0
+    error = 100.0 * (ranges.host_ns - ranges.should_ns) / np.maximum(ranges.should_ns, 1)
     sparse = {
         "error_med_percent": median(error, timed),
-        "own_end_after_med_ns": median(found.own_end_after_ns, found.own_end_after_ns != MISSING),
-        "reported_med_ns": median(found.reported_ns, found.reported_ns != MISSING),
-        "events_med_ns": median(found.events_ns, found.events_ns != MISSING),
+        "own_end_after_med_ns": median(ranges.own_end_after_ns, ranges.own_end_after_ns != MISSING),
+        "reported_med_ns": median(ranges.reported_ns, ranges.reported_ns != MISSING),
+        "events_med_ns": median(ranges.events_ns, ranges.events_ns != MISSING),
     }
     return {
-        "launches": every.of(found.launches).avg,
-        "host_med_ns": every.of(found.host_ns).med,
-        "host_p95_ns": every.quantile(found.host_ns, 0.95),
-        "should_med_ns": every.of(found.should_ns).med,
-        "api_med_ns": every.of(found.api_ns).med,
-        "sync_med_ns": every.of(found.sync_ns).med,
-        "own_gpu_med_ns": every.of(found.own_gpu_ns).med,
-        "own_busy_med_ns": every.of(found.own_busy_ns).med,
-        "earlier_med_ns": every.of(found.earlier_ns).med,
-        "other_gpu_med_ns": every.of(found.other_ns).med,
+        "launches": every.of(ranges.launches).avg,
+        "host_med_ns": every.of(ranges.host_ns).med,
+        "host_p95_ns": every.quantile(ranges.host_ns, 0.95),
+        "should_med_ns": every.of(ranges.should_ns).med,
+        "api_med_ns": every.of(ranges.api_ns).med,
+        "sync_med_ns": every.of(ranges.sync_ns).med,
+        "own_gpu_med_ns": every.of(ranges.own_gpu_ns).med,
+        "own_busy_med_ns": every.of(ranges.own_busy_ns).med,
+        "earlier_med_ns": every.of(ranges.earlier_ns).med,
+        "other_gpu_med_ns": every.of(ranges.other_ns).med,
         **sparse,
     }
 
 
-def _say(capture: Capture, found: Audit) -> None:
+def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
     whole = capture.whole
+    yield from operation_notes(whole)
     if capture.view.selection.narrows:
-        capture.note(
-            "ranges are those selected, whole; their calls and GPU work are those of the whole capture"
-        )
+        yield ("ranges are those selected, whole; their calls and GPU work are those of the whole capture")
     events = whole.columns("nvtx", "event_type")["event_type"]
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
-        capture.note(f"NVTX ranges that never ended, or on another thread: {left}; left out")
-    say_adopted(capture, found.adopted)
+        yield f"NVTX ranges that never ended, or on another thread: {left}; left out"
+    yield from adopted_notes(ranges.adopted)
     operations = gpu_operations_of(whole)
     if not len(operations):
-        capture.note("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)")
+        yield "no GPU work was recorded: what the ranges launched is not known (--trace=cuda)"
     if migrated := np.count_nonzero(operations.migration):
-        capture.note(
+        yield (
             f"migrations of unified memory: {migrated}; no call launched them, and they count for no range"
         )
     if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):
-        capture.note(
-            f"GPU operations whose API call was not recorded: {lone}; they count from their start on"
-        )
-    if found.other_ns.any() and (processes := _sharing(operations)):
+        yield (f"GPU operations whose API call was not recorded: {lone}; they count from their start on")
+    if ranges.other_ns.any() and (processes := _sharing(operations)):
         listed = ", ".join(map(str, processes))
-        capture.note(f"other GPU work is also that of other processes with a device of the same id: {listed}")
+        yield f"other GPU work is also that of other processes with a device of the same id: {listed}"
 
 
 def _sharing(operations: GpuOperations) -> list[int]:
-    """Return the ids of processes that worked on a device on which another process did."""
+    """Return the ids of processes that share a device with another process."""
     _, (owners, devices) = group_keys(operations.global_pid, operations.device_id)
     processes = process_ids(owners)
     return sorted(
@@ -141,7 +138,7 @@ def _sharing(operations: GpuOperations) -> list[int]:
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Say how many names time what they launch, and which of the others is off by most."""
+    """Return how many names time what they launch, and which of the others is off by most."""
     rows = _with_work(data)
     if not rows:
         return "no NVTX range launches GPU work, or waits for it"
@@ -150,26 +147,26 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
         instances[row["range"]] = instances.get(row["range"], 0) + row["instances"]
     wrong = [row for row in rows if row["verdict"] != COMPLETE]
     right = len(instances) - len({row["range"] for row in wrong})
-    told = f"{right:,} of {len(instances):,} range names time what they launch"
+    summary = f"{right:,} of {len(instances):,} range names time what they launch"
     if not wrong:
-        return told
+        return summary
     worst = max(wrong, key=lambda row: _weight(row, instances[row["range"]]))
     host, should = (human(float(worst[name]), Unit.NS) for name in ("host_med_ns", "should_med_ns"))
     every = instances[worst["range"]]
     count = f"{worst['instances']:,} of {every:,} instances" if every > 1 else "1 instance"
     name = "a range without a name" if worst["range"] is None else f"'{worst['range']}'"
-    return f"{told}; {name} ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
+    return f"{summary}; {name} ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
 
 
 def _with_work(data: Mapping[str, Values]) -> list[dict[str, Any]]:
-    """Return the rows about GPU work, those of warm-up only where there are no others."""
+    """Return the rows about GPU work, without warm-up if there are others."""
     rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
     rows = [row for row in rows if row["verdict"] != NOTHING]
     return [row for row in rows if row["phase"] == STEADY] or rows
 
 
 def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, float]:
-    """Rank what is told first: measured by the program, no library's, repeated; then the largest error."""
+    """Return the rank for the verdict: measured by the program, no library's, repeated, large error."""
     measured = not np.isnan(row["reported_med_ns"])
     error = abs(np.nan_to_num(row["error_med_percent"]))
     return measured, "@" not in (row["range"] or ""), instances > 1, float(error)
@@ -273,7 +270,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("api",)),
     rows_from=("nvtx",),
     compute=compute,

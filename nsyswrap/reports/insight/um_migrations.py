@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.analysis.transfers import PAGE_BYTES, compute_overlap, page_counts, pages_by_process, per_s
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
@@ -22,11 +23,11 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Schema
-from nsyswrap.reports.unified_memory import note_window
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.unified_memory import window_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,19 +40,19 @@ FAULTS = {"um_gpu_fault": "GPU page fault", "um_cpu_fault": "CPU page fault"}
 _MOVE = ("copy_kind", "migration_cause", "global_pid", "device_id", "bytes", "address", *SPANS)
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return the rows of migrations, then those of page faults on GPUs and on the CPU."""
     moved = _migrations(capture)
-    _note(capture, moved)
     tables = [_moves(capture, moved)]
     tables += [_gpu_faults(capture)] if capture.has("um_gpu_fault") else []
     tables += [_cpu_faults(capture)] if capture.has("um_cpu_fault") else []
     texts = {name: [text for table in tables for text in table.pop(name)] for name in ("event", "cause")}
-    return {**texts, **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]}}
+    numbers = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return Result({**texts, **numbers}, tuple(_notes(capture, moved)))
 
 
 def _migrations(capture: Capture) -> Arrays:
-    """Return the fields of the selected migrations, and ``whole_ns``, their durations uncut."""
+    """Return the fields of the selected migrations, and their uncut durations as ``whole_ns``."""
     kinds = capture.columns("memcpy", "copy_kind")["copy_kind"] if capture.has("memcpy") else ()
     rows = np.flatnonzero(np.isin(kinds, UNIFIED_MEMORY_KINDS))
     if not len(rows):
@@ -87,25 +88,25 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
 
 
 def _gpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process and device; one event stands for many faults, at one of their addresses."""
-    found = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
-    place, span = ((found[a], found[b]) for a, b in (("global_pid", "device_id"), SPANS))
+    """Return one row per process and device. One event stands for many faults, at one of their addresses."""
+    faults = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
+    place, span = ((faults[a], faults[b]) for a, b in (("global_pid", "device_id"), SPANS))
     codes, (process, device) = group_keys(*place)
     groups = Groups(codes, len(process))
     return {
         **_no_figures("um_gpu_fault", process, device),
-        "count": groups.of(found["faults"]).total,
+        "count": groups.of(faults["faults"]).total,
         "total_ns": groups.of(span[1] - span[0]).total,
         "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
     }
 
 
 def _cpu_faults(capture: Capture) -> dict[str, Any]:
-    """Return one row per process; faults on the CPU have no device, and no duration."""
-    found = capture.columns("um_cpu_fault", "global_pid", "address")
-    codes, [process] = group_keys(found["global_pid"])
-    known = found["address"] != MISSING
-    _, (row, _) = group_keys(codes[known], found["address"][known] // PAGE_BYTES)
+    """Return one row per process. Faults on the CPU have no device and no duration."""
+    faults = capture.columns("um_cpu_fault", "global_pid", "address")
+    codes, [process] = group_keys(faults["global_pid"])
+    known = faults["address"] != MISSING
+    _, (row, _) = group_keys(codes[known], faults["address"][known] // PAGE_BYTES)
     return {
         **_no_figures("um_cpu_fault", process, np.full_like(process, MISSING)),
         "count": np.bincount(codes),
@@ -114,7 +115,7 @@ def _cpu_faults(capture: Capture) -> dict[str, Any]:
 
 
 def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[str, Any]:
-    """Return rows of page faults in which all else is missing."""
+    """Return rows of page faults with all other columns missing."""
     rows = len(process)
     whole = ("total_bytes", "total_ns", "overlap_ns", "pages", "returned_pages", "bounced_pages")
     return {
@@ -127,23 +128,27 @@ def _no_figures(kind: str, process: NDArray[Any], device: NDArray[Any]) -> dict[
     }
 
 
-def _note(capture: Capture, moved: Arrays) -> None:
-    note_window(capture)
-    if not len(moved["bytes"]):
-        capture.note("nothing migrated: unified memory was not used, or its pages stayed where they were")
-        return
-    if missing := [kind for kind in FAULTS if not capture.whole.has(kind)]:
+def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
+    migrated = len(moved["bytes"]) > 0
+    yield from capture.notes_on_fields("memcpy", "address", "migration_cause") if migrated else ()
+    yield from window_notes(capture)
+    missing = [kind for kind in FAULTS if not capture.whole.has(kind)]
+    if not migrated:
+        yield "nothing migrated: unified memory was not used, or its pages stayed where they were"
+    elif missing:
         faults = " and ".join(f"{FAULTS[kind]}s" for kind in missing)
         collect = " ".join(schema.EVENTS[kind].collect.split()[-1] for kind in missing)
-        capture.note(f"{faults} are not in this capture: none happened, or they were not traced ({collect})")
+        yield f"{faults} are not in this capture: none happened, or they were not traced ({collect})"
+    yield from capture.notes_on_labels("copy_kind", "migration_cause")
+    yield from operation_notes(capture)
 
 
 def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
-    """Say how much went back and forth; empty where nothing did."""
+    """Return how much memory migrated back and forth; empty if none did."""
     moved = _migrations(capture)
     pages = most = again = 0
-    for found in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
-        length, times = found.back_and_forth()
+    for by_process in pages_by_process(moved, np.zeros(len(moved["bytes"]), np.int64)):
+        length, times = by_process.back_and_forth()
         pages += int(length.sum())
         again += int((length * (times - 2)).sum())
         most = max(most, int(times.max(initial=0)))
@@ -206,7 +211,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "um_gpu_fault", "um_cpu_fault"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

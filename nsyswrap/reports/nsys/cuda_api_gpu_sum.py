@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.reports.summaries import api_calls, gpu_operations, pooled, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.summaries import api_calls, gpu_operations, memory_notes, pooled, time_summary
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per API function, kernel name or kind of memory operation."""
     calls = [("CUDA_API", api_calls(capture))] if capture.has("api") else []
     rows, categories = pooled([*calls, *gpu_operations(capture)])
-    return {**time_summary(rows, "instances", "operation"), "category": categories}
+    return Result(
+        {**time_summary(rows, "instances", "operation"), "category": categories}, memory_notes(capture)
+    )
 
 
 SCHEMA = Schema(
@@ -42,7 +43,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api", "kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

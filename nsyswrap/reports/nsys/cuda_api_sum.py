@@ -10,18 +10,17 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
     ids, codes = distinct(capture.name_ids("api"))
     names = [strip_version(capture.text(int(i))) for i in ids]
-    return time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name")
+    return Result(time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name"))
 
 
 SCHEMA = Schema(
@@ -37,7 +36,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api",),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -16,16 +16,15 @@ from nsyswrap.analysis.names import look_up
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Schema
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 CALLS = re.compile("cuda(Device|Stream)Synchronize", re.IGNORECASE)
 
 
-def compute(capture: Capture, rows: int, process: int, thread: int) -> Arrays:
+def compute(capture: Capture, rows: int, process: int, thread: int) -> Result:
     """Return one row per call, the longest first."""
     calls = calls_named(capture, CALLS)
     call = capture.columns("api", "start_ns", "end_ns", "global_tid", "name")
@@ -41,7 +40,7 @@ def compute(capture: Capture, rows: int, process: int, thread: int) -> Arrays:
         "thread_id": threads[calls],
         "api_name": look_up(call["name"][calls], capture.text),
     }
-    return limited(capture, take(data, order), rows, LONGEST)
+    return Result(*limited(take(data, order), rows, LONGEST))
 
 
 SCHEMA = Schema(
@@ -57,7 +56,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("api",),),
     compute=compute,
     options=(

@@ -11,7 +11,7 @@ from nsyswrap.analysis.names import durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,26 +19,29 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
+_NO_THREADS = "this export has no ThreadNames: priorities and names of threads are left empty"
 
-def compute(capture: Capture) -> dict[str, Values]:
+
+def compute(capture: Capture) -> Result:
     """Return one row per call, in row order."""
     api = capture.columns("api", "start_ns", "return_value", "correlation_id", "global_tid")
-    return {
-        "start_ns": api["start_ns"],
-        "duration_ns": durations(capture, "api"),
-        "name": event_names(capture, "api"),
-        "return_value": api["return_value"],
-        "correlation_id": api["correlation_id"],
-        "process_id": process_ids(api["global_tid"]),
-        "thread_id": thread_ids(api["global_tid"]),
-        **_threads(capture, api["global_tid"]),
-    }
+    return Result(
+        {
+            "start_ns": api["start_ns"],
+            "duration_ns": durations(capture, "api"),
+            "name": event_names(capture, "api"),
+            "return_value": api["return_value"],
+            "correlation_id": api["correlation_id"],
+            "process_id": process_ids(api["global_tid"]),
+            "thread_id": thread_ids(api["global_tid"]),
+            **_threads(capture, api["global_tid"]),
+        },
+        () if capture.threads else (_NO_THREADS,),
+    )
 
 
 def _threads(capture: Capture, global_tids: NDArray[np.int64]) -> dict[str, Values]:
     threads = capture.threads
-    if not threads:
-        capture.note("this export has no ThreadNames: priorities and names of threads are left empty")
     known, positions = distinct(global_tids)
     priorities = [threads.get(thread, (None, None))[0] for thread in known.tolist()]
     numbers = [MISSING if priority is None else priority for priority in priorities]
@@ -64,9 +67,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("api",),),
-    compute=compute,
-    order=(Order("start_ns"),),
-)
+REPORT = Report(SCHEMA, needs=(("api",),), compute=compute, order=(Order("start_ns"),))

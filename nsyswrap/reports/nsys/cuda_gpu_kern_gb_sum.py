@@ -9,25 +9,26 @@ from nsyswrap.analysis.names import durations, name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kernel name, grid and block."""
     name_of, names = name_codes(capture, "kernel")
     grid_of, grids = shapes(capture, "grid")
     block_of, blocks = shapes(capture, "block")
     codes, (name, grid, block) = group_keys(name_of, grid_of, block_of)
     rows = Grouped(codes, [names[code] for code in name], durations(capture, "kernel"))
-    return {
-        **time_summary(rows, "instances", "name"),
-        "grid_xyz": [grids[code] for code in grid],
-        "block_xyz": [blocks[code] for code in block],
-    }
+    return Result(
+        {
+            **time_summary(rows, "instances", "name"),
+            "grid_xyz": [grids[code] for code in grid],
+            "block_xyz": [blocks[code] for code in block],
+        }
+    )
 
 
 SCHEMA = Schema(
@@ -45,7 +46,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),

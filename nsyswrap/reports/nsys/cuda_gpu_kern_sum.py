@@ -8,16 +8,15 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import kernels, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kernel name."""
-    return time_summary(kernels(capture), "instances", "name")
+    return Result(time_summary(kernels(capture), "instances", "name"))
 
 
 SCHEMA = Schema(
@@ -33,7 +32,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",),),
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),

@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.summaries import memory_operations
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.summaries import memory_notes, memory_operations
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kind of operation."""
     rows = memory_operations(capture, "bytes")
     stats = grouped(rows.codes, rows.values, len(rows.labels))
-    return {
-        "total_bytes": stats.total,
-        "count": stats.count,
-        **stat_values(stats, unit=Unit.BYTES),
-        "operation": rows.labels,
-    }
+    return Result(
+        {
+            "total_bytes": stats.total,
+            "count": stats.count,
+            **stat_values(stats, unit=Unit.BYTES),
+            "operation": rows.labels,
+        },
+        memory_notes(capture),
+    )
 
 
 SCHEMA = Schema(
@@ -39,7 +41,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_bytes", descending=True),),

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.reports.summaries import memory_operations, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.summaries import memory_notes, memory_operations, time_summary
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kind of operation."""
-    return time_summary(memory_operations(capture), "count", "operation")
+    return Result(time_summary(memory_operations(capture), "count", "operation"), memory_notes(capture))
 
 
 SCHEMA = Schema(
@@ -33,7 +32,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy", "memset"),),
     compute=compute,
     order=(Order("total_ns", descending=True),),

@@ -14,36 +14,47 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_nam
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _PLACES = ("context_id", "green_context_id", "stream_id")
 _COUNTS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED = ("static_shared_bytes", "dynamic_shared_bytes")
 
+_LABELS = {"kernel": (), "memcpy": ("copy_kind", "mem_kind"), "memset": ("mem_kind",)}  # enums, by kind
+_NO_GPUS = "this export has no TARGET_INFO_GPU: devices are listed without their name"
 
-def compute(capture: Capture) -> dict[str, Values]:
+
+def compute(capture: Capture) -> Result:
     """Return one row per operation: kernels, then copies, then memsets, each in row order."""
     parts = [
         {**_operations(capture, kind), **more(capture)}
         for kind, more in (("kernel", _kernels), ("memcpy", _copies), ("memset", _memsets))
         if capture.has(kind)
     ]
-    return {
-        column.name: np.concatenate([_filled(part, column) for part in parts]) for column in SCHEMA.columns
-    }
+    return Result(
+        {column.name: np.concatenate([_filled(part, column) for part in parts]) for column in SCHEMA.columns},
+        tuple(_notes(capture)),
+    )
+
+
+def _notes(capture: Capture) -> Iterator[str]:
+    for kind, enums in _LABELS.items():
+        if capture.has(kind):
+            yield from capture.notes_on_fields(kind, "green_context_id")
+            yield from () if capture.gpu_names else (_NO_GPUS,)
+            yield from capture.notes_on_labels(*enums)
 
 
 def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
-    """Return a column of one kind of operation, missing where that kind has none."""
+    """Return a column of one kind of operation, filled with missing values if that kind lacks it."""
     if column.name in part:
         return part[column.name]
     missing = None if column.unit is Unit.TEXT else MISSING
@@ -51,11 +62,9 @@ def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
 
 
 def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
-    """Return what all operations have: when and where."""
+    """Return the columns that all operations have: times and places."""
     rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
     gpus = capture.gpu_names
-    if not gpus:
-        capture.note("this export has no TARGET_INFO_GPU: devices are listed without their name")
     # Migrations of unified memory have no context and no stream. Up to 2024 nsys printed their 0.
     blank = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
     return {
@@ -91,7 +100,7 @@ def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
-    """Return the bytes of copies or memsets, and nsys' throughput; missing where no time passed."""
+    """Return the bytes of copies or memsets, and nsys' throughput; missing for a duration of 0."""
     size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
     per_second = NS_PER_S // np.maximum(duration, 1)
     return {
@@ -134,7 +143,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("start_ns"),),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ PHASES = (
 )
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per (process, thread, device, API function, kernel name)."""
     pairs = launch_pairs_of(capture)
     codes, keys = _groups(capture, pairs)
@@ -47,19 +47,22 @@ def compute(capture: Capture) -> dict[str, Values]:
     queue = start - api_end
     waited = queue >= 0
     waits = grouped(codes[waited], queue[waited], len(total.count))
-    return {
-        **keys,
-        "count": total.count,
-        "queue_count": waits.count,
-        **stat_values(total, "total_"),
-        **stat_values(api, "api_"),
-        **stat_values(waits, "queue_"),
-        **stat_values(kernel, "kernel_"),
-    }
+    return Result(
+        {
+            **keys,
+            "count": total.count,
+            "queue_count": waits.count,
+            **stat_values(total, "total_"),
+            **stat_values(api, "api_"),
+            **stat_values(waits, "queue_"),
+            **stat_values(kernel, "kernel_"),
+        },
+        process_notes(capture, "kernel"),
+    )
 
 
 def _groups(capture: Capture, pairs: LaunchPairs) -> tuple[NDArray[Any], dict[str, Values]]:
-    """Return a group code per pair, and what each group is called."""
+    """Return a group code per pair, and the key columns of the groups."""
     device = capture.columns("kernel", "device_id")["device_id"]
     threads, thread_codes = distinct(capture.columns("api", "global_tid")["global_tid"])
     numbers, (processes, tids) = group_keys(process_ids(threads), thread_ids(threads))
@@ -102,7 +105,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("total_avg_ns", descending=True, rounded=True),),

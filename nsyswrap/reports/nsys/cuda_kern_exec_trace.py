@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,38 +23,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per kernel and call."""
     kernels, calls = _pairs(capture)
     kernel = {n: v[kernels] for n, v in capture.columns("kernel", "start_ns", "end_ns", "device_id").items()}
     api = {n: v[calls] for n, v in capture.columns("api", "start_ns", "end_ns", "global_tid").items()}
     queue = kernel["start_ns"] - api["end_ns"]
     (grid_of, grids), (block_of, blocks) = shapes(capture, "grid"), shapes(capture, "block")
-    return {
-        "api_start_ns": api["start_ns"],
-        "api_ns": api["end_ns"] - api["start_ns"],
-        "queue_start_ns": np.where(queue >= 0, api["end_ns"], MISSING),
-        "queue_ns": np.where(queue >= 0, queue, MISSING),
-        "kernel_start_ns": kernel["start_ns"],
-        "kernel_ns": kernel["end_ns"] - kernel["start_ns"],
-        "total_ns": np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"],
-        "process_id": process_ids(api["global_tid"]),
-        "thread_id": thread_ids(api["global_tid"]),
-        "device_id": kernel["device_id"],
-        "api_name": event_names(capture, "api")[calls],
-        "grid_xyz": np.array(grids, dtype=object)[grid_of[kernels]],
-        "block_xyz": np.array(blocks, dtype=object)[block_of[kernels]],
-        "kernel_name": event_names(capture, "kernel")[kernels],
-    }
+    return Result(
+        {
+            "api_start_ns": api["start_ns"],
+            "api_ns": api["end_ns"] - api["start_ns"],
+            "queue_start_ns": np.where(queue >= 0, api["end_ns"], MISSING),
+            "queue_ns": np.where(queue >= 0, queue, MISSING),
+            "kernel_start_ns": kernel["start_ns"],
+            "kernel_ns": kernel["end_ns"] - kernel["start_ns"],
+            "total_ns": np.maximum(api["end_ns"], kernel["end_ns"]) - api["start_ns"],
+            "process_id": process_ids(api["global_tid"]),
+            "thread_id": thread_ids(api["global_tid"]),
+            "device_id": kernel["device_id"],
+            "api_name": event_names(capture, "api")[calls],
+            "grid_xyz": np.array(grids, dtype=object)[grid_of[kernels]],
+            "block_xyz": np.array(blocks, dtype=object)[block_of[kernels]],
+            "kernel_name": event_names(capture, "kernel")[kernels],
+        },
+        process_notes(capture, "kernel"),
+    )
 
 
 def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows of kernels and of their calls, in the kernels' order.
 
-    Several calls of one kernel stand in the order nsys finds them in: by their ends, with NVTX names by rows.
+    Several calls of one kernel have nsys' order: by their ends, with NVTX names by rows.
     """
     pairs = launch_pairs_of(capture)
     if capture.view.nvtx_names:
@@ -89,7 +91,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("kernel",), ("api",)),
     compute=compute,
     order=(Order("api_start_ns"),),

@@ -11,20 +11,21 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import PAGEABLE
-from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, memory_kinds, started_by
-from nsyswrap.reports.table import Report, Schema
+from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, memory_kind_notes, started_by
+from nsyswrap.reports.table import Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 CALLS = re.compile("cudaMemcpy.*Async", re.IGNORECASE)
 
 
-def compute(capture: Capture, rows: int) -> Arrays:
+def compute(capture: Capture, rows: int) -> Result:
     """Return one row per copy and asynchronous call that started it."""
-    source, target = memory_kinds(capture, "memcpy")
-    return started_by(capture, "memcpy", (source == PAGEABLE) | (target == PAGEABLE), CALLS, rows)
+    source, target = capture.columns("memcpy", "src_kind", "dst_kind").values()
+    pageable = (source == PAGEABLE) | (target == PAGEABLE)
+    copies = started_by(capture, "memcpy", pageable, CALLS, rows)
+    return Result(copies.data, (*memory_kind_notes(capture, "memcpy"), *copies.notes))
 
 
 SCHEMA = Schema(
@@ -34,9 +35,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memcpy",), ("api",)),
-    compute=compute,
-    options=(ROWS,),
-    rows_from=("memcpy",),
+    SCHEMA, needs=(("memcpy",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memcpy",)
 )

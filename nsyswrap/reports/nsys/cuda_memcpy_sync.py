@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, started_by
-from nsyswrap.reports.table import Report, Schema
+from nsyswrap.reports.table import Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 HOST_TO_DEVICE = 1  # kind of copy
 CALLS = re.compile("cudaMemcpy(?!.*Async)", re.IGNORECASE)
 UNBLOCKED_BYTES = 64_000  # from host to device; 64 KiB would be 65,536
 
 
-def compute(capture: Capture, rows: int) -> Arrays:
+def compute(capture: Capture, rows: int) -> Result:
     """Return one row per copy and synchronous call that started it."""
     copy = capture.columns("memcpy", "bytes", "copy_kind", "src_device_id", "dst_device_id")
     source, target = copy["src_device_id"], copy["dst_device_id"]
@@ -40,9 +39,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memcpy",), ("api",)),
-    compute=compute,
-    options=(ROWS,),
-    rows_from=("memcpy",),
+    SCHEMA, needs=(("memcpy",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memcpy",)
 )

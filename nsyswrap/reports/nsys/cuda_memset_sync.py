@@ -12,20 +12,20 @@ import numpy as np
 
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import MANAGED, PINNED
-from nsyswrap.reports.expert_rules import ROWS, memory_columns, memory_kinds, started_by
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.expert_rules import ROWS, memory_columns, memory_kind_notes, started_by
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 CALLS = re.compile("cudaMemset(?!.*Async)", re.IGNORECASE)
 
 
-def compute(capture: Capture, rows: int) -> Arrays:
+def compute(capture: Capture, rows: int) -> Result:
     """Return one row per memset and synchronous call that started it."""
-    [kinds] = memory_kinds(capture, "memset")
-    return started_by(capture, "memset", np.isin(kinds, (PINNED, MANAGED)), CALLS, rows)
+    waits = np.isin(capture.columns("memset", "mem_kind")["mem_kind"], (PINNED, MANAGED))
+    memsets = started_by(capture, "memset", waits, CALLS, rows)
+    return Result(memsets.data, (*memory_kind_notes(capture, "memset"), *memsets.notes))
 
 
 SCHEMA = Schema(
@@ -35,9 +35,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memset",), ("api",)),
-    compute=compute,
-    options=(ROWS,),
-    rows_from=("memset",),
+    SCHEMA, needs=(("memset",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memset",)
 )

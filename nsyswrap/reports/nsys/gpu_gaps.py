@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work, graph_notes
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Schema
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 NS_PER_MS = 10**6
 FIELDS = ("duration_ns", "start_ns", "process_id", "device_id", "context_id")
 
 
-def compute(capture: Capture, rows: int, gap: int) -> Arrays:
+def compute(capture: Capture, rows: int, gap: int) -> Result:
     """Return one row per gap, the longest first."""
-    found = [_gaps(work, gap * NS_PER_MS) for work in device_work(capture)]
-    columns = np.concatenate([np.empty((len(FIELDS), 0), np.int64), *found], axis=1)
+    by_device = [_gaps(work, gap * NS_PER_MS) for work in device_work(capture)]
+    columns = np.concatenate([np.empty((len(FIELDS), 0), np.int64), *by_device], axis=1)
     data = dict(zip(FIELDS, columns, strict=True))
     order = np.lexsort((data["start_ns"], -data["duration_ns"]))
-    shown = limited(capture, take(data, order), rows, LONGEST)
-    return {"row": np.arange(1, len(shown["start_ns"]) + 1), **shown}
+    longest, left_out = limited(take(data, order), rows, LONGEST)
+    numbers = np.arange(1, len(longest["start_ns"]) + 1)
+    return Result({"row": numbers, **longest}, (*graph_notes(capture), *left_out))
 
 
 def _gaps(work: DeviceWork, longer_than_ns: int) -> NDArray[Any]:
@@ -58,7 +58,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),

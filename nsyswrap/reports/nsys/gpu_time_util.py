@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap
-from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work
+from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work, graph_notes
 from nsyswrap.base.units import Unit, round_tenth
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Schema
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.expert_rules import Arrays
 
 
 class Stretch(NamedTuple):
-    """Neighbouring chunks that are hardly used; nsys takes them in the order of the first three fields."""
+    """Neighboring chunks that are hardly used. nsys lists them in the order of the first three fields."""
 
     used_before: int  # chunks of this device and process
     device_id: int
@@ -42,18 +41,19 @@ class Stretch(NamedTuple):
     in_use_percent: float
 
 
-def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Arrays:
+def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Result:
     """Return one row per stretch, the least used first."""
     rounding = capture.view.rounding
-    found = sorted(
+    stretches = sorted(
         stretch for work in device_work(capture) for stretch in _stretches(work, threshold, chunks, rounding)
     )
-    columns = zip(*found, strict=True) if found else ((),) * len(Stretch._fields)
+    columns = zip(*stretches, strict=True) if stretches else ((),) * len(Stretch._fields)
     data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
-    shown = limited(capture, data, rows, "the first and not the least used, as in nsys")
-    in_use = np.array([round_tenth(percent, rounding) for percent in shown["in_use_percent"].tolist()])
-    order = np.lexsort((shown["duration_ns"], in_use))
-    return {"row": np.arange(1, len(order) + 1), **take(shown, order)}
+    first, left_out = limited(data, rows, "the first and not the least used, as in nsys")
+    in_use = np.array([round_tenth(percent, rounding) for percent in first["in_use_percent"].tolist()])
+    order = np.lexsort((first["duration_ns"], in_use))
+    numbers = np.arange(1, len(order) + 1)
+    return Result({"row": numbers, **take(first, order)}, (*graph_notes(capture), *left_out))
 
 
 def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding) -> Iterator[Stretch]:
@@ -71,7 +71,7 @@ def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding
 
 
 def _chunks(work: DeviceWork, chunks: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the starts and ends of the chunks; the last can be shorter, and there can be fewer."""
+    """Return the starts and ends of the chunks. The last can be shorter, and there can be fewer."""
     first, last = work.span_ns
     size = math.ceil((last - first) / chunks)
     start = first + size * np.arange(chunks)
@@ -80,7 +80,7 @@ def _chunks(work: DeviceWork, chunks: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _sum(values: NDArray[Any], rounding: Rounding) -> float:
-    """Add up as the SQLite of that era does: one by one, or, from 3.43 on, without losing digits."""
+    """Return the sum as that era's SQLite computes it: exact from 3.43 on, before that one by one."""
     return math.fsum(values.tolist()) if rounding == "2025" else float(np.cumsum(values)[-1])
 
 
@@ -99,7 +99,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(KINDS,),
     compute=compute,
     options=(

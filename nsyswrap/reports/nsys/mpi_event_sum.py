@@ -10,13 +10,12 @@ from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 # nsys' names of the classes, in the order in which rows of equal total stand.
 CLASSES = {
@@ -27,8 +26,8 @@ CLASSES = {
 }
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per class and name id; a call that never ended is counted, and has no duration."""
+def compute(capture: Capture) -> Result:
+    """Return one row per class and name id. A call that never ended counts, without a duration."""
     classes, ids, durations = _calls(capture)
     codes, (group_class, group_id) = group_keys(classes, ids)
     ended = durations != MISSING
@@ -41,11 +40,13 @@ def compute(capture: Capture) -> dict[str, Values]:
         **stat_values(stats),
     }
     order = np.argsort(~total, kind="stable")  # descending, what is missing last
-    return {
-        **{name: values[order] for name, values in numbers.items()},
-        "source": [list(CLASSES)[i] for i in group_class[order]],
-        "name": [capture.text(int(i)) for i in group_id[order]],
-    }
+    return Result(
+        {
+            **{name: values[order] for name, values in numbers.items()},
+            "source": [list(CLASSES)[i] for i in group_class[order]],
+            "name": [capture.text(int(i)) for i in group_id[order]],
+        }
+    )
 
 
 def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
@@ -71,8 +72,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(tuple(CLASSES.values()),),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(tuple(CLASSES.values()),), compute=compute)

@@ -8,40 +8,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range name and style."""
-    found = projections(capture)
-    ranges, which = found.ranges, found.which
+    projection = projections(capture)
+    ranges, which = projection.ranges, projection.which
     codes, (name, style) = group_keys(ranges.code[which], ranges.style[which])
     groups = len(name)
-    projected = grouped(codes, found.end - found.start, groups)
+    projected = grouped(codes, projection.end - projection.start, groups)
     lasted = grouped(codes, (ranges.spans.end - ranges.spans.start)[which], groups)
-    operations = grouped(codes, found.operations, groups)
-    level = found.nesting.depth[which]
+    operations = grouped(codes, projection.operations, groups)
+    level = projection.nesting.depth[which]
     rooted = level != MISSING
-    return {
-        "range": ranges.labels(name),
-        "style": [STYLES[i] for i in style.tolist()],
-        "proj_total_ns": projected.total,
-        "range_total_ns": lasted.total,
-        "instances": projected.count,
-        **stat_values(projected, "proj_"),
-        "operations": operations.total,
-        "operations_avg": operations.avg,
-        "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
-        "children_avg": grouped(codes, found.children, groups).avg,
-    }
+    return Result(
+        {
+            "range": ranges.labels(name),
+            "style": [STYLES[i] for i in style.tolist()],
+            "proj_total_ns": projected.total,
+            "range_total_ns": lasted.total,
+            "instances": projected.count,
+            **stat_values(projected, "proj_"),
+            "operations": operations.total,
+            "operations_avg": operations.avg,
+            "level_avg": grouped(codes[rooted], level[rooted], groups).avg,
+            "children_avg": grouped(codes, projection.children, groups).avg,
+        },
+        (*ranges.notes, *process_notes(capture, *OPERATIONS)),
+    )
 
 
 SCHEMA = Schema(
@@ -77,7 +80,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("api",), OPERATIONS),
     compute=compute,
     order=(Order("proj_total_ns", descending=True),),

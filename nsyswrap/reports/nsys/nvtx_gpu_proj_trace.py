@@ -7,40 +7,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths
+from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range, in the order of NVTX_EVENTS."""
-    found = projections(capture)
-    ranges, which = found.ranges, found.which
+    projection = projections(capture)
+    ranges, which = projection.ranges, projection.which
     thread, start, end = (values[which] for values in ranges.spans)
-    level, parent = found.nesting.depth[which], found.nesting.parent[which]
-    stacks = paths(found.nesting, ranges.row)
-    return {
-        "name": ranges.labels(ranges.code[which]),
-        "proj_start_ns": found.start,
-        "proj_ns": found.end - found.start,
-        "range_start_ns": start,
-        "range_ns": end - start,
-        "style": [STYLES[i] for i in ranges.style[which].tolist()],
-        "process_id": process_ids(thread),
-        "thread_id": thread_ids(thread),
-        "operations": found.operations,
-        "level": level,
-        "children": found.children,
-        "range_id": ranges.row[which],
-        "parent_id": np.where(level == MISSING, MISSING, np.append(ranges.row, MISSING)[parent]),
-        "range_stack": [stacks[i] for i in which.tolist()],
-    }
+    level, parent = projection.nesting.depth[which], projection.nesting.parent[which]
+    stacks = paths(projection.nesting, ranges.row)
+    return Result(
+        {
+            "name": ranges.labels(ranges.code[which]),
+            "proj_start_ns": projection.start,
+            "proj_ns": projection.end - projection.start,
+            "range_start_ns": start,
+            "range_ns": end - start,
+            "style": [STYLES[i] for i in ranges.style[which].tolist()],
+            "process_id": process_ids(thread),
+            "thread_id": thread_ids(thread),
+            "operations": projection.operations,
+            "level": level,
+            "children": projection.children,
+            "range_id": ranges.row[which],
+            "parent_id": np.where(level == MISSING, MISSING, np.append(ranges.row, MISSING)[parent]),
+            "range_stack": [stacks[i] for i in which.tolist()],
+        },
+        (*ranges.notes, *process_notes(capture, *OPERATIONS)),
+    )
 
 
 SCHEMA = Schema(
@@ -82,8 +85,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",), ("api",), OPERATIONS),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",), OPERATIONS), compute=compute)

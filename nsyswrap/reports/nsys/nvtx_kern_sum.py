@@ -11,32 +11,31 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
-from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.analysis.nvtx_ranges import STYLES, call_spans, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.columns import TOTAL_TIME, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.nvtx_ranges import Ranges
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
 class _Met(NamedTuple):
-    """One entry per kernel and range around its launch; -1 for a call or a range that is not there."""
+    """One entry per kernel and range around its launch. -1 stands for no call or no range."""
 
     kernel: NDArray[Any]
     call: NDArray[Any]
     range: NDArray[Any]
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range name, process, thread, style and kernel name, in nsys' order."""
     ranges = nested_ranges(capture)
     met = _meet(capture, ranges)
@@ -61,12 +60,15 @@ def compute(capture: Capture) -> dict[str, Values]:
         "total_ns": stats.total,
         **stat_values(stats),
     }
-    return {
-        "range": ranges.labels(name[order]),
-        "style": [STYLES[i] if i >= 0 else None for i in style[order].tolist()],
-        **{column: values[order] for column, values in numbers.items()},
-        "kernel_name": [kernel_names[i] for i in kernel[order].tolist()],
-    }
+    return Result(
+        {
+            "range": ranges.labels(name[order]),
+            "style": [STYLES[i] if i >= 0 else None for i in style[order].tolist()],
+            **{column: values[order] for column, values in numbers.items()},
+            "kernel_name": [kernel_names[i] for i in kernel[order].tolist()],
+        },
+        (*ranges.notes, *process_notes(capture, "kernel")),
+    )
 
 
 def _meet(capture: Capture, ranges: Ranges) -> _Met:
@@ -108,7 +110,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("nvtx",), ("kernel",), ("api",)),
     compute=compute,
     rows_from=("kernel",),

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Order, Report, Schema
+from nsyswrap.reports.table import Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per name."""
     return nvtx_times(capture, NVTX_PUSH_POP)
 
@@ -24,9 +23,4 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, NVTX_RANGE),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))

@@ -16,7 +16,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,31 +24,34 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.arrays.spans import Tree
     from nsyswrap.analysis.nvtx_ranges import Ranges
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 TAB = "--"  # per level, in the name tree
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per range, by start and duration."""
     ranges = nested_ranges(capture, NVTX_PUSH_POP)
     nesting = tree(ranges.spans)
     numbers = _numbers(ranges, nesting)
-    shown = _shown(capture, nesting)
+    listed = np.flatnonzero(nesting.depth != MISSING)
     # Of equal ranges nsys 2025 lists the first in the table first, older ones the outermost.
     ties = (ranges.row,) if capture.view.rounding == "2025" else (nesting.top, nesting.depth)
     keys = (*ties, numbers["duration_ns"], numbers["start_ns"])
-    shown = shown[np.lexsort(tuple(key[shown] for key in keys))]
-    names, stacks = ranges.labels(ranges.code[shown]), paths(nesting, ranges.row)
-    levels = nesting.depth[shown].tolist()
-    return {
-        **{column: values[shown] for column, values in numbers.items()},
-        "name": names,
-        "range_stack": [stacks[i] for i in shown.tolist()],
-        "name_tree": [
-            None if name is None else TAB * level + name for name, level in zip(names, levels, strict=True)
-        ],
-    }
+    listed = listed[np.lexsort(tuple(key[listed] for key in keys))]
+    names, stacks = ranges.labels(ranges.code[listed]), paths(nesting, ranges.row)
+    levels = nesting.depth[listed].tolist()
+    return Result(
+        {
+            **{column: values[listed] for column, values in numbers.items()},
+            "name": names,
+            "range_stack": [stacks[i] for i in listed.tolist()],
+            "name_tree": [
+                None if name is None else TAB * level + name
+                for name, level in zip(names, levels, strict=True)
+            ],
+        },
+        (*ranges.notes, *_left_out_notes(nesting)),
+    )
 
 
 def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
@@ -72,13 +75,10 @@ def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
     }
 
 
-def _shown(capture: Capture, nesting: Tree) -> NDArray[Any]:
-    rooted = nesting.depth != MISSING
-    if left_out := int((~rooted).sum()):
-        capture.note(
-            f"left out, as in nsys: {left_out} ranges that are or lie in two of one thread and the same times"
-        )
-    return np.flatnonzero(rooted)
+def _left_out_notes(nesting: Tree) -> tuple[str, ...]:
+    left_out = int((nesting.depth == MISSING).sum())
+    text = f"left out, as in nsys: {left_out} ranges that are or lie in two of one thread and the same times"
+    return (text,) if left_out else ()
 
 
 SCHEMA = Schema(
@@ -104,8 +104,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute)

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.nvtx_ranges import ALL
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 STYLE = Column("style", "Style", Unit.TEXT, "PushPop: nested on one thread; StartEnd: free")
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per name and style."""
     return nvtx_times(capture, ALL)
 
@@ -27,9 +26,4 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, STYLE, NVTX_RANGE),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))

@@ -10,23 +10,24 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return one row per name as it is printed, whichever tables its events stand in."""
+def compute(capture: Capture) -> Result:
+    """Return one row per printed name, over all OpenACC tables."""
     events = capture.columns("openacc", "source_file", "source_line")
     places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
     names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
-    return time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+    return Result(
+        time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+    )
 
 
 def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None:
-    """Return ``name@file:line``, or the name where the file was not recorded; None where a part is lost."""
+    """Return ``name@file:line``, or the name if no file was recorded, or None if a text is lost."""
     name, file = capture.text(name_id), capture.text(file_id)
     if file_id == MISSING:
         return name
@@ -45,9 +46,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("openacc",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("openacc",),), compute=compute, order=(Order("total_ns", descending=True),))

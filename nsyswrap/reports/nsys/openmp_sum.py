@@ -9,21 +9,20 @@ from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per table and name id: as in nsys, a name in two tables has two rows.
 
-    nsys takes the tables in no order of its own; rows of equal total stand here by the tables' names.
+    nsys has no fixed order of tables. Rows of equal total are sorted here by the tables' names.
     """
     codes, (_, ids) = group_keys(capture.columns("openmp", "table")["table"], capture.name_ids("openmp"))
     names = [capture.text(int(i)) for i in ids]
-    return time_summary(Grouped(codes, names, durations(capture, "openmp")), "count", "name")
+    return Result(time_summary(Grouped(codes, names, durations(capture, "openmp")), "count", "name"))
 
 
 SCHEMA = Schema(
@@ -38,9 +37,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("openmp",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("openmp",),), compute=compute, order=(Order("total_ns", descending=True),))

@@ -10,19 +10,18 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
-from nsyswrap.reports.table import Column, Order, Report, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per name id of the calls that were traced."""
     traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
     ids, codes = distinct(capture.name_ids("osrt")[traced])
     names = [capture.text(int(i)) for i in ids]
-    return time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name")
+    return Result(time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name"))
 
 
 SCHEMA = Schema(
@@ -37,9 +36,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    schema=SCHEMA,
-    needs=(("osrt",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-)
+REPORT = Report(SCHEMA, needs=(("osrt",),), compute=compute, order=(Order("total_ns", descending=True),))

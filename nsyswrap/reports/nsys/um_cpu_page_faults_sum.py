@@ -8,28 +8,30 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Order, Report, Schema
-from nsyswrap.reports.unified_memory import note_window
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.unified_memory import window_notes
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
+def compute(capture: Capture) -> Result:
     """Return one row per instruction; from nsys 2025 on per instruction and source line."""
-    note_window(capture)
     if capture.view.rounding == "legacy":
         codes, [ids] = group_keys(capture.name_ids("um_cpu_fault"))
-        return {"cpu_faults": np.bincount(codes), "instruction": [capture.text(int(i)) for i in ids]}
+        names = [capture.text(int(i)) for i in ids]
+        return Result({"cpu_faults": np.bincount(codes), "instruction": names}, window_notes(capture))
     events = capture.columns("um_cpu_fault", "name", "source_file", "source_line")
     codes, (ids, files, lines) = group_keys(*events.values())
-    return {
-        "cpu_faults": np.bincount(codes),
-        "instruction": [capture.text(int(i)) for i in ids],
-        "source_file": [capture.text(int(i)) for i in files],
-        "source_line": lines,
-    }
+    return Result(
+        {
+            "cpu_faults": np.bincount(codes),
+            "instruction": [capture.text(int(i)) for i in ids],
+            "source_file": [capture.text(int(i)) for i in files],
+            "source_line": lines,
+        },
+        (*window_notes(capture), *capture.notes_on_fields("um_cpu_fault", "source_file", "source_line")),
+    )
 
 
 SCHEMA = Schema(
@@ -46,8 +48,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("um_cpu_fault",),),
-    compute=compute,
-    order=(Order("cpu_faults", descending=True),),
+    SCHEMA, needs=(("um_cpu_fault",),), compute=compute, order=(Order("cpu_faults", descending=True),)
 )

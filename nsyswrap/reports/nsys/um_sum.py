@@ -10,19 +10,17 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Option, Order, Report, Schema
-from nsyswrap.reports.unified_memory import migrations, note_faults
+from nsyswrap.reports.table import Column, Option, Order, Report, Result, Schema
+from nsyswrap.reports.unified_memory import migration_notes, migrations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture, rows: int) -> dict[str, Values]:
-    """Return one row per address, the fastest ``rows`` of them; all where that is negative."""
-    note_faults(capture)
+def compute(capture: Capture, rows: int) -> Result:
+    """Return one row per address: the fastest ``rows``, or all if that is negative."""
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
     to_host, to_device = (migrations(capture, way) for way in (UM_TO_HOST, UM_TO_DEVICE))
@@ -42,14 +40,15 @@ def compute(capture: Capture, rows: int) -> dict[str, Values]:
             pages,
         ),
     }
-    if 0 <= rows < len(pages):
-        capture.note(f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)")
+    listed = f"{rows} of {len(pages):,} addresses are listed (um_sum:rows=-1 lists all)"
+    left_out = (listed,) if 0 <= rows < len(pages) else ()
     chosen = np.argsort(-values["throughput_bytes_per_s"], kind="stable")[: rows if rows >= 0 else None]
-    return {name: part[chosen] for name, part in values.items()}
+    data = {name: part[chosen] for name, part in values.items()}
+    return Result(data, (*migration_notes(capture), *left_out))
 
 
 def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-    """Number the addresses in nsys' order: those of the first source, ascending, then what the next adds.
+    """Number the addresses in nsys' order: the first source's ascending, then the new ones of the next.
 
     A missing address equals none of another source. Returns the addresses, and for each source its rows'
     numbers.
@@ -66,7 +65,7 @@ def _number(*sources: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
 
 
 def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of each page, missing where there is nothing to sum."""
+    """Return the sum of each page, missing for a page without values."""
     stats = grouped(codes, values, len(pages))
     return np.where(stats.count, stats.total, MISSING)
 
@@ -74,7 +73,7 @@ def _sums(codes: NDArray[Any], values: NDArray[Any], pages: NDArray[Any]) -> NDA
 def _throughput(
     codes: NDArray[Any], sizes: NDArray[Any], durations: NDArray[Any], pages: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return bytes per second as nsys computes them: the durations fit a whole number of times into 1 s."""
+    """Return bytes/s as nsys computes them, with an integer division of 1 s by the durations."""
     moved, spent = (grouped(codes, part, len(pages)).total for part in (sizes, durations))
     times = NS_PER_S // np.maximum(spent, 1)
     return np.where(spent > 0, moved * times.astype(float), np.nan)
@@ -99,7 +98,7 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
+    SCHEMA,
     needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     compute=compute,
     order=(Order("throughput_bytes_per_s", descending=True),),

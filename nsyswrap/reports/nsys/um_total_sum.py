@@ -9,19 +9,17 @@ import numpy as np
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Report, Schema
-from nsyswrap.reports.unified_memory import migrations, note_faults
+from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.unified_memory import migration_notes, migrations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 
-def compute(capture: Capture) -> dict[str, Values]:
-    """Return the one row; what there are no events of is missing, but for CPU page faults: there are 0."""
-    note_faults(capture)
+def compute(capture: Capture) -> Result:
+    """Return the one row. Values without events are missing, but CPU page faults are 0."""
     to_device, to_host = (migrations(capture, way) for way in (UM_TO_DEVICE, UM_TO_HOST))
     on_cpu = capture.columns("um_cpu_fault", "address")["address"]
     on_gpu = capture.columns("um_gpu_fault", "address", "faults")
@@ -29,16 +27,19 @@ def compute(capture: Capture) -> dict[str, Values]:
         part[part != MISSING]
         for part in (on_cpu, on_gpu["address"], to_device["address"], to_host["address"])
     ]
-    everywhere = all(map(len, addresses))  # as in nsys, nothing to say as soon as one of the four has none
+    everywhere = all(map(len, addresses))  # as in nsys, missing if one of the four is empty
     pages = np.concatenate(addresses)
-    return {
-        "to_device_bytes": _sum(to_device["bytes"]),
-        "to_host_bytes": _sum(to_host["bytes"]),
-        "cpu_faults": np.array([len(on_cpu)]),
-        "gpu_faults": _sum(on_gpu["faults"]),
-        "lowest_address": np.array([pages.min() if everywhere else MISSING]),
-        "highest_address": np.array([pages.max() if everywhere else MISSING]),
-    }
+    return Result(
+        {
+            "to_device_bytes": _sum(to_device["bytes"]),
+            "to_host_bytes": _sum(to_host["bytes"]),
+            "cpu_faults": np.array([len(on_cpu)]),
+            "gpu_faults": _sum(on_gpu["faults"]),
+            "lowest_address": np.array([pages.min() if everywhere else MISSING]),
+            "highest_address": np.array([pages.max() if everywhere else MISSING]),
+        },
+        migration_notes(capture),
+    )
 
 
 def _sum(values: NDArray[Any]) -> NDArray[Any]:
@@ -65,8 +66,5 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    schema=SCHEMA,
-    needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
-    compute=compute,
-    empty_answers=True,
+    SCHEMA, needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)), compute=compute, empty_answers=True
 )

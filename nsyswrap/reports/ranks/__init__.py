@@ -1,4 +1,4 @@
-"""Reports over the ranks of one job: who waits for whom, and why. One module each, named like its report."""
+"""Compare the ranks of one job. Each report is a module of its name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
+
+with lazy_imports():
+    from nsyswrap.analysis.ranks import job as ranks_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Schema, Table
 
 NAMES = ("rank_waiting", "rank_skew", "rank_steps")
-SCREEN = ("rank_waiting", "rank_skew")  # what is shown where nothing is asked for
+SCREEN = ("rank_waiting", "rank_skew")  # the default reports
 _LEAST = 2
 _RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one
 
@@ -36,7 +40,7 @@ class RankReport:
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part reports, as -r names them, into those of one capture and those over ranks."""
+    """Split reports, as -r names them, into those of one capture and those over ranks."""
     wanted = [name for part in names for name in part.split(",")]
     return [name for name in wanted if name not in NAMES], [name for name in NAMES if name in wanted]
 
@@ -48,20 +52,18 @@ def find_rank_report(name: str) -> RankReport:
 
 
 def make_job(members: Sequence[Member]) -> Job:
-    """Return the job of these ranks, which all reports share; raises UsageError where there is but one."""
-    from nsyswrap.analysis.ranks import job  # noqa: PLC0415 - names are looked up before a program runs
-
+    """Return the job of these ranks, which all reports share. Raises UsageError for fewer than two."""
     if len(members) < _LEAST:
         there = f"only {members[0].label} is there" if members else "there is none"
         raise UsageError(
             f"ranks are compared with each other, and {there}",
             "give the folder of all ranks, the captures of several, or one that holds several processes",
         )
-    return job.make_job(members)
+    return ranks_job.make_job(members)
 
 
 def make(job: Job, name: str) -> Table:
-    """Make one report; raises NotInCapture where no rank holds what it needs."""
+    """Make one report. Raises NotInCapture if no rank holds what it needs."""
     report = find_rank_report(name)
     for group in report.needs:
         if not any(member.capture.whole.has(kind) for member in job.members for kind in group):

@@ -67,7 +67,7 @@ SCHEMA = Schema(
 
 
 def table(job: Job) -> Table:
-    """Return a row per range and per kernel, the largest difference first, ranges before kernels."""
+    """Return a row per range, then one per kernel, each by descending skew."""
     ranges, notes = steps(job)
     of_ranges = [
         (
@@ -105,9 +105,9 @@ def _judged(
 
 
 def _kernels(job: Job) -> Iterator[Row]:
-    found = [_of(member) for member in job.members]
-    for name in dict.fromkeys(name for kernels in found for name in kernels):
-        parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in found]
+    by_rank = [_of(member) for member in job.members]
+    for name in dict.fromkeys(name for kernels in by_rank for name in kernels):
+        parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in by_rank]
         total = np.array([int(part.sum()) for part in parts])
         as_many = len({len(part) for part in parts}) == 1
         slow = slowest(np.array(parts)) if as_many else None
@@ -116,7 +116,7 @@ def _kernels(job: Job) -> Iterator[Row]:
 
 
 def _of(member: Member) -> dict[str, NDArray[Any]]:
-    """Return the durations of a rank's own kernels by name, in ns, by start."""
+    """Return the durations of a rank's own kernels by name, in ns, in order of start."""
     capture = member.capture
     if not capture.has("kernel"):
         return {}

@@ -50,8 +50,8 @@ SCHEMA = Schema(
 
 def table(job: Job) -> Table:
     """Return a row per range name and occurrence."""
-    found, notes = steps(job)
-    made = table_of(with_rank_names(SCHEMA, job), [row for step in found for row in _rows(job, step)])
+    every_step, notes = steps(job)
+    made = table_of(with_rank_names(SCHEMA, job), [row for step in every_step for row in _rows(job, step)])
     return replace(made, notes=(*job.notes, *notes), selection=job.selection)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.ranks import job as alignment
+from nsyswrap.analysis.ranks.job import alignment_note, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import waiting, waiting_verdict
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
@@ -68,23 +68,23 @@ SCHEMA = Schema(
 
 def table(job: Job) -> Table:
     """Return a row per rank."""
-    offsets = alignment.offsets_ns(job)
-    late = alignment.lateness_ns(job, offsets) if offsets is not None else [np.empty(0)] * len(job.members)
-    found = waiting(job)
+    offsets = offsets_ns(job)
+    late = lateness_ns(job, offsets) if offsets is not None else [np.empty(0)] * len(job.members)
+    waits = waiting(job)
     parts = _waiting_each(job)
     rows = []
     for number, times in enumerate(job.times):
         communication, own = int(times.communication_ns.sum()), int(times.own_ns.sum())
         waited = int(parts[number].sum()) if len(parts[number]) or not communication else None
-        shown = [int(found.collectives[number]), int(found.last[number]), own + communication, own]
+        counts = [int(waits.collectives[number]), int(waits.last[number]), own + communication, own]
         percent = waited * 100 / (own + communication) if waited is not None and own + communication else None
         rows.append(
             (
-                *(job.name(number), *shown, communication, waited, percent),
+                *(job.name(number), *counts, communication, waited, percent),
                 *(float(np.median(part)) if len(part) else None for part in (parts[number], late[number])),
             )
         )
-    notes = (*job.notes, alignment.alignment_note(job, offsets) if len(job.matched) else _nothing(job))
+    notes = (*job.notes, alignment_note(job, offsets) if len(job.matched) else _nothing(job))
     made = table_of(with_rank_names(SCHEMA, job), rows)
     return replace(
         made, notes=tuple(filter(None, notes)), verdict=waiting_verdict(job), selection=job.selection
@@ -92,12 +92,12 @@ def table(job: Job) -> Table:
 
 
 def _waiting_each(job: Job) -> list[np.ndarray]:
-    """Return each rank's waiting in each of its collectives."""
-    found = [[np.empty(0, np.int64)] for _ in job.members]
+    """Return the waiting time of each rank in each of its collectives, in ns."""
+    by_rank = [[np.empty(0, np.int64)] for _ in job.members]
     for group in job.matched.groups:
         for number, part in zip(group.ranks, group.waiting_ns, strict=True):
-            found[number].append(part)
-    return [np.concatenate(parts) for parts in found]
+            by_rank[number].append(part)
+    return [np.concatenate(parts) for parts in by_rank]
 
 
 def _nothing(job: Job) -> str:

@@ -1,1 +1,1 @@
-"""Many finished runs as tables: one row a run, every summary, merged kernels, repeats held together."""
+"""Make tables over many finished runs: one row per run, all summaries, merged kernels, repeats compared."""

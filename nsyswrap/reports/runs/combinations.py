@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Table
 
@@ -32,7 +32,7 @@ class _Repeats:
     left out: such a run had nothing to measure.
     """
 
-    results: Sequence[Result]
+    results: Sequence[RunResult]
     measured: Sequence[tuple[float, str]]
 
     @property
@@ -55,15 +55,15 @@ class _Repeats:
         return 100 * (self.values[-1] - self.values[0]) / self.median
 
 
-def combinations(results: Sequence[Result]) -> dict[str, list[Result]]:
+def combinations(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
     """Return the results of each combination, by its key."""
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(combination(result.run), []).append(result)
     return groups
 
 
-def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
+def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
     """Return the column with this name, or without a name the one that tells most of the GPU's work.
 
     That is the time in kernels. If graphs were recorded as a whole, it is the time the GPU was busy, because
@@ -79,7 +79,9 @@ def chosen_measure(results: Sequence[Result], name: str = "") -> Column:
     return by_name[name or "wall_s"]
 
 
-def compare(results: Sequence[Result], parameters: Parameters, by: str = "", top: int | None = None) -> Table:
+def compare(
+    results: Sequence[RunResult], parameters: Parameters, by: str = "", top: int | None = None
+) -> Table:
     """Return a row for each of the first ``top`` combinations, and a verdict on all of them.
 
     The lowest median is first. Combinations without the measure are last.
@@ -113,7 +115,7 @@ def compare(results: Sequence[Result], parameters: Parameters, by: str = "", top
     return replace(table_of(schema, rows), verdict=verdict)
 
 
-def _repeats(group: Sequence[Result], measure: Column) -> _Repeats:
+def _repeats(group: Sequence[RunResult], measure: Column) -> _Repeats:
     factor = NS_PER_S if measure.name.endswith("_s") else 1
     done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
     known = [(value * factor, run.label) for value, run in done if value is not None]

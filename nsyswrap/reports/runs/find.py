@@ -116,8 +116,8 @@ def _planned(folder: Path) -> list[Path]:
 
 def _export_beside(capture: str) -> str:
     """Return the path of the export of a report, or an empty text for any other file."""
-    stem, suffix = os.path.splitext(capture)  # noqa: PTH122 - of many
-    return stem + _EXPORT if suffix in _REPORTS else ""
+    path = Path(capture)
+    return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
 
 
 def _loose_capture(path: Path, label: str) -> RecordedRun:

@@ -180,7 +180,7 @@ def _death(code: int | None) -> str:
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """A run with its totals and the file of its digest. Both are None if there is no readable capture."""
 
     run: RecordedRun
@@ -198,15 +198,15 @@ def gather(
     runs: Sequence[RecordedRun],
     scratch: Path,
     jobs: int,
-    on_result: Callable[[Result], None] = lambda _: None,
-) -> list[Result]:
+    on_result: Callable[[RunResult], None] = lambda _: None,
+) -> list[RunResult]:
     """Return a result for each run, in their order. New digests go into ``scratch``.
 
     Of a run only its totals are kept in memory.
     """
-    results: dict[int, Result] = {}
+    results: dict[int, RunResult] = {}
 
-    def keep(number: int, result: Result) -> None:
+    def keep(number: int, result: RunResult) -> None:
         results[number] = result
         on_result(result)
 
@@ -223,26 +223,28 @@ def gather(
     return [results[number] for number in range(len(runs))]
 
 
-def _without_reading(run: RecordedRun) -> Result | None:
+def _without_reading(run: RecordedRun) -> RunResult | None:
     """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
     if run.outcome in _NOT_ENDED:
-        return Result(run)
+        return RunResult(run)
     if run.path.is_dir() and (digest := stored(run.path)):
         return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries)
-    return None if identity(run.path) else Result(run)
+    return None if identity(run.path) else RunResult(run)
 
 
-def _result(run: RecordedRun, digest: Path, made: Made) -> Result:
+def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
     """Return the result of a run that was read. A run that is done but unreadable is damaged."""
     if made.totals is not None:
         return _with_digest(run, digest, made.totals, made.reports)
     outcome = "damaged" if run.outcome == "done" else run.outcome
-    return Result(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error)))))
+    return RunResult(
+        replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error))))
+    )
 
 
 def _with_digest(
     run: RecordedRun, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]
-) -> Result:
+) -> RunResult:
     """Return a result whose names are the same objects in all results, which saves memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
-    return Result(run, known, digest, tuple(name for name in SUMMARIES if name in reports))
+    return RunResult(run, known, digest, tuple(name for name in SUMMARIES if name in reports))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Result
+    from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.table import Table
 
 
@@ -94,14 +94,14 @@ def plain(value: object) -> int | float | str | None:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def parameters_of(results: Sequence[Result]) -> Parameters:
+def parameters_of(results: Sequence[RunResult]) -> Parameters:
     """Return the parameters of all runs, with names that no column of any table has."""
     ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
     of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
 
-def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
+def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table:
     """Return a row for each run. Unknown figures are missing."""
     schema = Schema(
         name="results",
@@ -119,7 +119,7 @@ def results_table(results: Sequence[Result], parameters: Parameters) -> Table:
     return table_of(schema, rows)
 
 
-def figures(result: Result) -> dict[str, int | float | None]:
+def figures(result: RunResult) -> dict[str, int | float | None]:
     """Return the figures of a run by the names of their columns."""
     totals = result.totals or {}
     return {**{column.name: totals.get(column.name) for column in TOTALS}, "wall_s": result.run.wall_s}

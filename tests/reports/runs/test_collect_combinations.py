@@ -16,7 +16,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.runs.combinations import chosen_measure, compare
 from nsyswrap.reports.runs.find import RecordedRun
-from nsyswrap.reports.runs.gather import Result
+from nsyswrap.reports.runs.gather import RunResult
 from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ NASTY = 'a "quoted", text\nof two lines'
 
 def result(
     parameters: dict[str, object], repeat: int = 1, outcome: str = "done", **totals: float | None
-) -> Result:
+) -> RunResult:
     what = " ".join(f"{name}={value}" for name, value in parameters.items())
     run = RecordedRun(Path("runs", f"{what}#{repeat}"), f"{what}#{repeat}", outcome, what, parameters, repeat)
-    return Result(run, {"kernels": 1, **totals} if totals else None)
+    return RunResult(run, {"kernels": 1, **totals} if totals else None)
 
 
-def compared(results: list[Result], by: str = "") -> tuple[list[tuple[object, ...]], str]:
+def compared(results: list[RunResult], by: str = "") -> tuple[list[tuple[object, ...]], str]:
     table = compare(results, parameters_of(results), by)
     return table.rows(), table.verdict
 
@@ -96,7 +96,7 @@ def test_a_run_without_the_work_is_not_the_best_at_it() -> None:
 
 def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
     results = [
-        Result(RecordedRun(Path(name), name, "done"), {"kernels": 1, "kernel_ns": ns})
+        RunResult(RecordedRun(Path(name), name, "done"), {"kernels": 1, "kernel_ns": ns})
         for name, ns in (("a", 2), ("b", 8))
     ]
     rows, said = compared(results)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
-from nsyswrap.analysis import gpu_gaps as under_test
+from nsyswrap.analysis import gpu_gaps
 from nsyswrap.analysis.api_call_kinds import classify
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
@@ -156,7 +156,7 @@ def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_every_gap_and_nanosecond(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "_LATENCY_NS", LATENCY_NS)
+    monkeypatch.setattr(gpu_gaps, "_LATENCY_NS", LATENCY_NS)
     dice = random.Random(seed)  # noqa: S311 - no secret
     drawn = draw(dice)
     first, last = sorted(dice.sample(range(LENGTH), 2))
