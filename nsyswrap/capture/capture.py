@@ -86,7 +86,7 @@ class Capture:
         self._rows: dict[str, NDArray[Any]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
 
-    def viewed(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields of ViewOptions have several types
+    def viewed(self, **changes: Any) -> Self:
         """Return this capture in another view. ``changes`` are fields of ViewOptions."""
         view = replace(self.view, **changes)
         if view == self.view:

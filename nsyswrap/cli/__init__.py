@@ -42,7 +42,7 @@ class LazyGroup(click.Group):
         info_name: str | None,
         args: list[str],
         parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401 - as in click
+        **extra: Any,
     ) -> click.Context:
         """Parse the arguments; this prints --help."""
         with _stdout_errors():

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.options import with_options
 from nsyswrap.cli.recording import recording_options
 from nsyswrap.record.batch import executors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap.cli import batch_run, batch_status
     from nsyswrap.record.batch import plan as plans
 
 _EXECUTORS = executors.by_name()
-_RUNNING = (
+_running_options = with_options(
     click.option(
         "--executor",
         type=click.Choice(executors.NAMES),
@@ -61,21 +57,14 @@ _RUNNING = (
         help="Show at most N rows of that table.",
     ),
 )
-_SETTINGS = tuple(
-    click.option(f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
-    for name, executor in _EXECUTORS.items()
-    if executor.settings_help
+_settings_options = with_options(
+    *(
+        click.option(f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
+        for name, executor in _EXECUTORS.items()
+        if executor.settings_help
+    )
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-
-
-def _with(options: Sequence[Callable[[Decorated], Decorated]]) -> Callable[[Decorated], Decorated]:
-    def decorate(function: Decorated) -> Decorated:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 class _InOrder(click.Group):
@@ -95,8 +84,8 @@ def command() -> None:
 
 @command.command("run", short_help="Run what a plan file says.")
 @click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
-@_with(_RUNNING)
-def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
+@_running_options
+def run(plan: Path, **options: Any) -> None:
     """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
     sys.exit(batch_run.carry_out(plans.read_plan(plan), options))
 
@@ -117,10 +106,10 @@ def run(plan: Path, **options: Any) -> None:  # noqa: ANN401 - each option has a
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
 @click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@_with(_SETTINGS)
+@_settings_options
 @recording_options
-@_with(_RUNNING)
-def sweep(program: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - each option has a type of its own
+@_running_options
+def sweep(program: tuple[str, ...], **options: Any) -> None:
     """Run a program with all combinations of parameters: what a plan does, typed.
 
     nsyswrap batch sweep -p n=1024,1048576 -p sync=both,none -- scenarios/add2.py --n {n} --sync {sync}

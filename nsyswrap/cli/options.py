@@ -103,7 +103,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         devices: tuple[int, ...],
         processes: tuple[int, ...],
         clip: str | None,
-        **rest: Any,  # noqa: ANN401 - the other options of the command
+        **rest: Any,
     ) -> None:
         selection = selections.parse_selection(
             window or "",

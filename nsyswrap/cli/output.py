@@ -14,20 +14,21 @@ import click
 
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.render.formats import Document, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.formats import Layout
     from nsyswrap.reports import Request
     from nsyswrap.reports.make import MadeReports, Missing
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap.analysis import no_gpu_work
-    from nsyswrap.render import summary_screen
+    from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
     from nsyswrap.reports import make, summary
@@ -44,12 +45,17 @@ def terminal_layout(top: int | None = None) -> Layout:
     """
     width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH  # some terminals say 0
     is_dumb = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return Layout(top, width=max(_LEAST_WIDTH, width), color=sys.stdout.isatty() and not is_dumb)
+    return formats.Layout(top, width=max(_LEAST_WIDTH, width), color=sys.stdout.isatty() and not is_dumb)
 
 
 def note(message: str) -> None:
     """Print a message on stderr: stdout carries results only."""
     click.echo(message, err=True)
+
+
+def note_broken(nsys: Nsys) -> None:
+    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
+    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
 
 
 def progress_line() -> Callable[[str], None]:
@@ -144,11 +150,11 @@ def note_tables(tables: Sequence[Table]) -> None:
 
 def tables_text(tables: Sequence[Table], layout: Layout) -> str:
     """Return tables as text for the terminal."""
-    return "\n".join(map(str, text_format.FORMAT.render(Document(tables), layout).values()))
+    return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
 
 
 def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:
     """Write one CSV file for each table into ``folder``, as nsys writes them."""
-    for name, content in csv.FORMAT.render(Document(tables), layout).items():
+    for name, content in csv.FORMAT.render(formats.Document(tables), layout).items():
         write(folder / name, content)
     note(f"wrote {len(tables)} CSV file{'' if len(tables) == 1 else 's'} to {folder}/")

@@ -17,6 +17,7 @@ from nsyswrap.cli.options import reporting_options
 from nsyswrap.cli.output import (
     make_tables,
     note,
+    note_broken,
     note_silence,
     progress_line,
     summary_text,
@@ -24,7 +25,7 @@ from nsyswrap.cli.output import (
     terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import recording_options, warn_of_broken
+from nsyswrap.cli.recording import recording_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +103,7 @@ class ProfileOptions:
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
 @reporting_options
-def command(**options: Any) -> None:  # noqa: ANN401 - the fields of ProfileOptions
+def command(**options: Any) -> None:
     """Run a program under nsys and show what the GPU did.
 
     PROGRAM is a Python script or a module (-m), run by the Python that nsyswrap is installed in, a .cu file
@@ -153,7 +154,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     if program.warning and (not one_rank or one_rank.speaks):
         note(f"nsyswrap: {program.warning}")
     progress = (lambda _: None) if one_rank else progress_line()
-    run = api.run(spec, record_spec.Callbacks(progress=progress, broken=warn_of_broken))
+    run = api.run(spec, record_spec.Callbacks(progress=progress, broken=note_broken))
     try:
         if one_rank:
             one_rank.show(run, asked.reports, asked.csv_folder)

@@ -11,13 +11,11 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.options import with_options
-from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nsyswrap.base.nsys.command import Options
-    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_folder import Share
 
 with lazy_imports():
@@ -132,13 +130,8 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for recording a program. The command gets one ``recording`` of them."""
 
     @functools.wraps(command)
-    def with_recording(**options: Any) -> None:  # noqa: ANN401 - click passes options by name
+    def with_recording(**options: Any) -> None:
         values = {field.name: options.pop(field.name) for field in fields(RecordingOptions)}
         command(recording=RecordingOptions(**values), **options)
 
     return _add_options(with_recording)
-
-
-def warn_of_broken(nsys: Nsys) -> None:
-    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
-    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")

@@ -224,7 +224,7 @@ class ReportOptions:
     help="Round and name as nsys 2025, or as nsys up to 2024.",
 )
 @click.option("--csv-safe", is_flag=True, help="Guard CSV cells that a spreadsheet would run as formulas.")
-def command(**options: Any) -> None:  # noqa: ANN401 - the fields of ReportOptions
+def command(**options: Any) -> None:
     """Show what is in captures: one screen, or reports in any format.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,

@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, note_broken
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap import api
-    from nsyswrap.cli import recording
 
 
 @click.command()
@@ -24,7 +23,7 @@ def command(path: Path, *, again: bool) -> None:
     This is what the tasks of a batch are. What is done already is left as it is. The program's output goes
     into the folder; the exit code is the one `nsyswrap profile` would have.
     """
-    status = api.run_planned(path, again=again, on_broken=recording.warn_of_broken)
+    status = api.run_planned(path, again=again, on_broken=note_broken)
     message = f": {status.message}" if status.message else ""
     note(f"nsyswrap: {path}: {status.outcome}{message}" + (f"\n  {status.hint}" if status.hint else ""))
     sys.exit(status.exit_code)

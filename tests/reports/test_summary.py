@@ -36,7 +36,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
 EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.sqlite"))]
 
 
-def screen_of(capture: Capture, width: int = 100, **options: Any) -> list[str]:  # noqa: ANN401 - of render
+def screen_of(capture: Capture, width: int = 100, **options: Any) -> list[str]:
     return screen.render(summarise(capture), width=width, **options).splitlines()
 
 

@@ -26,7 +26,7 @@ _OWN = ("file:", "blob:", "data:")  # what is no request to anybody
 class Visit(Protocol):
     """Opens a file in the browser; ``loud``: what it says and asks for does not matter."""
 
-    def __call__(self, path: Path, *, loud: bool = False, **options: Any) -> Page: ...  # noqa: ANN401
+    def __call__(self, path: Path, *, loud: bool = False, **options: Any) -> Page: ...
 
 
 def chromium_path() -> str | None:
@@ -53,7 +53,7 @@ def visit(chromium: Browser) -> Iterator[Visit]:
     heard: list[str] = []
     opened = []
 
-    def go(path: Path, *, loud: bool = False, **options: Any) -> Page:  # noqa: ANN401
+    def go(path: Path, *, loud: bool = False, **options: Any) -> Page:
         context = chromium.new_context(**{"viewport": _WIDE, "offline": True, **options})
         opened.append(context)
         page = context.new_page()

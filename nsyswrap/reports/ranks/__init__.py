@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit
-from nsyswrap.capture import schema
 
-with lazy_imports():
+with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.analysis.ranks import job as ranks_job
+    from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
