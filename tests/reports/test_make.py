@@ -1,0 +1,79 @@
+"""Reports of several captures: the tables, and why a capture cannot answer."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import call, kernel, opened
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.reports import NAMES, parse, parse_all
+from nsyswrap.reports.make import make_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+KERNELS, CALLS = "cuda_gpu_kern_sum", "cuda_api_sum"
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> dict[str, Capture]:
+    """One capture with a kernel and its launch, and one with the kernel alone."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with_calls = opened(tmp_path / "a", kernel("k", 20, 30, 1), call("launch", 0, 10, 1))
+    return {"a": with_calls, "b": opened(tmp_path / "b", kernel("k", 20, 50, 1))}
+
+
+def test_each_report_is_made_of_each_capture_that_can_answer(captures: dict[str, Capture]) -> None:
+    made = make_reports(captures, parse_all([f"{KERNELS},{CALLS}"]))
+    assert {name: list(tables) for name, tables in made.tables.items()} == {KERNELS: ["a", "b"], CALLS: ["a"]}
+    [missing] = made.missing
+    assert (missing.label, missing.capture) == (CALLS, "b")
+    assert missing.reason.startswith(f"{CALLS}: {captures['b'].source} holds no CUDA API calls; ")
+    assert "--trace=cuda" in missing.reason
+
+
+def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(
+    captures: dict[str, Capture],
+) -> None:
+    kernels, calls = make_reports(captures, parse_all([KERNELS, CALLS])).combined()
+    assert list(kernels.data["capture"]) == ["a", "b"]
+    assert list(calls.data["capture"]) == ["a"]
+    [alone] = make_reports({"a": captures["a"]}, [parse(KERNELS)]).combined()
+    assert "capture" not in alone.data
+
+
+def test_options_of_a_request_are_in_the_label_of_a_missing_report(captures: dict[str, Capture]) -> None:
+    made = make_reports({"b": captures["b"]}, [parse(f"{KERNELS}:base"), parse("osrt_sum")])
+    assert list(made.tables) == [f"{KERNELS}_base"]
+    assert [missing.label for missing in made.missing] == ["osrt_sum"]
+
+
+def test_every_piece_of_work_is_a_step(captures: dict[str, Capture]) -> None:
+    entered = []
+
+    @contextmanager
+    def step(message: str) -> Iterator[None]:
+        entered.append(message)
+        yield
+
+    make_reports(captures, [parse(KERNELS)], step)
+    reading = [f"reading {capture.source} …" for capture in captures.values()]
+    assert entered == [*reading, *[f"making {KERNELS} …"] * 2]
+
+
+def test_all_and_nothing_mean_every_report_once() -> None:
+    everything = [request.report.name for request in parse_all([])]
+    assert everything == list(NAMES)
+    assert [request.label for request in parse_all(["all", f"{KERNELS}:base,{KERNELS}"])] == [
+        *NAMES,
+        f"{KERNELS}_base",
+    ]
+    with pytest.raises(UsageError, match="no report 'nope'"):
+        parse_all([f"{KERNELS},nope"])
