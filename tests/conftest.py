@@ -68,7 +68,7 @@ def signals_as_from_a_terminal() -> None:
 def nsys() -> str:
     """The real nsys; where there is none the tests that need it are skipped."""
     try:
-        return nsys_install.find()[0].path
+        return nsys_install.find_nsys()[0].path
     except Unavailable as error:
         if nsys_install.VARIABLE in os.environ:
             raise

@@ -70,7 +70,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     _check_executor_options(options)
     combinations.chosen_measure([], options["by"])  # raises UsageError before any run is started
     folder: Path = options["output"] or DEFAULT_BASE / plan.name
-    executor = executors.find(options["executor"])
+    executor = executors.find_executor(options["executor"])
     _note_plan(plan, executor)
     if options["dry_run"]:
         batch, specs = foresee_batch(folder, plan)
@@ -101,7 +101,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
 
 def _check_executor_options(options: Mapping[str, Any]) -> None:
     """Raise UsageError for an option of an executor that is not used."""
-    advice = executors.find(options["executor"]).advice
+    advice = executors.find_executor(options["executor"]).advice
     for name, executor in executors.by_name().items():
         for option in executor.options:
             if name != options["executor"] and options[option.name]:

@@ -34,7 +34,8 @@ def command(output: Path | None) -> None:
     if lacks:
         click.echo(f"Recorded on an NVIDIA H200, not run here: {'; '.join(lacks)}")
         folders = {
-            name: {v: RECORDED / name / v for v in scenarios.find(name).variants} for name in SCENARIOS
+            name: {v: RECORDED / name / v for v in scenarios.find_scenario(name).variants}
+            for name in SCENARIOS
         }
     else:
         base = output or default_output("demo")
@@ -46,16 +47,16 @@ def command(output: Path | None) -> None:
 
 
 def _lacks() -> list[str]:
-    lacks = [lack for name in SCENARIOS for lack in scenarios.find(name).lacks]
+    lacks = [lack for name in SCENARIOS for lack in scenarios.find_scenario(name).lacks]
     try:
-        find.find()
+        find.find_nsys()
     except Unavailable as error:
         lacks.append(str(error))
     return list(dict.fromkeys(lacks))
 
 
 def _run(name: str, folder: Path) -> dict[str, Path]:
-    scenario = scenarios.find(name)
+    scenario = scenarios.find_scenario(name)
     return scenario_runs.run_variants(scenario, scenario.variants, folder)
 
 
@@ -68,4 +69,4 @@ def _show(name: str, folders: dict[str, Path]) -> None:
     click.echo(summary_text(capture.open_capture(folder), terminal_layout()), nl=False)
     click.echo(f"\n=== {name}, all variants: nsyswrap scenarios run {name}")
     click.echo(tables_text(scenario_runs.closing_tables(folders), terminal_layout()), nl=False)
-    click.echo(f"Look for: {scenarios.find(name).look_for}")
+    click.echo(f"Look for: {scenarios.find_scenario(name).look_for}")

@@ -114,7 +114,7 @@ def command(**options: Any) -> None:
     one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
     """
     asked = ProfileOptions(**options)
-    one_rank = profile_rank.find(asked.ranks)
+    one_rank = profile_rank.detect_rank(asked.ranks)
     _check_reports(asked.reports, one_rank)  # before the program runs
     env = asked.recording.environment
     program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
@@ -139,7 +139,7 @@ def _dry_run(spec: RunSpec) -> str:
             f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
             "give another --output, or leave out --dry-run: nsyswrap has a way",
         )
-    line = _shell_line(record_run.command_line(spec, find.find(spec.nsys_path)[0]), spec.env)
+    line = _shell_line(record_run.command_line(spec, find.find_nsys(spec.nsys_path)[0]), spec.env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 

@@ -76,7 +76,7 @@ class OneRank:
                 note(f"all ranks   {shlex.join(command)}")
 
 
-def find(profiled: str | None) -> OneRank | None:
+def detect_rank(profiled: str | None) -> OneRank | None:
     """Return the rank of this process, or None outside of a launch.
 
     ``profiled`` is the value of --ranks. Raises UsageError for a wrong one.

@@ -110,7 +110,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
 
     All scenarios are run even if some fail. Raises ScenarioFailed at the end if any did.
     """
-    find.find()  # raises Unavailable without an nsys that works
+    find.find_nsys()  # raises Unavailable without an nsys that works
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is not a folder", "give another --output")
     if not force and folder.exists() and any(folder.iterdir()):

@@ -47,7 +47,7 @@ def list_scenarios() -> None:
 @click.argument("name")
 def explain_scenario(name: str) -> None:
     """Say what a scenario runs, and what to look for in nsyswrap's output."""
-    scenario = scenarios.find(name)
+    scenario = scenarios.find_scenario(name)
     click.echo(scenario.explanation)
     click.echo(f"\nRun it: nsyswrap scenarios run {name}")
     click.echo(f"Look for: {scenario.look_for}")
@@ -96,7 +96,7 @@ def run_scenario(
             )
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return
-    scenario = scenarios.find(name)
+    scenario = scenarios.find_scenario(name)
     folder = output or default_output(scenario.name)
     if cross_check:
         tables = [

@@ -88,7 +88,7 @@ def _ignored_signals() -> str:
 
 def claim_output(program: Program, nsys_path: str | None) -> Path:
     """Create and return a folder for one run of ``program``. Raises Unavailable if there is no nsys."""
-    find.find(nsys_path)
+    find.find_nsys(nsys_path)
     return run_folder.claim_output(program.name)
 
 
@@ -99,7 +99,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     removed the run folder and it cannot be created again.
     """
     callbacks = callbacks or Callbacks()
-    nsys, broken = find.find(spec.nsys_path)
+    nsys, broken = find.find_nsys(spec.nsys_path)
     for candidate in broken:
         callbacks.broken(candidate)
     run = RunFolder(spec.output.absolute(), spec.share)

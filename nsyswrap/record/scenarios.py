@@ -165,7 +165,7 @@ def scenarios() -> list[Scenario]:
     return [load(path) for path in sorted(_shipped("scenarios").glob("[a-z]*.py"))]
 
 
-def find(name: str) -> Scenario:
+def find_scenario(name: str) -> Scenario:
     """Return the scenario of this name. Raises UsageError if there is none."""
     by_name = {scenario.name: scenario for scenario in scenarios()}
     if name not in by_name:

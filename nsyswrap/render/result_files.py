@@ -15,7 +15,7 @@ from nsyswrap.render.formats import csv, parquet
 from nsyswrap.reports import find_report
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations
-from nsyswrap.reports.runs.digest import SUMMARIES, read
+from nsyswrap.reports.runs.digest import SUMMARIES, read_digest
 from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS, combination
 from nsyswrap.reports.table import Schema, Table, table_of
@@ -85,7 +85,7 @@ def write_rows(
             file.write(_header(schema))
             for result in results:
                 if result.digest:
-                    digest = read(result.digest)
+                    digest = read_digest(result.digest)
                     summaries = {name: digest.summaries[name] for name in reports if name in digest.summaries}
                     file.write(_without_header(_summary_rows(schema, parameters, result.run, summaries)))
                     if result.compared:

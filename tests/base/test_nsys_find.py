@@ -13,7 +13,7 @@ import pytest
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.base.nsys.find import Nsys, find, judge
+from nsyswrap.base.nsys.find import Nsys, find_nsys, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def target(real: Path, copy: Path, tmp_path: Path) -> Callable[[str], Path]:
 
 def test_none_at_all() -> None:
     with pytest.raises(Unavailable, match="nsys was not found on PATH or in the usual places") as error:
-        find()
+        find_nsys()
     assert error.value.exit_code == 69
     assert "install NVIDIA Nsight Systems" in error.value.hint
     assert nsys_install.VARIABLE in error.value.hint
@@ -85,14 +85,14 @@ def test_the_one_on_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     on_path = wrapper(tmp_path / "bin" / "nsys", "2022.4.2.1")
     wrapper(tmp_path / "opt" / "2025.3.1" / "nsys", "2025.3.1.90")
     monkeypatch.setattr(nsys_install, "PLACES", (f"{tmp_path}/opt/*/nsys",))
-    assert find() == (Nsys(str(on_path), "2022.4.2.1"), [])
+    assert find_nsys() == (Nsys(str(on_path), "2022.4.2.1"), [])
 
 
 def test_of_the_usual_places_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("2024.10.1", "2024.9.2", "2025.3.1"):
         wrapper(tmp_path / "opt" / version / "nsys", version)
     monkeypatch.setattr(nsys_install, "PLACES", (f"{tmp_path}/opt/*/nsys",))
-    assert find()[0].release == (2025, 3, 1)
+    assert find_nsys()[0].release == (2025, 3, 1)
     assert [path.parent.name for path in nsys_install.candidates()] == ["2025.3.1", "2024.10.1", "2024.9.2"]
 
 
@@ -110,8 +110,8 @@ def test_the_variable_outranks_path_and_the_option_both(
 ) -> None:
     wrapper(tmp_path / "bin" / "nsys", "2022.4.2")
     monkeypatch.setenv(nsys_install.VARIABLE, str(wrapper(tmp_path / "b" / "nsys", "2023.4.4")))
-    assert find()[0].version == "2023.4.4"
-    assert find(str(wrapper(tmp_path / "c" / "nsys", "2024.2.3")))[0].version == "2024.2.3"
+    assert find_nsys()[0].version == "2023.4.4"
+    assert find_nsys(str(wrapper(tmp_path / "c" / "nsys", "2024.2.3")))[0].version == "2024.2.3"
 
 
 def test_one_file_under_two_names_is_one_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,10 +133,10 @@ def test_a_named_one_that_is_no_executable(
         path.write_text("#!/bin/sh\n")
     wrapper(tmp_path / "bin" / "nsys")  # is not taken instead
     with pytest.raises(Unavailable, match=f"--nsys names {path}, which is no executable"):
-        find(str(path))
+        find_nsys(str(path))
     monkeypatch.setenv(nsys_install.VARIABLE, str(path))
     with pytest.raises(Unavailable, match=rf"\${nsys_install.VARIABLE} names {path}"):
-        find()
+        find_nsys()
 
 
 def test_what_is_no_nsys(cli: Cli) -> None:
@@ -158,11 +158,11 @@ def test_a_broken_one_is_passed_over_and_named(
     broken = target("bin")
     monkeypatch.setenv("PATH", str(broken.parent))
     with pytest.raises(Unavailable, match="it records but cannot make a report") as error:
-        find()
+        find_nsys()
     assert "install the whole Nsight Systems package" in error.value.hint
 
     monkeypatch.setattr(nsys_install, "PLACES", (str(wrapper(tmp_path / "opt" / "nsys")),))
-    found, passed_over = find()
+    found, passed_over = find_nsys()
     assert found.path == str(tmp_path / "opt" / "nsys")
     assert [nsys.path for nsys in passed_over] == [str(broken)]
 

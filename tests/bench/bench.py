@@ -114,14 +114,14 @@ def _run(options: argparse.Namespace, scratch: Path) -> None:
 def _nsys(named: str | None) -> Nsys:
     """Return the nsys to measure against; where there is none, install one as the tests do."""
     try:
-        return nsys_install.find(named)[0]
+        return nsys_install.find_nsys(named)[0]
     except Unavailable:
         if named or nsys_install.VARIABLE in os.environ:
             raise
     prefix = ROOT / ".cache" / "nsys"
     if subprocess.run([ROOT / "tests" / "install-nsys", prefix], stdout=sys.stderr, check=False).returncode:
         raise Unavailable("no nsys is here, and none could be installed", "name one with --nsys")
-    return nsys_install.find(str(prefix / "bin" / "nsys"))[0]
+    return nsys_install.find_nsys(str(prefix / "bin" / "nsys"))[0]
 
 
 def _exports(options: argparse.Namespace, scratch: Path) -> Iterator[Path]:

@@ -106,7 +106,7 @@ def said(folder: Path) -> dict[str, object]:
 
 @pytest.mark.usefixtures("scripts")
 def test_every_variant_has_a_run_folder_and_those_alone_no_report(tmp_path: Path) -> None:
-    found = scenarios.find("good")
+    found = scenarios.find_scenario("good")
     folders = run_variants(found, found.variants, tmp_path / "runs", ("--extra", "x y"))
     recorded, alone = folders["recorded"], folders["by itself"]
     assert said(recorded)["under_nsys"] is True
@@ -120,7 +120,7 @@ def test_every_variant_has_a_run_folder_and_those_alone_no_report(tmp_path: Path
 
 @pytest.mark.usefixtures("scripts")
 def test_a_variant_without_nsys_has_its_own_time_and_none_of_nsys(tmp_path: Path) -> None:
-    found = scenarios.find("good")
+    found = scenarios.find_scenario("good")
     [table] = closing_tables(run_variants(found, found.variants, tmp_path / "runs"))
     assert [row[:4] for row in table.rows()] == [
         ("recorded", "sleep", 1500.0, None),  # no API call: nothing to tell launches from
@@ -131,7 +131,7 @@ def test_a_variant_without_nsys_has_its_own_time_and_none_of_nsys(tmp_path: Path
 @pytest.mark.usefixtures("scripts")
 @pytest.mark.parametrize("variant", ["recorded", "by itself"])
 def test_a_run_that_is_there_is_not_written_over(tmp_path: Path, variant: str) -> None:
-    found = scenarios.find("good")
+    found = scenarios.find_scenario("good")
     run_variants(found, (variant,), tmp_path / "runs")
     with pytest.raises(OutputError, match="exists and is not empty"):
         run_variants(found, (variant,), tmp_path / "runs")
@@ -141,7 +141,7 @@ def test_a_run_that_is_there_is_not_written_over(tmp_path: Path, variant: str) -
 @pytest.mark.usefixtures("scripts")
 def test_a_variant_that_fails_ends_the_scenario_with_its_code(tmp_path: Path) -> None:
     with pytest.raises(ScenarioFailed, match="fails early: ") as raised:
-        run_variants(scenarios.find("fails"), ("early", "late"), tmp_path / "runs")
+        run_variants(scenarios.find_scenario("fails"), ("early", "late"), tmp_path / "runs")
     assert raised.value.exit_code == 3
     assert not (tmp_path / "runs" / "late").exists()
 
@@ -149,9 +149,9 @@ def test_a_variant_that_fails_ends_the_scenario_with_its_code(tmp_path: Path) ->
 @pytest.mark.usefixtures("scripts")
 def test_what_is_lacking_is_told_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="it takes two GPUs, and there is 1"):
-        run_variants(scenarios.find("lacks"), ("one",), tmp_path / "runs")
+        run_variants(scenarios.find_scenario("lacks"), ("one",), tmp_path / "runs")
     with pytest.raises(UsageError, match="no variant 'two'"):
-        run_variants(scenarios.find("lacks"), ("two",), tmp_path / "runs")
+        run_variants(scenarios.find_scenario("lacks"), ("two",), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

@@ -15,8 +15,7 @@ from nsys_says import era_of, made_by_us, said_by
 from nsyswrap import open_capture
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.record import gpus
-from nsyswrap.record.scenarios import find as find_scenario
-from nsyswrap.record.scenarios import scenarios
+from nsyswrap.record.scenarios import find_scenario, scenarios
 from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 
@@ -43,7 +42,7 @@ def nsyswrap(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def same_as_nsys(export: Path) -> int:
     """Compare every parity report with this machine's nsys; return how many there were."""
-    nsys = str(nsys_install.find()[0].path)
+    nsys = str(nsys_install.find_nsys()[0].path)
     capture, rounding, said = open_capture(export), era_of(nsys), said_by(nsys, export, PARITY)
     for name, text in said.items():
         assert made_by_us(capture, name, rounding) == text, name

@@ -130,7 +130,7 @@ def test_the_plan_that_the_readme_shows(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_a_scenario_runs_all_its_variants_as_it_wants_them_recorded(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '[nsys]\nstats = false\n[[runs]]\nscenario = "graphs"')
-    found = scenarios.find("graphs")
+    found = scenarios.find_scenario("graphs")
     assert [spec.variant for spec in plan.specs] == list(found.variants)
     assert {spec.variant: spec.nsys for spec in plan.specs}["nodes"] == Options(graphs="node", stats=False)
 

@@ -206,7 +206,7 @@ def test_the_recorded_runs_have_what_openmp_and_the_system_did(variant: str, tmp
 
 def test_of_the_recorded_runs_only_gpu_has_kernels(tmp_path: Path) -> None:
     found = {}
-    for variant in scenario.find("hybrid").variants:
+    for variant in scenario.find_scenario("hybrid").variants:
         folder = run_folder(f"hybrid/{variant}", tmp_path)
         result = measured(folder)
         found[variant] = open_capture(folder).count("kernel") / (result["warmup"] + result["iterations"])

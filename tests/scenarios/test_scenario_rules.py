@@ -12,7 +12,7 @@ from recorded import run_folder
 from nsyswrap import open_capture
 from nsyswrap.record import gpus as device
 from nsyswrap.record.nvcc import compile_cuda
-from nsyswrap.record.scenarios import find, kernels_dir, measured
+from nsyswrap.record.scenarios import find_scenario, kernels_dir, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,8 +46,8 @@ def careful(tmp_path: Path) -> Capture:
 def test_it_names_its_variants_and_counts(program: Path) -> None:
     said = subprocess.run([program, "?"], capture_output=True, text=True, check=False)
     assert said.returncode == 2
-    assert said.stderr.startswith(f"usage: rules [{'|'.join(find('rules').variants)}]...")
-    for count, (least, _, _) in find("rules").constants["COUNTS"].items():
+    assert said.stderr.startswith(f"usage: rules [{'|'.join(find_scenario('rules').variants)}]...")
+    for count, (least, _, _) in find_scenario("rules").constants["COUNTS"].items():
         assert f"[--{count} N>={least}]" in said.stderr
 
 
@@ -95,7 +95,7 @@ def test_in_careful_only_the_use_of_the_gpu_is_left(careful: Capture) -> None:
 
 def test_careful_is_faster_by_more_than_the_sleeps(tmp_path: Path) -> None:
     medians = {}
-    for variant in find("rules").variants:
+    for variant in find_scenario("rules").variants:
         [timing] = measured(run_folder(f"rules/{variant}", tmp_path))["timings"]
         medians[variant] = timing["median_us"]
     assert medians["wasteful"] > 600_000 > medians["careful"]

@@ -25,7 +25,7 @@ from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.capture import redact, schema
 from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
-from nsyswrap.record.scenarios import Scenario, find, scenarios
+from nsyswrap.record.scenarios import Scenario, find_scenario, scenarios
 
 SHIPPED = ("add", "add2")
 # Reports with the options that change what they print; the rest of nsys' reports are taken as they are.
@@ -41,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.page:
         with tempfile.TemporaryDirectory() as work:
-            for scenario in map(find, options.scenarios) if options.scenarios else scenarios():
+            for scenario in map(find_scenario, options.scenarios) if options.scenarios else scenarios():
                 if scenario.lacks:
                     print(f"{scenario.name} is not recorded: {'; '.join(scenario.lacks)}")
                 else:
@@ -114,7 +114,7 @@ def name_paths(export: Path) -> None:
 
 def golden(export: Path, name: str) -> None:
     """Keep every CSV that `nsys stats` and `nsys analyze` write for a recorded export."""
-    found = nsys_install.find()[0]
+    found = nsys_install.find_nsys()[0]
     with tempfile.TemporaryDirectory() as folder:
         for command, options, more in (
             ("stats", "--help-reports", MORE_REPORTS),

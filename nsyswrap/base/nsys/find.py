@@ -57,7 +57,7 @@ class Nsys:
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
 
 
-def find(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
+def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     """Return the nsys to use, and the broken ones that were passed over.
 
     An nsys named by ``explicit`` or ``$NSYSWRAP_NSYS`` must work. Without one, the first usable nsys on PATH
@@ -89,9 +89,9 @@ def newest(explicit: str | None = None) -> Nsys:
     Raises Unavailable if there is none.
     """
     if explicit or os.environ.get(VARIABLE):
-        return find(explicit)[0]
+        return find_nsys(explicit)[0]
     usable = [nsys for nsys in map(judge, candidates()) if not nsys.fault]
-    return max(usable, key=lambda nsys: nsys.release) if usable else find()[0]
+    return max(usable, key=lambda nsys: nsys.release) if usable else find_nsys()[0]
 
 
 def candidates() -> Iterator[Path]:

@@ -66,7 +66,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                     message = f"{spec.cwd} cannot be entered on {claim.host}: {error.strerror}"
                     raise OutputError(message) from None
                 prepared = _prepared(spec, folder, temporary)
-                if spec.scenario and spec.variant in scenarios.find(spec.scenario).alone:
+                if spec.scenario and spec.variant in scenarios.find_scenario(spec.scenario).alone:
                     return scenarios.run_alone(prepared)
                 return _run(prepared, execute, job)
         except NsyswrapError as error:
@@ -106,7 +106,7 @@ def _run(prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
 def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
     """Find or build the program, outside the measured run."""
     if spec.scenario:
-        scenario = scenarios.find(spec.scenario)
+        scenario = scenarios.find_scenario(spec.scenario)
         if lacks := scenario.lacks_for(spec.variant):
             raise Unavailable(f"{scenario.name} {spec.variant} cannot run here: {'; '.join(lacks)}")
         built = scenario.build(spec.arguments)

@@ -104,7 +104,7 @@ def write(made: Digest, path: Path) -> None:
     RunFolder(path.parent).write(path.name, text + "\n")
 
 
-def read(path: Path) -> Digest:
+def read_digest(path: Path) -> Digest:
     """Read a stored digest. Raises CaptureError if it is damaged or of another format."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
@@ -120,7 +120,7 @@ def read(path: Path) -> Digest:
 def stored(folder: Path) -> Digest | None:
     """Return the digest in a run folder, if it is that of the folder's capture or the capture was removed."""
     try:
-        digest = read(folder / DIGEST)
+        digest = read_digest(folder / DIGEST)
     except CaptureError:
         return None
     return digest if identity(folder) in (None, digest.source) else None

@@ -15,7 +15,7 @@ from conftest import ROOT
 from tiny_export import kernel, write
 
 from nsyswrap.reports.runs import gather
-from nsyswrap.reports.runs.digest import Digest, digest, read
+from nsyswrap.reports.runs.digest import Digest, digest, read_digest
 from nsyswrap.reports.runs.gather import Made, Task, digest_all, usable_cpus
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_every_capture_is_digested_once(tmp_path: Path, jobs: int) -> None:
     made = dict(digest_all(given, jobs))
     assert set(made) == set(given)
     for task, answer in made.items():
-        assert answer.totals == read(task.target).totals
+        assert answer.totals == read_digest(task.target).totals
         assert (answer.totals or {})["kernel_ns"] == task.number + 1
 
 

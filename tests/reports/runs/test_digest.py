@@ -14,7 +14,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.reports import NAMES, find_report
-from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read, stored, write_digest
+from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_summaries_are_the_reports_values(tmp_path: Path) -> None:
 def test_a_digest_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = digest(SHIPPED / "add2" / "both")
     write_to(made, tmp_path / "d.json")
-    found = read(tmp_path / "d.json")
+    found = read_digest(tmp_path / "d.json")
     assert (found.source, found.totals, found.summaries) == (made.source, made.totals, made.summaries)
     assert [tuple(kernel) for kernel in found.kernels] == made.kernels
 
@@ -156,7 +156,7 @@ def test_what_is_no_digest_is_not_taken_for_one(run: Path, content: str) -> None
     (run / DIGEST).write_text(content)
     assert stored(run) is None
     with pytest.raises(CaptureError):
-        read(run / DIGEST)
+        read_digest(run / DIGEST)
 
 
 def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:

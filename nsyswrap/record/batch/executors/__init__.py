@@ -128,7 +128,7 @@ class Executor(Protocol):
         return None
 
 
-def find(name: str) -> Executor:
+def find_executor(name: str) -> Executor:
     """Return the executor with this name."""
     executor: Executor = importlib.import_module(f"nsyswrap.record.batch.executors.{name}").EXECUTOR
     return executor
@@ -136,7 +136,7 @@ def find(name: str) -> Executor:
 
 def by_name() -> dict[str, Executor]:
     """Return all executors, in order."""
-    return {name: find(name) for name in NAMES}
+    return {name: find_executor(name) for name in NAMES}
 
 
 def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> BatchState:

@@ -44,7 +44,7 @@ class _LocalExecutor(Executor):
 
     def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
         if numbers:
-            find.find()  # raises Unavailable before any run is started
+            find.find_nsys()  # raises Unavailable before any run is started
         gpus = [gpu.strip() for gpu in (request.options["gpus"] or "").split(",") if gpu.strip()]
         batch, states = request.batch, request.batch.survey()
         for number in numbers:

@@ -91,7 +91,7 @@ def sweep(
             parts = [one.partition("=") for one in typed]
             content = {key: value if equals else True for key, equals, value in parts}
             table = Table(content, f"{block.where}: --{name}")
-            checked[name] = executors.find(name).check_settings(table)
+            checked[name] = executors.find_executor(name).check_settings(table)
     except PlanError as error:
         raise UsageError(str(error), error.hint) from None
     return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
@@ -172,7 +172,7 @@ def _program(run: Table) -> dict[str, Any]:
 
 def _scenario(run: Table) -> dict[str, Any]:
     try:
-        scenario = scenarios.find(run.get("scenario", TEXT))
+        scenario = scenarios.find_scenario(run.get("scenario", TEXT))
         variants = run.get("variants", TEXTS, list(scenario.variants))
         scenario.check(variants)
     except UsageError as error:
