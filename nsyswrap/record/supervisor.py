@@ -84,7 +84,7 @@ class Supervisor:
         self._run = guard.Members(self.token)
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
-        """Wait until nsys has ended, for at most ``timeout_s`` seconds before nsys is stopped.
+        """Wait until nsys has ended. After ``timeout_s`` seconds (None: never) it is stopped.
 
         ``leave_program``: processes that outlive nsys are left running.
         """

@@ -138,6 +138,14 @@ def test_pytorch_marks_the_range_where_it_can(told: Told, monkeypatch: pytest.Mo
     assert told.calls == ["push a", "clock", "clock", "pop", MARK % ""]
 
 
+def test_another_module_of_the_name_nvtx_gives_no_range(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nvtx", ModuleType("nvtx"))
+    monkeypatch.delitem(sys.modules, "torch.cuda.nvtx", raising=False)
+    with measure("a"):
+        pass
+    assert told.calls == ["clock", "clock"]
+
+
 def test_what_is_shown(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
     with measure("a", show=True):
         pass

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Execute = Callable[[RunSpec, Callable[[], None]], Status]
 
-# File systems that several machines share: too slow for nsys' temporary files.
+# File systems that several machines share. nsys' temporary files belong on a local disk.
 _SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "fuse.", "9p", "afs", "panfs", "wekafs")
 _TIMED_OUT = 75
 

@@ -43,9 +43,9 @@ def recorded() -> bool:
 def _package() -> Nvtx:
     try:
         package = importlib.import_module("nvtx")
-    except ImportError:
+        return Nvtx(package.push_range, package.pop_range, package.mark)
+    except (ImportError, AttributeError):  # a file or folder of the program may have the package's name
         return Nvtx(lambda _: None, lambda: None, lambda _: None)
-    return Nvtx(package.push_range, package.pop_range, package.mark)
 
 
 @functools.cache

@@ -161,10 +161,11 @@ def _short(text: str) -> str:
 class Plan:
     """The runs of a batch, and settings for the machines that run them.
 
-    ``settings`` has the settings of each executor by the executor's name. On a node, ``setup`` has lines of
-    shell for before each run, ``wrapper`` is the command that starts nsyswrap, and ``python`` the Python that
-    runs it (None: the one that submits). At most ``max_running`` runs run at a time (None: no limit).
-    ``notes`` are for the user, before the plan is run. ``share`` says who else may read the batch.
+    ``settings`` has the settings of each executor by the executor's name. On a node, the shell
+    lines of ``setup`` are executed before each run, ``wrapper`` is the command that starts nsyswrap, and
+    ``python`` is the Python that runs it (None: the one that submits). At most ``max_running`` runs run at a
+    time (None: no limit). ``notes`` are for the user, before the plan is run. ``share`` says who else may
+    read the batch.
     """
 
     name: str
