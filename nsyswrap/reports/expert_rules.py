@@ -74,7 +74,7 @@ def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Patte
         "green_context_id": np.where(green == 0, MISSING, green),
         "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
     }
-    # Of equally long ones nsys finds those of one call together, by their start.
+    # nsys lists equally long operations by call, those of one call by their start.
     order = np.lexsort((met["start_ns"], calls, -duration))
     first, left_out = limited(take(data, order), rows, LONGEST)
     return Result(
