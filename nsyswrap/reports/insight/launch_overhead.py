@@ -131,8 +131,8 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
 
 def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
     return tuple(
-        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", detail)
-        for short, text, detail in (
+        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", drop_order)
+        for short, text, drop_order in (
             ("avg", "arithmetic mean", 8),
             ("med", "median", 0),
             ("p95", "95th percentile", 6),
