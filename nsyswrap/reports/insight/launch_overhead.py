@@ -99,8 +99,8 @@ def _total(statistics: Statistics) -> NDArray[Any]:
 
 def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]:
     """Return the sum of each group, NaN in a group without values."""
-    there = np.bincount(codes, minlength=groups) > 0
-    return np.where(there, np.bincount(codes, values, minlength=groups), np.nan)
+    filled = np.bincount(codes, minlength=groups) > 0
+    return np.where(filled, np.bincount(codes, values, minlength=groups), np.nan)
 
 
 def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
