@@ -88,12 +88,8 @@ COUNTS = {
 }
 
 _NO_RUNTIME = "hybrid: no OpenMP events without LLVM's or Intel's runtime (pip install intel-openmp)"
-_FLAGS = (
-    "-ccbin",
-    "mpicxx",
-    "-Xcompiler",
-    "-fopenmp,-DOMPI_SKIP_MPICXX",
-)  # no old C++ bindings of MPI
+# OMPI_SKIP_MPICXX leaves out the old C++ bindings of MPI.
+_FLAGS = ("-ccbin", "mpicxx", "-Xcompiler", "-fopenmp,-DOMPI_SKIP_MPICXX")
 _LAUNCHER = ("mpirun", "-n", "2")
 # Options of Open MPI, which other MPIs ignore. They allow root, as in containers, and more ranks than cores.
 # They also turn off binding, because the threads of a bound rank would all share one core.

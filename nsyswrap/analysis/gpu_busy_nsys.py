@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = ("kernel", "memcpy", "memset")
 _FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")
-# The profiler's own work that counts as the program's. Newer exports have other names for it.
+# Profiler work that counts as work, because the program cannot avoid it. Newer exports use other names.
 OVERHEADS = {
     "CUDA profiling data flush overhead",
     "CUDA profiling stop overhead",

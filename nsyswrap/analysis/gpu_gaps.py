@@ -168,9 +168,8 @@ def _causes(
         span = launch_ns[known], api["end_ns"][call[known]]
         after = operations.of(gap["after"][known])
         launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-        launches |= call_classes(whole)[after.call] == CLASSES.index(
-            LAUNCH
-        )  # also copies that a graph launches
+        # A launch call can also start copies, which are nodes of its graph.
+        launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)
         queued = (span[1] <= ends[0]) | (after.start_ns - span[1] > _LATENCY_NS)
         for cause, taken in _explain(_Timeline(whole, thread[known]), ends, span, (queued, launches)).items():
             parts[cause][known] = taken

@@ -161,8 +161,8 @@ def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
 def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     """Return the start and end of the window in ns: the selection's, or the first start and the last end.
 
-    Operations that are selected but not clipped extend the window. The window never extends beyond the
-    capture's own start and end, if the export has its duration.
+    The ends of a selection are moved to the capture's own start and end if they lie outside, provided that
+    the export has its duration. Operations that are selected but not clipped extend the window.
     """
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
     start, end = capture.window.start_ns, capture.window.end_ns

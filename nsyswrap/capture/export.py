@@ -212,10 +212,7 @@ class Export:
     def _damage_named(self) -> Iterator[None]:
         try:
             yield
-        except (
-            sqlite3.DatabaseError,
-            MemoryError,
-        ) as error:  # a damaged length can require any amount of memory
+        except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length can ask for any memory
             raise DamagedCapture(
                 f"{self.path} cannot be read: {str(error) or 'out of memory'}",
                 "export the .nsys-rep again with `nsys export`",

@@ -28,8 +28,8 @@ def stat_columns(
 ) -> tuple[Column, ...]:
     """Return the five columns of statistics in nsys' summaries, in nsys' order. ``of`` names the values."""
     return tuple(
-        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", detail)
-        for short, title, detail, text, more in (
+        Column(f"{prefix}{short}_{unit.value}", f"{header}{title}", unit, f"{text} {of}{more}", drop_order)
+        for short, title, drop_order, text, more in (
             ("avg", "Avg", 5, "arithmetic mean of", ""),
             ("med", "Med", 0, "median of", ""),
             ("min", "Min", 8, "smallest of", ""),

@@ -74,7 +74,7 @@ def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Patte
         "green_context_id": np.where(green == 0, MISSING, green),
         "api_name": look_up(capture.whole.name_ids("api")[calls], capture.text),
     }
-    # Of equally long ones nsys finds those of one call together, by their start.
+    # nsys lists equally long operations by call, those of one call by their start.
     order = np.lexsort((met["start_ns"], calls, -duration))
     first, left_out = limited(take(data, order), rows, LONGEST)
     return Result(
@@ -82,7 +82,7 @@ def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Patte
         (
             *capture.notes_on_fields(kind, "green_context_id"),
             *capture.notes_on_labels("mem_kind"),
-            *_stranger_notes(capture, met["global_pid"], calls),
+            *_foreign_call_notes(capture, met["global_pid"], calls),
             *left_out,
         ),
     )
@@ -102,11 +102,11 @@ def _met(
     return operations[operation], calls[call]
 
 
-def _stranger_notes(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> tuple[str, ...]:
+def _foreign_call_notes(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> tuple[str, ...]:
     caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
-    strangers = np.count_nonzero((process != caller) & (process != MISSING))
-    text = f"rows whose call is of another process: {strangers:,}; nsys looks at its correlation id alone"
-    return (text,) if strangers else ()
+    foreign = np.count_nonzero((process != caller) & (process != MISSING))
+    text = f"rows whose call is of another process: {foreign:,}; nsys looks at its correlation id alone"
+    return (text,) if foreign else ()
 
 
 def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:

@@ -142,8 +142,8 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
     for variant, result in measured.items():
         phases = _phases(captures[variant]) if variant in captures else {}
         for timing in result["timings"]:
-            seen = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
-            rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *seen))
+            phase_values = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
+            rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *phase_values))
     return table_of(TIMING_BY_VARIANT, rows)
 
 
@@ -261,7 +261,7 @@ def cross_check(
         note = "" if recorded == launches else f"of {launches} the program made"
         rows.append((operator, "nsys", recorded, kernel, 0.0, 0.0, note))
         for clock, result in by_clock.items():
-            [own] = [found for found in result["timings"] if found["operator"] == operator]
+            [own] = [timing for timing in result["timings"] if timing["operator"] == operator]
             rows.append((operator, *_row(clock, own, float(str(kernel)), launches)))
     return table_of(CROSS_CHECK, rows)
 

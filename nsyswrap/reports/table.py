@@ -170,45 +170,45 @@ class Report:
                 f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
                 f"none happened, or none were collected ({EVENTS[group[0]].collect})",
             )
-        seen = self._clipping(capture)
-        read_ahead(seen, [self])
-        result = self._result(seen, checked)
+        viewed = self._clipping(capture)
+        read_ahead(viewed, [self])
+        result = self._result(viewed, checked)
         data = result.data
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
-        verdict = self.conclude(seen, data) if self.conclude and self._rows(data) else ""
-        selection = str(seen.view.selection)
+        verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
+        selection = str(viewed.view.selection)
         return Table(self.schema, data, capture.view.rounding, result.notes, selection, verdict=verdict)
 
-    def _result(self, seen: Capture, options: Mapping[str, int]) -> Result:
-        if self._nothing_selected(seen):
+    def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
+        if self._nothing_selected(viewed):
             return Result(_no_rows(self.schema), (_NOTHING_SELECTED,))
-        result = self.compute(seen, **options)
-        notes = [*self._name_notes(seen), *result.notes]
-        if seen.view.selection.narrows and not self._rows(result.data):
+        result = self.compute(viewed, **options)
+        notes = [*self._name_notes(viewed), *result.notes]
+        if viewed.view.selection.narrows and not self._rows(result.data):
             notes.append(_NOTHING_SELECTED)
         return Result(result.data, tuple(dict.fromkeys(notes)))
 
     def _rows(self, data: Mapping[str, Values]) -> int:
         return len(data[self.columns[0].name])
 
-    def _name_notes(self, seen: Capture) -> tuple[str, ...]:
+    def _name_notes(self, viewed: Capture) -> tuple[str, ...]:
         """Return the notes on kernel names that begin with the NVTX range around the launch."""
-        ranges = seen.view.nvtx_names and "nvtx-name" in self.qualifiers and seen.has("kernel")
-        return process_notes(seen.whole, "kernel") if ranges else ()
+        ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
+        return process_notes(viewed.whole, "kernel") if ranges else ()
 
     def _clipping(self, capture: Capture) -> Capture:
-        """Return the capture with rows cut off at the window's ends, or whole for reports of nsys."""
+        """Return the capture clipped as the user says. By default only reports of nsys keep rows whole."""
         selection = capture.view.selection
         if selection.clip is not None or not selection.windowed:
             return capture
         return capture.viewed(selection=replace(selection, clip=self.layer == "analysis"))
 
-    def _nothing_selected(self, seen: Capture) -> bool:
-        if not seen.view.selection.narrows or self.empty_answers:
+    def _nothing_selected(self, viewed: Capture) -> bool:
+        if not viewed.view.selection.narrows or self.empty_answers:
             return False
         groups = (self.rows_from,) if self.rows_from else self.needs
-        return any(not any(seen.has(kind) for kind in group) for group in groups)
+        return any(not any(viewed.has(kind) for kind in group) for group in groups)
 
     def _checked(self, given: Mapping[str, int]) -> dict[str, int]:
         known = {option.name: option for option in self.options}

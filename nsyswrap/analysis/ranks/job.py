@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def offsets_ns(job: Job) -> NDArray[Any] | None:
-    """Return the offsets of the ranks from a common zero in ns; None if a session start is missing."""
+    """Return the ns to add to each rank's times for a common zero; None if a session start is missing."""
     epochs: dict[str, int | None] = {}
     for member in job.members:
         path = member.capture.path

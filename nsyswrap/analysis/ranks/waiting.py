@@ -87,7 +87,7 @@ def regular(times: int, of: int, ranks: int) -> bool:
 
 
 def _reason(job: Job, late: int, waited_ns: int) -> str:
-    """Say if the last rank's additional own GPU time explains the wait."""
+    """Return whether the additional own GPU time of the last rank explains the wait, as text."""
     own = [int(times.own_ns.sum()) for times in job.times]
     others = float(np.median([ns for number, ns in enumerate(own) if number != late]))
     comparison = (

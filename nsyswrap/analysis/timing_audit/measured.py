@@ -43,10 +43,10 @@ def measured_times(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[N
     marks = read_marks(whole)
     if marks:
         names = _names(whole, rows, {mark.name for mark in marks})
-        open_ranges = OpenRanges(ranges, names)
+        unmarked = _UnmarkedRanges(ranges, names)
         for mark in marks:
-            open_ranges.add_ended(mark.time)
-            i = open_ranges.take(mark)
+            unmarked.add_ended(mark.time)
+            i = unmarked.take(mark)
             if i is not None:
                 host[i], cuda[i] = mark.host_ns, MISSING if mark.cuda_ns is None else mark.cuda_ns
     return host, cuda
@@ -85,7 +85,7 @@ def _names(whole: Capture, rows: NDArray[Any], wanted: set[str]) -> dict[int, st
     return {i: known[code] for i, code in enumerate(codes.tolist()) if code in known}
 
 
-class OpenRanges:
+class _UnmarkedRanges:
     """The ranges that have ended by some time and still wait for their mark.
 
     A mark comes right after its range, on the same thread. A mark with CUDA event times comes later: it

@@ -201,7 +201,6 @@ def _covered(begins: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> ND
     """Return the time that each group of intervals covers, in ns; ``begins`` has the first row of each."""
     least, most = np.minimum.reduceat(start, begins), np.maximum.reduceat(end, begins)
     edges = np.concatenate(([0], np.cumsum(most - least)))
-    shift = np.repeat(
-        edges[:-1] - least, np.diff(begins, append=len(start))
-    )  # puts the groups one after another
+    # The shift puts the groups one after another.
+    shift = np.repeat(edges[:-1] - least, np.diff(begins, append=len(start)))
     return union(start + shift, end + shift).within(edges[:-1], edges[1:])

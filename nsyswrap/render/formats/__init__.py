@@ -63,5 +63,5 @@ class Format:
 
 def find_format(name: str) -> Format:
     """Return the format with this name, one of ``NAMES``."""
-    found: Format = importlib.import_module(f"nsyswrap.render.formats.{name}").FORMAT
-    return found
+    output_format: Format = importlib.import_module(f"nsyswrap.render.formats.{name}").FORMAT
+    return output_format

@@ -30,8 +30,8 @@ _WHOLE = "--format csv has all"
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST = 8  # and this much before all of them are
-_NAMING = ("name", "operation", "range")  # how columns of names end: there a missing text is no gap
-# What moves the cursor, breaks the line or turns its direction.
+_NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
+# Characters that move the cursor, break the line or change the direction of the text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -56,23 +56,28 @@ def render(
 def table_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto", whole: str = _WHOLE
 ) -> list[Line]:
-    """Return one table as lines: title, header, rows, what was left out, and what to know of them.
+    """Return one table as lines: title, header, rows, verdict, what was left out, and the selection.
 
-    ``whole`` says where columns are that do not fit.
+    ``whole`` is a remark on where to find the columns that do not fit.
     """
     columns = table.columns
     cells = column_cells(table, top, time_unit)
     widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
-    shown = _fitting(columns, widths, width)
-    room = _name_room(columns, widths, shown, width)
-    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in shown if not columns[i].is_sentence]
-    if columns[shown[-1]].is_sentence:
-        laid.append(_paragraphs(columns[shown[-1]], cells[shown[-1]], _taken(laid), width))
+    kept = _fitting(columns, widths, width)
+    room = _name_room(columns, widths, kept, width)
+    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in kept if not columns[i].is_sentence]
+    if columns[kept[-1]].is_sentence:
+        laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
-    said = left_out(table, top)
-    if hidden := len(columns) - len(shown):
-        said.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
-    return [title(table, width), rich_text.Text(head, style="underline"), *body, *_notes(table, said, width)]
+    remarks = left_out(table, top)
+    if hidden := len(columns) - len(kept):
+        remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
+    return [
+        title(table, width),
+        rich_text.Text(head, style="underline"),
+        *body,
+        *_notes(table, remarks, width),
+    ]
 
 
 def title(table: Table, width: int) -> Text:
@@ -98,7 +103,7 @@ def heading(column: Column) -> str:
 
 
 def left_out(table: Table, top: int | None) -> list[str]:
-    """Say that there are no rows, or how many are not among the first ``top``."""
+    """Return a remark that there are no rows, or how many are not among the first ``top``."""
     if not len(table):
         return ["no rows"]
     more = len(table) - (len(table) if top is None else top)
@@ -107,7 +112,7 @@ def left_out(table: Table, top: int | None) -> list[str]:
 
 
 def styled(lines: Iterable[Line], *, color: bool) -> str:
-    """Return lines as text; without colour there is no escape sequence in it."""
+    """Return lines as text. Without ``color`` it has no escape sequences."""
     out = io.StringIO()
     console = rich_console.Console(
         file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
@@ -121,14 +126,14 @@ def styled(lines: Iterable[Line], *, color: bool) -> str:
 
 
 def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]:
-    """Wrap a sentence, indenting what continues."""
+    """Wrap a sentence to lines of at most ``width`` columns. ``indent`` precedes all lines but the first."""
     lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
     return [rich_text.Text(clip(line, width), style=style) for line in lines]
 
 
 def printable(text: str) -> str:
     """Write control characters as escapes: a name in a capture must not move the cursor."""
-    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
@@ -148,10 +153,10 @@ def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> lis
     """Return header and cells of one column, all equally wide."""
     if column.unit is not Unit.TEXT:
         return [text.rjust(width) for text in (heading(column), *cells)]
-    shown = [heading(column), *shorten_all(cells, room)]
-    taken = [screen_width(text) for text in shown]
+    texts = [heading(column), *shorten_all(cells, room)]
+    taken = [screen_width(text) for text in texts]
     most = max(taken)
-    return [text + " " * (most - width) for text, width in zip(shown, taken, strict=True)]
+    return [text + " " * (most - width) for text, width in zip(texts, taken, strict=True)]
 
 
 def _paragraphs(column: Column, cells: Sequence[str], taken: int, width: int) -> list[str]:
@@ -169,55 +174,55 @@ def _taken(laid: Sequence[Sequence[str]]) -> int:
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
-    """Leave out columns by their detail until the names have room; then any figures, from the right.
+    """Leave out columns by their drop order until the names have room; then any figures, from the right.
 
-    A figure whose detail is below 0 stays: before it, even names give way, but for the first.
+    A figure whose drop order is below 0 stays. Text columns except the first are left out before it.
     """
-    shown = list(range(len(columns)))
+    kept = list(range(len(columns)))
 
     def needed(names: int) -> int:
-        most = max(names, _least(columns, shown))
-        taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in shown)
-        return sum(taken) + len(_GAP) * (len(shown) - 1)
+        most = max(names, _least(columns, kept))
+        taken = (min(widths[i], most) if columns[i].unit is Unit.TEXT else widths[i] for i in kept)
+        return sum(taken) + len(_GAP) * (len(kept) - 1)
 
     for i in sorted(
-        (i for i in shown if columns[i].drop_order > 0), key=lambda i: (-columns[i].drop_order, -i)
+        (i for i in kept if columns[i].drop_order > 0), key=lambda i: (-columns[i].drop_order, -i)
     ):
         if needed(_NAME_WIDTH) <= width:
-            return shown
-        shown.remove(i)
-    stays = {i for i in shown if columns[i].drop_order < 0}
-    figures = [i for i in reversed(shown) if columns[i].unit is not Unit.TEXT and i not in stays]
-    names = [i for i in reversed(shown[1:]) if columns[i].unit is Unit.TEXT] if stays else []
+            return kept
+        kept.remove(i)
+    stays = {i for i in kept if columns[i].drop_order < 0}
+    figures = [i for i in reversed(kept) if columns[i].unit is not Unit.TEXT and i not in stays]
+    names = [i for i in reversed(kept[1:]) if columns[i].unit is Unit.TEXT] if stays else []
     for i in [*figures, *names]:
         if needed(_NAME_LEAST) > width:
-            shown.remove(i)
-    return shown
+            kept.remove(i)
+    return kept
 
 
-def _least(columns: Sequence[Column], shown: Sequence[int]) -> int:
-    """Columns of the screen that a name takes at least: its header stays whole."""
-    headers = (screen_width(heading(columns[i])) for i in shown if columns[i].unit is Unit.TEXT)
+def _least(columns: Sequence[Column], kept: Sequence[int]) -> int:
+    """Return the least width of a text column: the headers stay whole."""
+    headers = (screen_width(heading(columns[i])) for i in kept if columns[i].unit is Unit.TEXT)
     return max(_NAME_LEAST, *headers, 0)
 
 
-def _name_room(columns: Sequence[Column], widths: Sequence[int], shown: Sequence[int], width: int) -> int:
-    """Characters a name may take: what the figures leave, shared by the long text columns."""
-    texts = sorted(widths[i] for i in shown if columns[i].unit is Unit.TEXT)
-    figures = sum(widths[i] for i in shown if columns[i].unit is not Unit.TEXT)
-    room = width - figures - len(_GAP) * (len(shown) - 1)
+def _name_room(columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], width: int) -> int:
+    """Return the width of a long text column: the long ones share what the figures leave."""
+    texts = sorted(widths[i] for i in kept if columns[i].unit is Unit.TEXT)
+    figures = sum(widths[i] for i in kept if columns[i].unit is not Unit.TEXT)
+    room = width - figures - len(_GAP) * (len(kept) - 1)
     while len(texts) > 1 and texts[0] <= room // len(texts):
         room -= texts.pop(0)
-    return max(_least(columns, shown), room // max(len(texts), 1))
+    return max(_least(columns, kept), room // max(len(texts), 1))
 
 
-def _notes(table: Table, said: Sequence[str], width: int) -> list[Line]:
-    """Say under a table what it comes to, what was left out and what part of the capture it is about.
+def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
+    """Return the lines under a table: its verdict, what was left out, and the selection.
 
-    The table's notes are the command line's to say, on stderr.
+    The command line prints the table's notes, on stderr.
     """
     lines = wrapped(table.verdict, width, "bold") if table.verdict else []
-    lines += wrapped(f"… {'; '.join(said)}", width, "dim") if said else []
+    lines += wrapped(f"… {'; '.join(remarks)}", width, "dim") if remarks else []
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
     return lines

@@ -172,10 +172,10 @@ def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], lis
 
 def threads(capture: Capture) -> Iterator[Lane]:
     """Yield the lanes of each thread: its NVTX ranges, then its API calls."""
-    found: list[tuple[int, Lane]] = []
-    found += _ranges(capture) if capture.has("nvtx") else ()
-    found += _calls(capture) if capture.has("api") else ()
-    yield from (lane for _, lane in sorted(found, key=lambda pair: pair[0]))
+    lanes: list[tuple[int, Lane]] = []
+    lanes += _ranges(capture) if capture.has("nvtx") else ()
+    lanes += _calls(capture) if capture.has("api") else ()
+    yield from (lane for _, lane in sorted(lanes, key=lambda pair: pair[0]))
 
 
 def ranges_left_out(capture: Capture) -> int:

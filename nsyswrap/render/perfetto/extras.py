@@ -131,9 +131,8 @@ def flows(work: tuple[GpuBars, Ints], calls: tuple[Ints, Ints, Ints], lanes: Lan
     not overlap in their lane, and a runtime call starts before the driver call inside it.
     """
     (operations, lane), (row, start, call_lane) = work, calls
-    drawn = np.full(
-        max(row.max(initial=-1), operations.call.max(initial=-1)) + 2, -1
-    )  # the last entry is for call -1
+    last = max(row.max(initial=-1), operations.call.max(initial=-1))
+    drawn = np.full(last + 2, -1)  # one more, at the end: call -1 finds it
     drawn[row] = np.arange(len(row))
     call = drawn[operations.call]
     paired = np.flatnonzero(call >= 0)

@@ -38,8 +38,8 @@ _CHECKS = (
 
 def compute(capture: Capture) -> Result:
     """Return one row per diagnosis, the worst level first, in each level in the order of the checks."""
-    made = () if _nothing_selected(capture) else _CHECKS
-    checks = [check for subject, diagnose in made for check in _made(subject, diagnose, capture)]
+    chosen = () if _nothing_selected(capture) else _CHECKS
+    checks = [check for subject, diagnose in chosen for check in _made(subject, diagnose, capture)]
     checks.sort(key=_rank)
     return Result(
         {
@@ -49,7 +49,7 @@ def compute(capture: Capture) -> Result:
             "time_ns": _numbers([check.time_ns for check in checks]),
             "meaning": [check.meaning for check in checks],
         },
-        operation_notes(capture) if made else (),
+        operation_notes(capture) if chosen else (),
     )
 
 

@@ -47,9 +47,13 @@ if TYPE_CHECKING:
 def compute(capture: Capture) -> Result:
     """Return one row per device and process, and one before these for a shared device."""
     operations = gpu_operations_of(capture)
-    talks = communicating(capture, operations)
+    communicates = communicating(capture, operations)
     rows = [
-        {**_usage(capture, operations.of(mine), talks[mine]), "process_id": process, "device_id": device}
+        {
+            **_usage(capture, operations.of(mine), communicates[mine]),
+            "process_id": process,
+            "device_id": device,
+        }
         for process, device, mine in _users(operations)
     ]
     data = {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
@@ -68,7 +72,7 @@ def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]
             yield int(process_ids(np.array(process))), device, rows
 
 
-def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[str, float]:
+def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) -> dict[str, float]:
     """Return the columns of one row without process and device."""
     kernels, copies, sets, graphs = (
         mine.kind == KINDS.index(kind) for kind in (KERNEL, MEMCPY, MEMSET, GRAPH)
@@ -82,9 +86,9 @@ def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[s
     durations = mine.end_ns - mine.start_ns
     busy, copying = union(mine.start_ns, mine.end_ns).length, cover(copies)
     hidden = intersection(copying, cover(kernels | graphs)).length
-    talking = cover(talks)
-    beside = intersection(talking, cover((kernels & ~talks) | graphs)).length
-    unknown = bool(graphs.any()) and not talking.length  # whether anything communicated in the graphs
+    communication = cover(communicates)
+    beside = intersection(communication, cover((kernels & ~communicates) | graphs)).length
+    unknown = bool(graphs.any()) and not communication.length  # whether anything communicated in the graphs
     return {
         "start_ns": first,
         "end_ns": last,
@@ -100,9 +104,9 @@ def _usage(capture: Capture, mine: GpuOperations, talks: NDArray[Any]) -> dict[s
         "migration_busy_ns": cover(mine.migration).length,
         "copy_overlap_ns": hidden,
         "copy_hidden_percent": _percent(hidden, copying.length),
-        "communication_busy_ns": MISSING if unknown else talking.length,
+        "communication_busy_ns": MISSING if unknown else communication.length,
         "communication_overlap_ns": MISSING if unknown else beside,
-        "communication_hidden_percent": np.nan if unknown else _percent(beside, talking.length),
+        "communication_hidden_percent": np.nan if unknown else _percent(beside, communication.length),
         "concurrency": int(durations.sum()) / busy if busy else np.nan,
     }
 
@@ -127,9 +131,9 @@ def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
             f"several processes used device {', '.join(map(str, shared))}: the row without a process takes "
             "it for one GPU, which it is not where CUDA_VISIBLE_DEVICES differs between them"
         )
-    there, used = len(capture.gpu_names), len(set(places))
-    if not capture.view.selection.narrows and used < there:
-        yield f"{there} GPUs in the machine, operations recorded on {used}"
+    installed, used = len(capture.gpu_names), len(set(places))
+    if not capture.view.selection.narrows and used < installed:
+        yield f"{installed} GPUs in the machine, operations recorded on {used}"
     for process, device in sorted(_chosen_pairs(capture) - pairs):
         number = int(process_ids(np.array(process)))
         yield f"no row for process {number} on device {device}: nothing of it ran in what is selected"

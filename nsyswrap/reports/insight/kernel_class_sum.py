@@ -54,7 +54,10 @@ def compute(capture: Capture) -> Result:
 def _kernels(
     capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
 ) -> tuple[NDArray[Any], Sequence[str | None]]:
-    """Return the number of kernel names in each class, and the name with the most time."""
+    """Return the number of kernel names in each class, and the name with the most time.
+
+    Of names with equal time the first one counts.
+    """
     name_of, names = name_codes(capture, "kernel")
     pairs, (kind, name) = group_keys(classes, name_of)
     total = grouped(pairs, lasting, len(kind)).total

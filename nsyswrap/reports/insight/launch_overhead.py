@@ -99,8 +99,8 @@ def _total(statistics: Statistics) -> NDArray[Any]:
 
 def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]:
     """Return the sum of each group, NaN in a group without values."""
-    there = np.bincount(codes, minlength=groups) > 0
-    return np.where(there, np.bincount(codes, values, minlength=groups), np.nan)
+    filled = np.bincount(codes, minlength=groups) > 0
+    return np.where(filled, np.bincount(codes, values, minlength=groups), np.nan)
 
 
 def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -131,8 +131,8 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
 
 def _spread_columns(prefix: str, header: str, of: str) -> tuple[Column, ...]:
     return tuple(
-        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", detail)
-        for short, text, detail in (
+        Column(f"{prefix}_{short}_ns", f"{header} {short.title()}", Unit.NS, f"{text} of {of}", drop_order)
+        for short, text, drop_order in (
             ("avg", "arithmetic mean", 8),
             ("med", "median", 0),
             ("p95", "95th percentile", 6),

@@ -67,14 +67,15 @@ def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
     """Return the column with this name, or without a name the one that tells most of the GPU's work.
 
     That is the time in kernels. If graphs were recorded as a whole, it is the time the GPU was busy, because
-    no kernel has their time. Raises UsageError with the columns there are.
+    no kernel has their time. Without GPU work it is the recorded time, or else the wall time. Raises
+    UsageError with the columns there are.
     """
     by_name = {column.name: column for column in FIGURES}
     if name and name not in by_name:
         raise UsageError(f"there is no figure {name!r} to compare by", f"figures: {' '.join(by_name)}")
     totals = [result.totals or {} for result in results]
-    for figure, seen in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
-        if not name and any(total.get(seen) for total in totals):
+    for figure, evidence in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
+        if not name and any(total.get(evidence) for total in totals):
             return by_name[figure]
     return by_name[name or "wall_s"]
 

@@ -93,14 +93,14 @@ class Pool:
 
 def statistics(name: str | None, count: int, ordered: Iterable[tuple[int, int]]) -> PooledStatistics:
     """Return the statistics of ``count`` executions: (duration in ns, executions) in ascending order."""
-    seen = total = squares = 0
+    before = total = squares = 0
     least: int | None = None
     low = high = duration = 0
     for duration, executions in ordered:
         least = duration if least is None else least
-        low = duration if seen <= (count - 1) // 2 else low
-        high = duration if seen <= count // 2 else high
-        seen += executions
+        low = duration if before <= (count - 1) // 2 else low
+        high = duration if before <= count // 2 else high
+        before += executions
         total += duration * executions
         squares += duration * duration * executions
     variance = Fraction(count * squares - total * total, count * max(count - 1, 1))
