@@ -6,7 +6,8 @@ Python 3.15 has ``lazy import`` statements for this (PEP 810); until then::
         import pandas as pd
         from nsyswrap.render import notebook
 
-Only modules can be imported like this: neither ``from module import function`` nor ``import a.b``.
+Only modules can be imported like this, by absolute names: neither ``from module import function`` nor
+``import a.b``.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+import threading
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_one_block = threading.RLock()  # two threads must not restore each other's import function
 
 
 class _LazyModule(ModuleType):
@@ -46,7 +50,6 @@ def lazy_imports() -> Iterator[None]:
     Only statements of the calling module are changed. An import error is raised at the first use.
     """
     importing_module = sys._getframe(2).f_globals  # noqa: SLF001 - there is no public way to the caller
-    normal_import = builtins.__import__
 
     def lazy_import(name: str, *rest: Any) -> Any:  # noqa: ANN401 - the arguments of builtins.__import__
         namespace, _, fromlist, *_ = (*rest, None, None, None)
@@ -54,8 +57,10 @@ def lazy_imports() -> Iterator[None]:
             return normal_import(name, *rest)
         return _LazyPackage(name) if fromlist else _LazyModule(name)
 
-    builtins.__import__ = cast("Any", lazy_import)
-    try:
-        yield
-    finally:
-        builtins.__import__ = normal_import
+    with _one_block:
+        normal_import = builtins.__import__
+        builtins.__import__ = cast("Any", lazy_import)
+        try:
+            yield
+        finally:
+            builtins.__import__ = normal_import

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
     from nsyswrap.reports import Request
-    from nsyswrap.reports.make import MadeReports, Missing
+    from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -114,12 +114,18 @@ def note_silence(capture: Capture, run: dict[str, Any]) -> None:
             note(f"  - {cause}")
 
 
-def make_tables(captures: Mapping[str, Capture], requests: Sequence[Request]) -> MadeReports:
-    """Make the reports with progress, and print their notes and which captures cannot answer which."""
+def make_tables(
+    captures: Mapping[str, Capture], requests: Sequence[Request]
+) -> tuple[list[Table], list[Missing]]:
+    """Make the reports with progress. Return one table for each report, and the reports that are missing.
+
+    The notes of the tables are printed, and which captures cannot answer which report.
+    """
     made = make.make_reports(captures, requests, step)
+    tables = made.combined()
     _note_missing(made.missing, captures)
-    note_tables(made.combined())
-    return made
+    note_tables(tables)
+    return tables, made.missing
 
 
 def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -> None:

@@ -203,7 +203,7 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
     """Print the summary, or the requested reports."""
     layout, capture = terminal_layout(asked.top), run.capture
     wanted = asked.reports or asked.csv_folder
-    tables = make_tables({"": capture}, reports.parse_all(asked.reports)).combined() if wanted else []
+    tables = make_tables({"": capture}, reports.parse_all(asked.reports))[0] if wanted else []
     if not asked.reports:
         click.echo(summary_text(capture, layout), nl=False)
     elif not asked.csv_folder:

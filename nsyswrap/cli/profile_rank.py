@@ -64,7 +64,7 @@ class OneRank:
             if csv_folder and (run.folder / EXPORT).exists():
                 of_one, over_ranks = ranks.split(named)
                 requests = reports.parse_all(of_one) if of_one or not over_ranks else []
-                tables = make_tables({"": run.capture}, requests).combined()
+                tables, _ = make_tables({"": run.capture}, requests)
                 write_csv(csv_folder / self.rank.folder, tables, terminal_layout())
         finally:
             ended = "; ".join(filter(None, (status.message, status.hint))) or status.outcome

@@ -251,8 +251,8 @@ def command(**options: Any) -> None:
         for capture in captures.values():
             _show_screen(capture, asked)
     elif captures:
-        made = make_tables(captures, requests)
-        _write(formats.Document(made.combined(), captures, asked.selection, made.missing), asked)
+        tables, missing = make_tables(captures, requests)
+        _write(formats.Document(tables, captures, asked.selection, missing), asked)
     sys.exit(exit_code)
 
 

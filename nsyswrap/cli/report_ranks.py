@@ -87,9 +87,9 @@ def made(
     Return the tables, and the reports that cannot be made.
     """
     across = _compare_ranks(members, rank_reports) if rank_reports else MadeReports()
-    each = make_tables({member.label: member.capture for member in members}, requests)
-    by_rank = [_by_rank(table, members) for table in each.combined()]
-    return [*across.combined(), *by_rank], [*across.missing, *each.missing]
+    tables, missing = make_tables({member.label: member.capture for member in members}, requests)
+    by_rank = [_by_rank(table, members) for table in tables]
+    return [*across.combined(), *by_rank], [*across.missing, *missing]
 
 
 def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeReports:

@@ -94,7 +94,8 @@ def _run(prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
     answers: list[Future[bool]] = []
     with ThreadPoolExecutor(1) as threads:
         status = execute(prepared, lambda: answers.append(threads.submit(job.reached_time_limit)))
-    if status.outcome != "interrupted" or not any(answer.result() for answer in answers):
+    at_limit = [not answer.exception() and answer.result() for answer in answers]
+    if status.outcome != "interrupted" or not any(at_limit):
         return status
     limit = f"stopped before {job.scheduler}'s time limit"
     message = status.message.replace("stopped by SIGTERM", limit)
