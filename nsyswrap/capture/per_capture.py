@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -20,15 +21,19 @@ def per_capture(
 ) -> Callable[Concatenate[Capture, P], R]:
     """Compute a function of a capture once for each capture and each set of further arguments.
 
-    The further arguments have to be hashable. Every view of a capture counts as a capture of its own. The
-    captures are referred to weakly, so a result must not refer to its capture. An exception is not kept.
+    The further arguments have to be hashable. An argument that is left out counts as its default. Every view
+    of a capture counts as a capture of its own. The captures are referred to weakly, so a result must not
+    refer to its capture. An exception is not kept.
     """
     results: WeakKeyDictionary[Capture, dict[Hashable, R]] = WeakKeyDictionary()
+    signature = inspect.signature(compute)
 
     @wraps(compute)
     def computed_once(capture: Capture, /, *arguments: P.args, **options: P.kwargs) -> R:
         of_capture = results.setdefault(capture, {})
-        key = (arguments, frozenset(options.items()))
+        bound = signature.bind(capture, *arguments, **options)
+        bound.apply_defaults()
+        key = tuple(bound.arguments.values())[1:]
         if key not in of_capture:
             of_capture[key] = compute(capture, *arguments, **options)
         return of_capture[key]

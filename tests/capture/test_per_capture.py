@@ -44,6 +44,11 @@ def test_it_is_computed_once_for_each_set_of_arguments(capture: Capture) -> None
     assert computed == ["kernel", "api", "kernel", "kernel"]
 
 
+def test_an_argument_left_out_is_its_default(capture: Capture) -> None:
+    assert [count(capture), count(capture, "kernel"), count(capture, kind="kernel", plus=0)] == [2, 2, 2]
+    assert computed == ["kernel"]
+
+
 def test_each_view_has_its_own_result(capture: Capture) -> None:
     assert [count(capture.select(time="2ns/3ns")), count(capture)] == [1, 2]
 
