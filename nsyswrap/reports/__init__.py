@@ -55,11 +55,6 @@ class Request:
     view: Mapping[str, Any] = field(default_factory=dict)
     suffix: str = ""
 
-    @property
-    def label(self) -> str:
-        """The name of the report, with its options."""
-        return self.report.name + self.suffix
-
     def make(self, capture: Capture) -> Table:
         """Make the table of a capture. Raises NotInCapture."""
         return replace(self.report.make(capture.viewed(**self.view), **self.options), suffix=self.suffix)

@@ -71,7 +71,9 @@ def test_every_piece_of_work_is_a_step(captures: dict[str, Capture]) -> None:
 def test_all_and_nothing_mean_every_report_once() -> None:
     everything = [request.report.name for request in parse_all([])]
     assert everything == list(NAMES)
-    assert [request.label for request in parse_all(["all", f"{KERNELS}:base,{KERNELS}"])] == [
+    assert [
+        request.report.name + request.suffix for request in parse_all(["all", f"{KERNELS}:base,{KERNELS}"])
+    ] == [
         *NAMES,
         f"{KERNELS}_base",
     ]

@@ -38,7 +38,7 @@ _HEIGHTS = (3, 1)  # of the two histograms
 
 
 @dataclass(frozen=True)
-class Launches:
+class LaunchTimes:
     """Latencies, CPU times of the API calls and GPU times in ns: of repeated, then of first launches."""
 
     latency_ns: Sequence[NDArray[Any]]
@@ -48,13 +48,13 @@ class Launches:
     notes: Sequence[str]
 
 
-def compute(capture: Capture) -> Launches:
+def compute(capture: Capture) -> LaunchTimes:
     """Return the launches of a capture; raises NotInCapture."""
     table = table_for(capture, "launch_overhead")
     launches = launches_of(capture)
     measurable = launches.uncontended & (launches.latency_ns >= 0)
     series = (~launches.first, launches.first)
-    return Launches(
+    return LaunchTimes(
         [launches.latency_ns[mine & measurable] for mine in series],
         [launches.api_ns[mine] for mine in series],
         [launches.gpu_ns[mine] for mine in series],
@@ -63,7 +63,7 @@ def compute(capture: Capture) -> Launches:
     )
 
 
-def figure(data: Mapping[str, Launches]) -> Sheet:
+def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
     """Draw the histograms and points of the captures below one another, on the same axes."""
     notes = dict.fromkeys(note for part in data.values() for note in part.notes)
     edges = _edges([times for part in data.values() for times in part.latency_ns])
@@ -79,7 +79,7 @@ def figure(data: Mapping[str, Launches]) -> Sheet:
     return drawn
 
 
-def _title(data: Mapping[str, Launches]) -> str:
+def _title(data: Mapping[str, LaunchTimes]) -> str:
     """Return the title: which captures are launch-bound. Only repeated launches are judged."""
     judged = [part.cost for part in data.values() if len(part.api_ns[0])]
     if len(data) == 1:
@@ -117,7 +117,7 @@ def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
     return (every.min() / _MARGIN, every.max() * _MARGIN) if len(every) else _LIMITS_WITHOUT_DATA
 
 
-def _latencies(places: Sequence[Axes], part: Launches, edges: NDArray[Any]) -> None:
+def _latencies(places: Sequence[Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
     """Draw the two histograms on one time axis, each with its own count axis."""
     for axes, times, (label, color) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
         counts, _ = np.histogram(np.maximum(times, 1), edges)
@@ -142,7 +142,7 @@ def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
         axes.set_title(f"median {duration(median)} ({len(times):,} into an idle stream)")
 
 
-def _calls(axes: Axes, part: Launches, limits: tuple[float, float]) -> None:
+def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
     """Draw the launches, and the line where the API call takes as long as the kernel."""
     for api, gpu, (label, color) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
         points(axes, gpu, api, color, label)
