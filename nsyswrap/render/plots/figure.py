@@ -1,7 +1,7 @@
 """The figure, axes and text that all plots share.
 
-A figure has the same bytes every time, whatever the user's matplotlib settings are. pyplot is not used, so no
-window opens and the user's own figures stay as they are.
+A figure does not depend on the user's matplotlib settings. pyplot is not used, so no window opens and the
+user's own figures stay as they are.
 """
 
 from __future__ import annotations
