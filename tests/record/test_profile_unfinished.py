@@ -57,7 +57,9 @@ def test_a_signal_that_is_repeated_at_once_costs_nothing(
             process.send_signal(number)
             time.sleep(apart_s)
         process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    # The last signal may come when the run has ended: then it ends nsyswrap, as any program.
+    assert process.returncode in (128 + number, -number)
+    assert RunFolder(tmp_path / "run").read_status().outcome == "interrupted"
     assert check_export(tmp_path / "run" / EXPORT) == ""
 
 
