@@ -81,9 +81,7 @@ class ReportOptions:
     @cached_property
     def _capture_and_rank_reports(self) -> tuple[list[str], list[str]]:
         of_captures, over_ranks = ranks.split(self.named_reports)
-        if over_ranks and not self.by:
-            note(f"nsyswrap: {over_ranks[0]} compares ranks: --by rank is assumed")
-        elif self.by and "all" in of_captures:
+        if self.by and "all" in of_captures:
             over_ranks = list(ranks.NAMES)
         elif self.by and not self.named_reports:
             over_ranks = list(ranks.SCREEN)
@@ -239,6 +237,8 @@ def command(**options: Any) -> None:
         asked.check_alone()
         _emit(_about_reports(asked), asked.output)
         return
+    if asked.rank_reports and not asked.by:
+        note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
     asked.check()
     requests = asked.requests  # an unknown report is an error before a capture is opened
     if asked.readable and asked.csv_folder:
