@@ -4,20 +4,23 @@ A gap ends with an operation, whose launch call was made by one thread. Before t
 synchronizing, allocating, loading or other calls, or outside all calls. From the start of that call to the
 start of the operation, the launch was under way. If the call returned before the gap began, or long before
 the operation started, the operation was queued: it waited for another device, another process, or the GPU
-itself. Migrations of unified memory have no launch call: page faults or prefetches cause them.
+itself. Migrations of unified memory have no launch call: page faults or prefetches cause them. After the last
+operation of all, the thread that launched it tells the cause.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, OTHER, call_classes
-from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.arrays.intervals import gaps, union
+from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
+from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
     Arrays = dict[str, NDArray[Any]]
-    Times = tuple[NDArray[Any], NDArray[Any]]  # starts and ends, or two marks
+    Pair = tuple[NDArray[Any], NDArray[Any]]
 
 # The causes and their texts. If several hold at once, the first counts.
 CAUSES = {
@@ -46,11 +49,21 @@ CAUSES = {
     "migration": "until unified memory moved pages",
     "unknown": "not known: no recorded call launched what followed",
 }
-_IN_A_THREAD = tuple(CAUSES)[:7]
-_INSIDE_A_LAUNCH = _IN_A_THREAD[:2]  # these count even during a launch
-# On an idle GPU an operation starts within a few µs after its call returned.
-_LATENCY_NS = 10_000
-_QUEUE_FULL = 8  # overheadType of a launch that waits for room in the queue
+_CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES])
+_CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
+_COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
+# On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency;
+# the time in ns holds if no launch has one.
+_LATENCY_RATIO, _LATENCY_NS = 3, 10_000
+
+
+class Segments(NamedTuple):
+    """Parts of gaps with one cause each: the position of the gap, start, end, and number in CAUSES."""
+
+    gap: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    cause: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,8 @@ class Gaps:
 
     ``before`` and ``after`` are the positions of the operations on both sides, selected or not, in
     ``operations`` (all of the whole capture); -1 without one. ``thread`` made the call that launched
-    ``after``, MISSING if unknown; ``launch_ns`` is the start of that call. ``parts`` has the time of each of
-    CAUSES, which add up to the gap.
+    ``after``, MISSING if unknown; ``launch_ns`` is the start of that call. ``segments`` splits the gaps by
+    cause. ``launching_ns`` is the time in which that call was under way, or the operation on its way.
     """
 
     operations: GpuOperations
@@ -72,7 +85,8 @@ class Gaps:
     after: NDArray[Any]
     thread: NDArray[Any]
     launch_ns: NDArray[Any]
-    parts: Mapping[str, NDArray[Any]]
+    launching_ns: NDArray[Any]
+    segments: Segments
 
     def __len__(self) -> int:
         """Return the number of gaps."""
@@ -82,6 +96,14 @@ class Gaps:
     def duration_ns(self) -> NDArray[Any]:
         """The duration of each gap in ns."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @cached_property
+    def parts(self) -> Mapping[str, NDArray[Any]]:
+        """The time of each of CAUSES in each gap, in ns; the causes add up to the gap."""
+        _, start, end, cause = self.segments
+        sums = np.zeros((len(CAUSES), len(self)), np.int64)
+        np.add.at(sums, (cause, self.segments.gap), end - start)
+        return dict(zip(CAUSES, sums, strict=True))
 
     @property
     def call(self) -> NDArray[Any]:
@@ -114,8 +136,7 @@ def gaps_of(capture: Capture) -> Gaps:
     gap = {
         name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in by_device)]) for name in names
     }
-    thread, launch_ns, parts = _causes(capture.whole, operations, gap)
-    return Gaps(operations=operations, **gap, thread=thread, launch_ns=launch_ns, parts=parts)
+    return _explained(capture.whole, operations, gap)
 
 
 def _places(selected: GpuOperations, operations: GpuOperations) -> NDArray[Any]:
@@ -141,102 +162,85 @@ def _add_unselected(gap: Arrays, operations: GpuOperations, process: int, device
         return
     rows = np.flatnonzero((operations.global_pid == process) & (operations.device_id == device))
     for i in np.flatnonzero(gap["before"] < 0):
-        earlier = rows[operations.end_ns[rows] <= gap["start_ns"][i]]
+        earlier = rows[operations.end_ns[rows] <= gap["start_ns"][i]][::-1]
         gap["before"][i] = earlier[operations.end_ns[earlier].argmax()] if len(earlier) else -1
     for i in np.flatnonzero(gap["after"] < 0):
         later = rows[operations.start_ns[rows] >= gap["end_ns"][i]]
         gap["after"][i] = later[0] if len(later) else -1
 
 
-def _causes(
-    whole: Capture, operations: GpuOperations, gap: Arrays
-) -> tuple[NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
-    """Return the thread and start of the call that ended each gap, and the time of each cause."""
-    rows = len(gap["start_ns"])
-    thread, launch_ns = np.full(rows, MISSING), np.full(rows, MISSING)
-    parts = {cause: np.zeros(rows, np.int64) for cause in CAUSES}
-    # The appended entry is for -1: no operation after the gap.
-    call = np.append(operations.call, -1)[gap["after"]]
-    moves = np.append(operations.migration, False)[gap["after"]]
-    parts["migration"] = np.where(moves, gap["end_ns"] - gap["start_ns"], 0)
-    parts["unknown"] = np.where((call < 0) & ~moves, gap["end_ns"] - gap["start_ns"], 0)
+def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
+    """Return the gaps with the thread and start of the call that ended each, and the causes."""
+    start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
+    thread, launch_ns = np.full(len(start), MISSING), np.full(len(start), MISSING)
+    begun, returned = end.copy(), end.copy()
+    # The appended entries are for -1: no operation on that side of the gap.
+    call, before = (np.append(operations.call, -1)[gap[side]] for side in ("after", "before"))
+    last = np.flatnonzero((after < 0) & (before >= 0))
     known = np.flatnonzero(call >= 0)
-    if len(known):
+    kind = np.full(len(start), _CAUSE["unknown"])
+    kind[np.append(operations.migration, False)[after]] = _CAUSE["migration"]
+    queued = np.full(len(start), _CAUSE["unknown"])
+    if len(known) or len(last):
         api = whole.columns("api", "start_ns", "end_ns", "global_tid")
-        thread[known], launch_ns[known] = (api[name][call[known]] for name in ("global_tid", "start_ns"))
-        ends = gap["start_ns"][known], gap["end_ns"][known]
-        span = launch_ns[known], api["end_ns"][call[known]]
-        after = operations.of(gap["after"][known])
-        launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-        # A launch call can also start copies, which are nodes of its graph.
-        launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)
-        queued = (span[1] <= ends[0]) | (after.start_ns - span[1] > _LATENCY_NS)
-        for cause, taken in _explain(_Timeline(whole, thread[known]), ends, span, (queued, launches)).items():
-            parts[cause][known] = taken
-    return thread, launch_ns, parts
+        thread[last] = api["global_tid"][before[last]]
+        thread[known] = api["global_tid"][call[known]]
+        launch_ns[known] = api["start_ns"][call[known]]
+        begun[known] = np.clip(launch_ns[known], start[known], end[known])
+        return_ns = api["end_ns"][call[known]]
+        returned[known] = np.clip(return_ns, start[known], end[known])
+        kind[known] = _closing_cause(whole, operations.of(after[known]))
+        waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
+        queued[known] = np.where((return_ns <= start[known]) | waited, _CAUSE["queued"], kind[known])
+    segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
+    under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
+    return Gaps(
+        operations=operations,
+        **gap,
+        thread=thread,
+        launch_ns=launch_ns,
+        launching_ns=np.where(call >= 0, under_way, 0),
+        segments=segments,
+    )
 
 
-def _explain(timeline: _Timeline, gap: Times, call: Times, marks: Times) -> Arrays:
-    """Return the parts of gaps; ``call`` has start and end of the calls that launched the next operations.
+def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
+    """Return the cause while the call that launches each operation is under way."""
+    launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+    # A launch call can also start copies, which are nodes of its graph.
+    launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)
+    return np.where(launches, _CAUSE["launch"], _CAUSE["copy"])
 
-    ``marks`` has two arrays: gaps whose next operation was queued, and gaps whose call is a launch.
+
+def _longest_latency(whole: Capture) -> float:
+    """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
+    launches = launches_of(whole)
+    repeats = launches.of(launches.uncontended & ~launches.first)
+    return _LATENCY_RATIO * float(np.median(repeats.latency_ns)) if len(repeats) else _LATENCY_NS
+
+
+def _segments(
+    whole: Capture, times: tuple[NDArray[Any], ...], thread: NDArray[Any], causes: Pair
+) -> Segments:
+    """Split gaps by cause; ``times`` are start, launch begun, launch returned and end of each.
+
+    ``causes`` are those during the launch call and after it, for gaps that a recorded call ended.
     """
-    (start, end), (queued, launches) = gap, marks
-    begun, returned = (np.clip(times, start, end) for times in call)
-    parts = timeline.split(start, begun, _IN_A_THREAD)
-    parts["host"] = begun - start - sum(parts.values())
-    parts["queued"] = np.where(queued, end - returned, 0)
-    under_way = end - begun - parts["queued"]
-    for cause, taken in timeline.split(begun, returned, _INSIDE_A_LAUNCH).items():
-        parts[cause] += taken
-        under_way -= taken
-    parts["launch"] += np.where(launches, under_way, 0)
-    parts["copy"] += np.where(launches, 0, under_way)
-    return parts
-
-
-class _Timeline:
-    """The activities of threads: one cover per cause, with the threads one after another on one axis."""
-
-    def __init__(self, whole: Capture, thread: NDArray[Any]) -> None:
-        """Take the thread of each interval that ``split`` will get."""
-        threads, self._number = distinct(thread)
-        cause, active, start, end = _activities(whole)
-        rows = np.flatnonzero(np.isin(active, threads))
-        self._low, self._high = int(start[rows].min()), int(end[rows].max())
-        number = np.searchsorted(threads, active[rows])
-        start, end = (self._place(times[rows], number) for times in (start, end))
-        self._covers = {}
-        for i, name in enumerate(_IN_A_THREAD):  # calls nest, and time counts once
-            up_to_here = cause[rows] <= i
-            self._covers[name] = union(start[up_to_here], end[up_to_here])
-
-    def _place(self, times: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
-        length = self._high - self._low + 1  # keeps 1 ns between two threads
-        return np.clip(times, self._low, self._high) - self._low + number * length  # type: ignore[no-any-return]
-
-    def split(self, start: NDArray[Any], end: NDArray[Any], causes: tuple[str, ...]) -> Arrays:
-        """Return the time of the given first causes in each interval, each without the causes before it."""
-        start, end = (self._place(times, self._number) for times in (start, end))
-        parts, before = {}, np.zeros_like(start)
-        for cause in causes:
-            taken = self._covers[cause].within(start, end)
-            parts[cause], before = taken - before, taken
-        return parts
-
-
-def _activities(whole: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the number of the cause, the thread, the start and the end of each activity."""
-    of_class = np.array([_IN_A_THREAD.index("call" if name == OTHER else name) for name in CLASSES])
-    fields = ("global_tid", "start_ns", "end_ns")
-    parts = [(of_class[call_classes(whole)], whole.columns("api", *fields))]
-    if whole.has("overhead"):
-        events = whole.columns("overhead", *fields)
-        parts.append((np.full(whole.count("overhead"), _IN_A_THREAD.index("profiler")), events))
-    if whole.has("cuda_overhead"):  # compiling and loading, which CUDA also does without nsys
-        events = whole.columns("cuda_overhead", *fields, "overhead_type")
-        waits = events["overhead_type"] == _QUEUE_FULL
-        parts.append((np.where(waits, *map(_IN_A_THREAD.index, ("launch", "load"))), events))
-    causes = np.concatenate([cause for cause, _ in parts])
-    thread, start, end = (np.concatenate([events[field] for _, events in parts]) for field in fields)
-    return causes, thread, start, end
+    start, begun, returned, end = times
+    kind, queued = causes
+    known = np.flatnonzero(thread != MISSING)
+    unknown = np.flatnonzero(thread == MISSING)
+    parts = [Segments(unknown, start[unknown], end[unknown], kind[unknown])]
+    if len(known):
+        span = int(start[known].min()), int(end[known].max())
+        activity = ThreadActivity(whole, np.unique(thread[known]), span)
+        for first, until, launching in ((start, begun, False), (begun, returned, True)):
+            gap, begins, ends, number = activity.segments(thread[known], first[known], until[known])
+            gap, cause = known[gap], _CAUSE_OF_ACTIVITY[number]
+            cause = np.where((number < _COUNT_IN_LAUNCH) | (not launching), cause, kind[gap])
+            parts.append(Segments(gap, begins, ends, cause))
+        rest = known[returned[known] < end[known]]
+        parts.append(Segments(rest, returned[rest], end[rest], queued[rest]))
+    every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+    order = np.lexsort((every.start_ns, every.gap))
+    return Segments(*(part[order] for part in every))

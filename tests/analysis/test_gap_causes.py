@@ -113,10 +113,16 @@ def test_when_the_launch_was(begin: int, end: int, expected: dict[str, int], tmp
 
 
 def test_a_launch_that_returned_long_before_waits_for_something_else(tmp_path: Path) -> None:
-    for starts, expected in ((10_060, {"launch": 10_010}), (10_061, {"launch": 10, "queued": 10_001})):
+    # The last of three repeats has the longest latency; the limit is 3 x the median of 20 ns.
+    quick = [
+        row
+        for i in (3, 4)
+        for row in (call(LAUNCH, 1000 * i, 1000 * i + 5, i), kernel("k", 1000 * i + 20, 1000 * i + 30, i))
+    ]
+    for starts, expected in ((120, {"launch": 70}), (121, {"launch": 10, "queued": 61})):
         (tmp_path / str(starts)).mkdir()
-        rows = [*FIRST, call(LAUNCH, 50, 60, 2), kernel("k", starts, starts + 9, 2)]
-        assert parts(opened(tmp_path / str(starts), *rows)) == [{"host": 40, **expected}]
+        rows = [*FIRST, call(LAUNCH, 50, 60, 2), kernel("k", starts, starts + 9, 2), *quick]
+        assert parts(opened(tmp_path / str(starts), *rows))[0] == {"host": 40, **expected}
 
 
 def test_profiling_does_not_hold_up_what_is_queued(tmp_path: Path) -> None:
@@ -221,7 +227,7 @@ FOUR = [
         ("55/", [(60, 90, "l", "after", {"host": 20, "launch": 10})]),
         ("/28", [(10, 28, "before", "k", {"host": 14, "launch": 4})]),
         ("55/83", [(60, 83, "l", "after", {"host": 20, "launch": 3})]),
-        ("90/99", [(95, 99, "after", "-", {"unknown": 4})]),
+        ("90/99", [(95, 99, "after", "-", {"host": 4})]),
         ("-9/7", [(-9, 5, "-", "before", {"host": 9, "launch": 5})]),
         ("30/40", []),
     ],

@@ -101,8 +101,13 @@ def on_gpu(kind: str, start: int, end: int, **more: object) -> Row:
     return memcpy(1, start, end, 8, **more) if kind == "memcpy" else memset(start, end, 8, **more)
 
 
-def cause_at(ns: int, begins: int, after: Operation | None, drawn: Drawn) -> str:
+def cause_at(ns: int, begins: int, before: Operation | None, after: Operation | None, drawn: Drawn) -> str:
     """Tell why nothing ran in one nanosecond of a gap that begins at ``begins``."""
+    if after is None and before and before.call:
+        now = [
+            cause for tid, first, last, cause in drawn.doing if tid == before.call[2] and first <= ns < last
+        ]
+        return min(now, key=lambda cause: RANKS[cause], default="host")
     if after is None or after.call is None:
         return "unknown"
     start, end, thread = after.call
@@ -137,7 +142,9 @@ def explained(
                 ns for ns in range(start + 1, last + 1) if ns not in idle_ns or ns in cuts or ns == last
             )
             after = next((o for o in mine if o.start >= end), None)
-            causes = [cause_at(ns, start, after, drawn) for ns in range(start, end)]
+            earlier = [o for o in mine if o.end <= start]
+            before = max(reversed(earlier), key=lambda o: o.end, default=None)  # of equal ends the last
+            causes = [cause_at(ns, start, before, after, drawn) for ns in range(start, end)]
             found.append((pid, device, start, end, {cause: causes.count(cause) for cause in set(causes)}))
     return found
 
@@ -156,7 +163,7 @@ def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_every_gap_and_nanosecond(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_gaps, "_LATENCY_NS", LATENCY_NS)
+    monkeypatch.setattr(gpu_gaps, "_longest_latency", lambda _: LATENCY_NS)
     dice = random.Random(seed)  # noqa: S311 - no secret
     drawn = draw(dice)
     first, last = sorted(dice.sample(range(LENGTH), 2))

@@ -1,8 +1,8 @@
 """How long the GPU stood idle because launches were under way, by stream.
 
 Exposed is the part of a process' idle time on a device that lies inside the launch of what came next: its
-call had begun, and had not returned before the GPU ran dry. Launches issued while the GPU works expose
-nothing, however long they take. First launches of a kernel pay for loading it, and stand apart.
+call had begun, and had not returned before the GPU ran dry. Profiler overhead in it counts. Launches issued
+while the GPU works expose nothing, however long they take. First launches of a kernel pay for loading it, and stand apart.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def compute(capture: Capture) -> Result:
     )
     ended = ended_by(launches, gaps)
 
-    def sums(cause: str, which: NDArray[Any]) -> NDArray[Any]:
+    def sums(ns: NDArray[Any], which: NDArray[Any]) -> NDArray[Any]:
         rows = np.flatnonzero(np.append(which, False)[ended])  # -1 selects the appended False
-        return grouped(codes[ended[rows]], gaps.parts[cause][rows], len(stream)).total
+        return grouped(codes[ended[rows]], ns[rows], len(stream)).total
 
-    exposed, total = sums("launch", ~launches.first), _idle_times(gaps, process, device)
+    exposed, total = sums(gaps.launching_ns, ~launches.first), _idle_times(gaps, process, device)
     return Result(
         {
             "process_id": process_ids(process),
@@ -51,8 +51,8 @@ def compute(capture: Capture) -> Result:
             "idle_ns": total,
             "exposed_ns": exposed,
             "exposed_percent": exposed * 100 / np.where(total == 0, np.nan, total),
-            "host_ns": sums("host", ~launches.first),
-            "first_exposed_ns": sums("launch", launches.first),
+            "host_ns": sums(gaps.parts["host"], ~launches.first),
+            "first_exposed_ns": sums(gaps.launching_ns, launches.first),
         },
         operation_notes(capture),
     )
