@@ -48,7 +48,8 @@ class ViewOptions:
     """How a capture is read: the form of kernel names, the era of nsys to follow, and the selection.
 
     ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
-    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules.
+    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules. ``steps`` says which
+    steps the steady part has, as ``NAME``, ``10-13`` or ``NAME/10-13``; empty means that they are looked for.
     """
 
     names: KernelNames = "full"
@@ -56,6 +57,7 @@ class ViewOptions:
     classes: tuple[tuple[str, str], ...] = ()
     rounding: Rounding = "2025"
     selection: Selection = EVERYTHING
+    steps: str = ""
 
 
 class Capture:

@@ -1,0 +1,150 @@
+"""Split time into what a device did for a process: compute, exposed communication or copies, idle by cause.
+
+Each nanosecond has one state. If several hold, the first in this order counts:
+
+1. compute, by kernel class in the order of ``COMPUTE``; a whole-graph execution counts after the classes
+2. communication kernels; with no compute at the same time they are exposed
+3. copies, memsets and migrations of unified memory
+4. idle, by the cause that ``gpu_gaps`` gives. An operation that was launched already, or whose launch is not
+   known, may have waited for another process of the capture that used the device: that has its own cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window
+from nsyswrap.analysis.kernel_names import CLASSES, OTHER
+from nsyswrap.analysis.names import kernel_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.capture.capture import Capture
+
+COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
+COMPUTE = (*(name for name in CLASSES if name != COMMUNICATION), GRAPH)
+IDLE = (*CAUSES, OTHER_PROCESS)
+# Copy calls while the GPU idles have the cause "copy", so the state of a busy GPU is called otherwise.
+STATES = (
+    *(f"{name}_kernel" for name in COMPUTE[:-1]),
+    GRAPH,
+    COMMUNICATION,
+    "memcpy",
+    *(f"idle_{c}" for c in IDLE),
+)
+BUSY = STATES[: STATES.index("memcpy") + 1]
+_WAITING = ("queued", "unknown")  # causes during which another process may have used the device
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one device did for one process, in intervals of time; all times in ns.
+
+    ``state_ns`` has the time of each of STATES in each interval; these add up to the interval.
+    ``overlapped_ns`` has the time of communication and of copies that had something before it in the order.
+    """
+
+    global_pid: int
+    device_id: int
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    state_ns: Mapping[str, NDArray[Any]]
+    overlapped_ns: Mapping[str, NDArray[Any]]
+
+    @property
+    def duration_ns(self) -> NDArray[Any]:
+        """The duration of each interval."""
+        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def busy_ns(self) -> NDArray[Any]:
+        """The time in each interval in which the device worked for the process."""
+        busy: NDArray[Any] = sum((self.state_ns[state] for state in BUSY), np.zeros_like(self.start_ns))
+        return busy
+
+    @property
+    def idle_ns(self) -> dict[str, NDArray[Any]]:
+        """The idle time in each interval by cause, one of IDLE."""
+        return {cause: self.state_ns[f"idle_{cause}"] for cause in IDLE}
+
+
+def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | None = None) -> list[Budget]:
+    """Return the budget of each process and device of a view, in intervals inside the view's window.
+
+    Without ``intervals`` (starts and ends, in order, not overlapping) there is one: the window itself.
+    """
+    operations, gaps = gpu_operations_of(view), gaps_of(view)
+    whole = gpu_operations_of(view.whole)
+    budgets = []
+    for process, device, rows in operations.by_device():
+        mine = operations.of(rows)
+        start, end = intervals or (np.array([edge]) for edge in window(view, mine))
+        here = (gaps.global_pid == process) & (gaps.device_id == device)
+        segments = np.flatnonzero(here[gaps.segments.gap])
+        idle = {
+            cause: union(
+                *(times[segments[gaps.segments.cause[segments] == number]] for times in gaps.segments[1:3])
+            )
+            for number, cause in enumerate(CAUSES)
+        }
+        others = whole.of((whole.device_id == device) & (whole.global_pid != process))
+        budgets.append(
+            _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
+        )
+    return budgets
+
+
+def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
+    """Return the time of each busy state, whatever runs at the same time, in the order of precedence."""
+    state = np.full(len(mine), BUSY.index("memcpy"))
+    state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
+    kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
+    if len(kernels):
+        codes, classes = kernel_classes(view.whole)
+        known = [name if name in CLASSES else OTHER for name in classes]
+        names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
+        state[kernels] = np.array([BUSY.index(name) for name in names])[codes[mine.row[kernels]]]
+    present = np.unique(state).tolist()
+    return [(BUSY[i], union(mine.start_ns[state == i], mine.end_ns[state == i])) for i in present]
+
+
+def _with_others(idle: dict[str, Cover], others: GpuOperations) -> dict[str, Cover]:
+    """Move the time that another process used the device out of the causes that may be due to it."""
+    used = union(others.start_ns, others.end_ns)
+    waited = [(idle[cause], intersection(idle[cause], used)) for cause in _WAITING]
+    free = Cover(np.append(np.iinfo(np.int64).min, used.end), np.append(used.start, np.iinfo(np.int64).max))
+    alone = {cause: intersection(idle[cause], free) for cause in _WAITING} if len(used.start) else {}
+    taken = union(*(np.concatenate([getattr(part, edge) for _, part in waited]) for edge in ("start", "end")))
+    return {**idle, **alone, OTHER_PROCESS: taken}
+
+
+def _budget(
+    owner: tuple[int, int],
+    interval: tuple[NDArray[Any], NDArray[Any]],
+    layers: list[tuple[str, Cover]],
+    idle: Mapping[str, Cover],
+) -> Budget:
+    start, end = interval
+    state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
+    overlapped_ns = {state: np.zeros(len(start), np.int64) for state in (COMMUNICATION, COPY)}
+    so_far, before = Cover(*(np.empty(0, np.int64),) * 2), np.zeros(len(start), np.int64)
+    for state, cover in layers:
+        so_far = union(*(np.concatenate(edges) for edges in zip(so_far, cover, strict=True)))
+        taken = so_far.within(start, end)
+        state_ns[state] = taken - before
+        if state in (COMMUNICATION, "memcpy"):
+            kind = COPY if state == "memcpy" else state
+            overlapped_ns[kind] = cover.within(start, end) - state_ns[state]
+        before = taken
+    for cause, cover in idle.items():
+        state_ns[f"idle_{cause}"] = cover.within(start, end)
+    return Budget(*owner, start, end, state_ns, overlapped_ns)

@@ -1,0 +1,153 @@
+"""Find the steps that a program repeats, and tell its steady part from start-up and warm-up.
+
+Steps are numbered from 0. A step lasts from the start of one occurrence to the start of the next, on the host.
+The last step ends when its occurrence and the GPU work launched in it are over. Occurrences are a repeated NVTX
+range, or the repeating sequence of launches if no range repeats, or what the user names.
+
+Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
+later steps of more than 1.5 times the median duration. Without three steady steps there is no steady part.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.repeated_range import named_range, repeated_range
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.per_capture import per_capture
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.steps.occurrences import Occurrences
+    from nsyswrap.capture.capture import Capture
+
+LEAST_STEPS = 3
+_LONG = 1.5  # times the median duration
+_MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
+_LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
+_CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one process, in order; times in ns on the host.
+
+    ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
+    ones among them. ``why_none`` says why there is no steady part; it is empty if there is one.
+    """
+
+    global_pid: int
+    label: str
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    steady: NDArray[Any]
+    outlier: NDArray[Any]
+    why_none: str = ""
+
+    def __len__(self) -> int:
+        """Return the number of all steps."""
+        return len(self.start_ns)
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a steady part."""
+        return not self.why_none
+
+    @property
+    def duration_ns(self) -> NDArray[Any]:
+        """The duration of each step in ns."""
+        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Start and end of the steady part in ns. There must be one."""
+        return int(self.start_ns[self.steady][0]), int(self.end_ns[self.steady][-1])
+
+
+@per_capture
+def steps_of(capture: Capture) -> tuple[Steps, ...]:
+    """Return the steps of each process with GPU work, as the view chooses them.
+
+    Raises NotInCapture if the view names steps that the capture lacks.
+    """
+    whole, (name, numbers) = capture.whole, parse_choice(capture.view.steps)
+    operations = gpu_operations_of(whole)
+    processes = np.unique(operations.global_pid[operations.call >= 0]).tolist()
+    found = []
+    for process in processes:
+        if name:
+            occurrences = named_range(whole, process, name)
+        else:
+            occurrences = repeated_range(whole, process) or repeated_sequence(whole, process)
+        found.append(_steps(process, occurrences, numbers, name))
+    if name and not any(len(steps) for steps in found):
+        raise NotInCapture(
+            f"{capture.source}: no NVTX range named {name!r} holds GPU work",
+            "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
+        )
+    if numbers and not any(steps.found for steps in found):
+        most = max(map(len, found), default=0)
+        raise NotInCapture(f"{capture.source}: no steps {capture.view.steps}", f"there are {most:,}, from 0")
+    return tuple(found)
+
+
+def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
+    """Return the range name and the first and last step number of ``NAME``, ``10-13`` or ``NAME/10-13``."""
+    match = _CHOICE.fullmatch(text)
+    if not match:
+        return text, None
+    first = int(match["first"])
+    return match["name"] or "", (first, int(match["last"] or first))
+
+
+def _steps(
+    process: int, occurrences: Occurrences | None, numbers: tuple[int, int] | None, name: str
+) -> Steps:
+    if occurrences is None:
+        none = np.empty(0, np.int64)
+        why = (
+            f"no NVTX range {name!r} in this process" if name else "no NVTX range or launch sequence repeats"
+        )
+        return Steps(process, "", none, none, none.astype(bool), none.astype(bool), why)
+    start, end = occurrences.start_ns, occurrences.end_ns
+    number = np.arange(len(start))
+    if numbers:
+        steady = (number >= numbers[0]) & (number <= numbers[1])
+        why = "" if steady.any() else f"only {len(start):,} steps"
+        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), why)
+    steady = number >= _warm_up(occurrences)
+    enough = np.count_nonzero(steady) >= LEAST_STEPS
+    why = "" if enough else f"{occurrences.label} repeats only {len(start):,} times"
+    return Steps(process, occurrences.label, start, end, steady, _outliers(occurrences, steady), why)
+
+
+def _warm_up(occurrences: Occurrences) -> int:
+    """Return the number of warm-up steps: the leading unusual ones, at most half of all."""
+    duration = occurrences.end_ns - occurrences.start_ns
+    usual = np.median(duration[len(duration) // 2 :])
+    unusual = (duration > _LONG * usual) | occurrences.differs
+    unusual[0] |= bool(occurrences.first_uses[0])
+    most, warm_up = len(duration) // 2, 0
+    for number in np.flatnonzero(unusual).tolist():
+        if number > warm_up + _LOOK_AHEAD - 1 or number >= most:
+            break
+        warm_up = number + 1
+    return int(occurrences.first_uses[0]) if warm_up >= most else warm_up
+
+
+def _outliers(occurrences: Occurrences, steady: NDArray[Any]) -> NDArray[Any]:
+    """Mark the steady steps that are unusually long, unless there are many."""
+    duration = occurrences.end_ns - occurrences.start_ns
+    outlier = steady.copy()
+    if steady.any():
+        outlier &= duration > _LONG * np.median(duration[steady])
+        outlier[-1] &= not occurrences.drains
+    few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
+    return outlier if few else np.zeros_like(outlier)

@@ -1,0 +1,94 @@
+"""Find the sequence of launches, copies and waits that a process repeats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, order_by_code
+from nsyswrap.analysis.steps.occurrences import Occurrences, calls_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.steps.occurrences import Calls
+    from nsyswrap.capture.capture import Capture
+
+_LEAST = 3  # occurrences
+_MANY = 16  # occurrences: a longer period with as many is the step, what repeats inside it is not
+_LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
+_LEAST_PART = 0.25  # of all calls lie in such intervals
+
+
+class _Anchor(NamedTuple):
+    """A call that may begin each step: its positions, its typical interval, and which intervals equal it."""
+
+    positions: NDArray[Any]
+    length: int
+    equal: NDArray[Any]
+    gap_ns: float
+
+
+def repeated_sequence(whole: Capture, process: int) -> Occurrences | None:
+    """Return the occurrences of the sequence that a process repeats, or None if no sequence repeats.
+
+    The call that begins the sequence occurs once in it. Two stretches between its occurrences are equal if
+    they hold the same calls, in any order. If several calls will do, the longest idle time before a call
+    decides.
+    """
+    calls = calls_of(whole, process)
+    anchors = _anchors(calls)
+    if not anchors:
+        return None
+    many = [anchor for anchor in anchors if len(anchor.positions) >= _MANY]
+    fewest = min(len(anchor.positions) for anchor in many or anchors)
+    period = [anchor for anchor in many or anchors if len(anchor.positions) <= fewest + 1]
+    best = max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
+    return _occurrences(calls, best)
+
+
+def _anchors(calls: Calls) -> list[_Anchor]:
+    """Return the calls whose occurrences part the sequence into mostly equal intervals."""
+    if len(calls.code) < _LEAST:
+        return []
+    ids, codes = distinct(calls.code)
+    # The sum of random numbers is the same for the same calls in any order.
+    numbers = np.random.default_rng(0).integers(0, 2**62, len(ids), dtype=np.uint64)
+    sums = np.concatenate(([0], np.cumsum(numbers[codes], dtype=np.uint64)))
+    before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
+    count = np.bincount(codes)
+    rows = np.split(order_by_code(codes, len(ids)), np.cumsum(count)[:-1])
+    anchors = []
+    for positions in rows:
+        if len(positions) < _LEAST:
+            continue
+        values, which = np.unique(np.diff(sums[positions]), return_inverse=True)
+        common = int(np.bincount(which).argmax())
+        equal = which == common
+        length = int(np.diff(positions)[equal][0])
+        part = np.count_nonzero(equal) * length / len(codes)
+        if len(values) and equal.mean() >= _LEAST_EQUAL and part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
+            anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
+    return anchors
+
+
+def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
+    """Return the occurrences; the last one counts only if its calls are complete."""
+    positions, length = anchor.positions, anchor.length
+    start = calls.start_ns[positions]
+    first_uses = np.add.reduceat(calls.first, positions) > 0
+    rest = calls.code[positions[-1] :][:length]
+    complete = positions[anchor.equal.argmax()] + np.arange(length)
+    if np.array_equal(np.sort(rest), np.sort(calls.code[complete])):
+        last = slice(positions[-1], positions[-1] + length)
+        host, end = calls.end_ns[last].max(), calls.gpu_end_ns[last].max()
+        ends = np.append(start[1:], max(host, end))
+        differs = np.append(~anchor.equal, False)
+        return Occurrences(_label(calls, complete), start, ends, bool(end > host), differs, first_uses)
+    return Occurrences(_label(calls, complete), start[:-1], start[1:], False, ~anchor.equal, first_uses[:-1])
+
+
+def _label(calls: Calls, rows: NDArray[Any]) -> str:
+    works = int(calls.works[rows].sum())
+    return f"a sequence of {works:,} GPU operations" if works != 1 else "one GPU operation"

@@ -1,0 +1,87 @@
+"""The occurrences of what a process repeats, and the calls of a process that start GPU work or wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import PROCESS_MASK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+
+class Occurrences(NamedTuple):
+    """Occurrences of one thing in one process, in order; times in ns.
+
+    ``label`` says what repeats. An occurrence ends where the next one begins; ``drains`` is True if the last
+    one ends with GPU work that outlasts it. ``differs`` marks those with other launches than most.
+    ``first_uses`` marks those with the first launch of a kernel in the process.
+    """
+
+    label: str
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    drains: bool
+    differs: NDArray[Any]
+    first_uses: NDArray[Any]
+
+
+class Calls(NamedTuple):
+    """The calls of a process that start GPU work or wait for it, by start; times in ns.
+
+    ``code`` numbers what a call does: which kernel it launches, which kind of copy it starts, how it waits.
+    ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
+    start GPU work, ``first`` those that launch a kernel for the first time.
+    """
+
+    thread: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    gpu_end_ns: NDArray[Any]
+    code: NDArray[Any]
+    works: NDArray[Any]
+    first: NDArray[Any]
+
+    def of(self, rows: NDArray[Any]) -> Calls:
+        """Return the calls at these positions, or with True at theirs."""
+        return Calls(*(field[rows] for field in self))
+
+
+@per_capture
+def calls_of(whole: Capture, process: int) -> Calls:
+    """Return the calls of one process, given by its global id."""
+    operations = gpu_operations_of(whole)
+    api = whole.columns("api", "global_tid", "start_ns", "end_ns")
+    code = np.full(len(api["start_ns"]), -1)
+    classes, ids = call_classes(whole), whole.name_ids("api")
+    waits = classes == CLASSES.index(SYNCHRONISE)
+    code[waits] = -2 - distinct(ids[waits])[1]
+    known = np.flatnonzero(operations.call >= 0)
+    kind = operations.kind[known]
+    copies = kind == KINDS.index(MEMCPY)
+    number = kind.copy()
+    if copies.any():
+        copy_kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[known[copies]]]
+        number[copies] = len(KINDS) * (1 + copy_kinds)
+    code[operations.call[known]] = number
+    launches = launches_of(whole)
+    code[launches.call] = len(KINDS) * 1000 + launches.name
+    works, first = np.zeros(len(code), bool), np.zeros(len(code), bool)
+    works[operations.call[known]] = True
+    first[launches.call[launches.first]] = True
+    gpu_end = api["end_ns"].copy()
+    np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
+    mine = (api["global_tid"] & PROCESS_MASK == process) & (code != -1)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
+    every = Calls(api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first)
+    return every.of(rows)

@@ -1,0 +1,117 @@
+"""Find the NVTX range that marks the steps of a process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.spans import Spans, tree
+from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
+from nsyswrap.analysis.steps.occurrences import Occurrences, calls_of
+from nsyswrap.analysis.timing_audit import closed_ranges
+from nsyswrap.capture.schema import PROCESS_MASK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.steps.occurrences import Calls
+    from nsyswrap.capture.capture import Capture
+
+_LEAST, _MANY = 3, 10  # occurrences; an outer range with many is the step, else an inner one with many
+_LEAST_PART = 0.25  # of the launches, or of the time with GPU work, between its first and its last occurrence
+_OWN_PART = 0.1  # of the process' launches: a thread with fewer does not mark steps
+
+
+class _Candidate(NamedTuple):
+    """A range name on one thread: its spans by start, mean depth, and the launches inside."""
+
+    label: str
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    depth: float
+    launches: int
+
+
+def repeated_range(whole: Capture, process: int) -> Occurrences | None:
+    """Return the occurrences of the range that marks steps, or None if there is none.
+
+    It repeats on a thread that launches GPU work, in the program's own domain, and spans a good part of the
+    launches. Of several the outermost one with many occurrences counts; of these the one with most launches
+    inside; of these the earliest.
+    """
+    candidates = [one for one in _candidates(whole, process) if len(one.start_ns) >= _LEAST]
+    many = [one for one in candidates if len(one.start_ns) >= _MANY]
+    calls = calls_of(whole, process)
+    for group in (many, candidates):
+        wide = [one for one in group if _spans_much(one, calls)]
+        if wide:
+            best = min(wide, key=lambda one: (round(one.depth), -one.launches, one.start_ns[0]))
+            return _occurrences(best, calls)
+    return None
+
+
+def named_range(whole: Capture, process: int, name: str) -> Occurrences | None:
+    """Return the occurrences of a range of this name, with ``@DOMAIN`` if it is not the default domain."""
+    named = [one for one in _candidates(whole, process, every=True) if one.label == name]
+    if not named:
+        return None
+    return _occurrences(
+        max(named, key=lambda one: (one.launches, len(one.start_ns))), calls_of(whole, process)
+    )
+
+
+def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_Candidate]:
+    """Return each name on each launching thread, without ranges inside a range of the same name."""
+    if not whole.has("nvtx"):
+        return []
+    rows, spans = closed_ranges(whole)
+    calls = calls_of(whole, process)
+    mine = spans.thread & PROCESS_MASK == process
+    if not every:
+        mine &= np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+        threads, launches = np.unique(calls.thread[calls.works], return_counts=True)
+        mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
+    rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
+    if not len(rows):
+        return []
+    names, texts = range_labels(whole, rows)
+    depth = tree(spans).depth
+    codes, (_, text) = group_keys(spans.thread, names)
+    candidates = []
+    for code, label in enumerate(text.tolist()):
+        which = codes == code
+        if texts[label] is None or (np.count_nonzero(which) < _LEAST and not every):
+            continue
+        start, end = spans.start[which], spans.end[which]
+        outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+        start, end = start[outer], end[outer]
+        inside = union(start, end).holds(calls.start_ns[calls.works])
+        candidates.append(
+            _Candidate(str(texts[label]), start, end, float(depth[which].mean()), int(inside.sum()))
+        )
+    return candidates
+
+
+def _spans_much(one: _Candidate, calls: Calls) -> bool:
+    """Return True if the occurrences span a good part of the launches or of the time with GPU work."""
+    first, last = one.start_ns[0], one.end_ns[-1]
+    start = calls.start_ns[calls.works]
+    launches = np.count_nonzero((start >= first) & (start < last))
+    time = min(last, start[-1]) - max(first, start[0])
+    part = max(launches / len(start), time / max(start[-1] - start[0], 1))
+    return launches > 0 and part >= _LEAST_PART
+
+
+def _occurrences(one: _Candidate, calls: Calls) -> Occurrences:
+    start = one.start_ns
+    last = calls.works & (calls.start_ns >= start[-1]) & (calls.start_ns < one.end_ns[-1])
+    work_end = int(calls.gpu_end_ns[last].max(initial=0))
+    ends = np.append(start[1:], max(int(one.end_ns[-1]), work_end))
+    firsts = np.sort(calls.start_ns[calls.first])
+    first_uses = np.searchsorted(firsts, ends) > np.searchsorted(firsts, start)
+    return Occurrences(
+        f"'{one.label}'", start, ends, work_end > one.end_ns[-1], np.zeros(len(start), bool), first_uses
+    )
