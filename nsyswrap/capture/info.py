@@ -21,7 +21,7 @@ _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is 
 class Info:
     """The origin of a capture; an empty string or None means that it is not recorded.
 
-    ``cuda_traced`` is True if nsys was to record CUDA in at least one process.
+    ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if nsys was to record CUDA in at least one process.
     """
 
     command: tuple[str, ...]
@@ -31,6 +31,7 @@ class Info:
     driver_version: str
     cuda_version: str
     started_utc: str
+    recorded_from_ns: int
     duration_ns: int | None
     cuda_traced: bool | None
 
@@ -51,6 +52,7 @@ def read_info(export: Export) -> Info:
     cuda = int(version) if version.isdigit() else 0
     started = export.select(schema.SESSION_START, "utcTime")
     duration = export.select(schema.ANALYSIS, "duration")
+    recorded_from = export.select(schema.ANALYSIS, "startTime")
     return Info(
         command=_command(export),
         exporter_version=metadata.get("EXPORT_PRODUCT_VERSION", ""),
@@ -59,6 +61,7 @@ def read_info(export: Export) -> Info:
         driver_version=_driver_version(system.get("NvDriverVersion", "")),
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
         started_utc=str(started[0][0] or "") if started else "",
+        recorded_from_ns=(recorded_from[0][0] or 0) if recorded_from else 0,
         duration_ns=duration[0][0] if duration else None,
         cuda_traced=_cuda_traced(export),
     )

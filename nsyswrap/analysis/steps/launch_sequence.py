@@ -55,7 +55,7 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     ids, codes = distinct(calls.code)
     # The sum of random numbers is the same for the same calls in any order.
     numbers = np.random.default_rng(0).integers(0, 2**62, len(ids), dtype=np.uint64)
-    sums = np.concatenate(([0], np.cumsum(numbers[codes], dtype=np.uint64)))
+    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     count = np.bincount(codes)
     rows = np.split(order_by_code(codes, len(ids)), np.cumsum(count)[:-1])

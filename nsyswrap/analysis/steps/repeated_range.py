@@ -102,7 +102,7 @@ def _spans_much(one: _Candidate, calls: Calls) -> bool:
     launches = np.count_nonzero((start >= first) & (start < last))
     time = min(last, start[-1]) - max(first, start[0])
     part = max(launches / len(start), time / max(start[-1] - start[0], 1))
-    return launches > 0 and part >= _LEAST_PART
+    return bool(launches > 0 and part >= _LEAST_PART)
 
 
 def _occurrences(one: _Candidate, calls: Calls) -> Occurrences:

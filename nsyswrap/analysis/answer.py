@@ -1,0 +1,207 @@
+"""Answer how busy the GPU was in the part that counts, why it was idle, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.judged_part import judged_parts, loading_ns
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.step_budget import BUSY, IDLE
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.capture.capture import Capture
+
+_EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
+_MOST_STATES = 2  # that filled an outlier
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """An unusually long step: its number, its duration, and the states with the most additional time in ns."""
+
+    number: int
+    duration_ns: int
+    filled_ns: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class JudgedSteps:
+    """The steady steps of one process; times in ns.
+
+    ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
+    ``warm_up`` counts the steps before ``first``. ``total`` is the number of all steps.
+    """
+
+    label: str
+    count: int
+    first: int
+    last: int
+    warm_up: int
+    total: int
+    mean_ns: float
+    median_ns: float
+    outliers: tuple[Outlier, ...]
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """The time before the first steady step, and the time in it for loading modules and compiling, in ns."""
+
+    duration_ns: int
+    loading_ns: int
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """What one device did for one process in the judged part; times in ns.
+
+    ``busy_ns`` is by state of a busy GPU, ``idle_ns`` by cause; all add up to ``window_ns``. Only states and
+    causes with time are in it. ``process_id`` is MISSING if the export lacks it.
+    """
+
+    process_id: int
+    device_id: int
+    window_ns: int
+    busy_ns: Mapping[str, int]
+    idle_ns: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How busy the GPU was, why it was idle, and what to do.
+
+    ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
+    part. ``steps`` and ``start_up`` are those of the process with the most GPU work. ``withheld`` says why
+    there is no verdict: then ``findings`` is empty. ``notes`` say what readers must know, and what could not
+    be looked at.
+    """
+
+    part: str
+    why_whole: str
+    steps: JudgedSteps | None
+    start_up: StartUp | None
+    devices: tuple[DeviceTime, ...]
+    findings: tuple[Advice, ...]
+    withheld: str
+    notes: tuple[str, ...]
+
+    @property
+    def window_ns(self) -> int:
+        """The time judged, summed over devices and processes."""
+        return sum(device.window_ns for device in self.devices)
+
+    @property
+    def busy_ns(self) -> Mapping[str, int]:
+        """The busy time by state, summed over devices and processes, the longest first."""
+        return _added([device.busy_ns for device in self.devices])
+
+    @property
+    def idle_ns(self) -> Mapping[str, int]:
+        """The idle time by cause, summed over devices and processes, the longest first."""
+        return _added([device.idle_ns for device in self.devices])
+
+    def share(self, ns: float) -> float:
+        """Return a time as a percentage of the time judged."""
+        return 100.0 * ns / max(self.window_ns, 1)
+
+
+def answer_of(capture: Capture) -> Answer:
+    """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
+    parts = judged_parts(capture)
+    main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
+    devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
+    withheld = _withheld(capture)
+    findings, notes = ((), ()) if withheld or not parts else advise_parts(capture, parts)
+    steady = main is not None and main.steps.found
+    return Answer(
+        part="steady part"
+        if steady
+        else ("selected part" if capture.view.selection.windowed else "whole capture"),
+        why_whole="" if main is None or steady else main.steps.why_none,
+        steps=_judged_steps(main) if main is not None and steady else None,
+        start_up=_start_up(capture, main) if main is not None and steady else None,
+        devices=devices,
+        findings=tuple(findings),
+        withheld=withheld,
+        notes=tuple(notes),
+    )
+
+
+def _device(part: JudgedPart, budget: Budget) -> DeviceTime:
+    busy = {state: int(budget.state_ns[state].sum()) for state in BUSY}
+    idle = {cause: int(budget.state_ns[f"idle_{cause}"].sum()) for cause in IDLE}
+    return DeviceTime(
+        part.process_id,
+        budget.device_id,
+        int(budget.duration_ns.sum()),
+        *({name: ns for name, ns in times.items() if ns} for times in (busy, idle)),
+    )
+
+
+def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for part in times:
+        for name, ns in part.items():
+            sums[name] = sums.get(name, 0) + ns
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _judged_steps(part: JudgedPart) -> JudgedSteps:
+    steps, durations = part.steps, part.steps.duration_ns
+    numbers = np.flatnonzero(steps.steady)
+    return JudgedSteps(
+        label=steps.label,
+        count=len(numbers),
+        first=int(numbers[0]),
+        last=int(numbers[-1]),
+        warm_up=int(numbers[0]),
+        total=len(steps),
+        mean_ns=float(durations[numbers].mean()),
+        median_ns=float(np.median(durations[numbers])),
+        outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
+    )
+
+
+def _outlier(part: JudgedPart, number: int) -> Outlier:
+    """Return an outlier with the states that exceed those of the typical step most, on the first device."""
+    place, first = number - int(np.flatnonzero(part.steps.steady)[0]), part.budgets[0]
+    usual = ~part.steps.outlier[part.steps.steady]
+    more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
+    largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
+    filled = {state: more[state] for state in largest if more[state] > 0}
+    return Outlier(number, int(part.steps.duration_ns[number]), filled)
+
+
+def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
+    start, end = capture.info.recorded_from_ns, part.steps.window[0]
+    loading = loading_ns(capture.whole, part.steps.global_pid, start, end)
+    return StartUp(max(end - start, 0), loading)
+
+
+def _withheld(capture: Capture) -> str:
+    """Return why no verdict can be given: events are missing, or times contradict each other."""
+    losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
+    if losses:
+        return f"nsys reported missing events: {losses[0]}"
+    launches = launches_of(capture.whole)
+    if not len(launches):
+        return ""
+    early = launches.latency_ns[(launches.latency_ns < 0) & (launches.gpu_start_ns != MISSING)]
+    share = 100.0 * len(early) / len(launches)
+    if share < _EARLY_PERCENT or -np.median(early) < np.median(launches.api_ns):
+        return ""
+    return (
+        f"{percent(share)} of the launches began on the GPU before their call, by {duration(-np.median(early))} "
+        "(median): the clocks of CPU and GPU do not agree"
+    )

@@ -1,0 +1,119 @@
+"""Choose the part of a capture that is judged: the steady part of each process, or the whole of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.step_budget import budgets_of
+from nsyswrap.analysis.steps import Steps, steps_of
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.capture.capture import Capture
+
+
+@dataclass(frozen=True)
+class JudgedPart:
+    """One process of a capture in the view that is judged, with its steps.
+
+    ``view`` is clipped to the steady part if there is one.
+    """
+
+    view: Capture
+    steps: Steps
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process; MISSING if the export lacks it."""
+        return int(process_ids(np.array([self.steps.global_pid]))[0])
+
+    @cached_property
+    def budgets(self) -> list[Budget]:
+        """What each device did, by steady step; by the whole window if there are no steps."""
+        steady = self.steps.steady
+        intervals = self.steps.start_ns[steady], self.steps.end_ns[steady]
+        return budgets_of(self.view, intervals if self.steps.found else None)
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """Start and end of what is judged, in ns, over all devices."""
+        return window(self.view, gpu_operations_of(self.view))
+
+    @property
+    def window_ns(self) -> int:
+        """The duration of what is judged."""
+        return self.window[1] - self.window[0]
+
+    @cached_property
+    def typical(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Starts and ends in ns of the steady steps without outliers; of the window if there are no steps."""
+        if not self.steps.found:
+            start, end = self.window
+            return np.array([start]), np.array([end])
+        which = self.steps.steady & ~self.steps.outlier
+        return self.steps.start_ns[which], self.steps.end_ns[which]
+
+
+def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
+    """Return the judged part of each process with GPU work. What the user selects is judged as it is."""
+    operations = gpu_operations_of(capture)
+    processes = np.unique(operations.global_pid).tolist()
+    selection = replace(capture.view.selection, clip=True)
+    if selection.windowed:
+        of_process = {}
+        why = "what is selected is judged"
+    else:
+        of_process = {steps.global_pid: steps for steps in steps_of(capture)}
+        why = "none of its GPU operations has a launch call"
+    parts = []
+    for process in processes:
+        steps = of_process.get(process) or _no_steps(process, why)
+        chosen = selection
+        if len(processes) > 1 and process != MISSING:
+            chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
+        if steps.found:
+            start, end = steps.window
+            chosen = replace(chosen, start_ns=start, end_ns=end)
+        view = capture.viewed(selection=chosen)
+        if len(gpu_operations_of(view)):
+            parts.append(JudgedPart(view, steps))
+        else:  # nothing ran in the steps: all of the process is judged
+            chosen = replace(chosen, start_ns=selection.start_ns, end_ns=selection.end_ns)
+            why = f"nothing ran on the GPU in {steps.label}"
+            parts.append(JudgedPart(capture.viewed(selection=chosen), _no_steps(process, why)))
+    return tuple(parts)
+
+
+def _no_steps(process: int, why: str) -> Steps:
+    none = np.empty(0, np.int64)
+    return Steps(process, "", none, none, none.astype(bool), none.astype(bool), why)
+
+
+def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:
+    """Return the time in which a process loaded modules, libraries or contexts, or compiled kernels."""
+    fields = ("global_tid", "start_ns", "end_ns")
+    parts = []
+    if whole.has("api"):
+        calls = whole.columns("api", *fields)
+        parts.append((calls, call_classes(whole) == CLASSES.index(LOAD)))
+    if whole.has("cuda_overhead"):
+        events = whole.columns("cuda_overhead", *fields, "overhead_type")
+        parts.append((events, np.isin(events["overhead_type"], CUDA_OVERHEAD_TYPES)))
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for events, loads in parts:
+        mine = loads & (events["global_tid"] & PROCESS_MASK == process)
+        starts.append(np.clip(events["start_ns"][mine], start_ns, end_ns))
+        ends.append(np.clip(events["end_ns"][mine], start_ns, end_ns))
+    return union(np.concatenate(starts), np.concatenate(ends)).length
