@@ -40,7 +40,7 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``warm_up`` counts the steps before ``first``. ``total`` is the number of all steps.
+    ``median_ns`` is the median pace. ``warm_up`` counts the steps before ``first``. ``total`` is the number of all steps.
     """
 
     label: str
@@ -168,7 +168,7 @@ def _judged_steps(part: JudgedPart) -> JudgedSteps:
         warm_up=int(numbers[0]),
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(durations[numbers])),
+        median_ns=float(np.median(steps.pace_ns[numbers])),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
     )
 

@@ -79,7 +79,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         why = "none of its GPU operations has a launch call"
     parts = []
     for process in processes:
-        steps = of_process[process] if process in of_process else _no_steps(process, why)
+        steps = of_process[process] if process in of_process else Steps.none(process, why)
         chosen = selection
         if len(processes) > 1 and process != MISSING:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
@@ -92,13 +92,8 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         else:  # nothing ran in the steps: all of the process is judged
             chosen = replace(chosen, start_ns=selection.start_ns, end_ns=selection.end_ns)
             why = f"nothing ran on the GPU in {steps.label}"
-            parts.append(JudgedPart(capture.viewed(selection=chosen), _no_steps(process, why)))
+            parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
-
-
-def _no_steps(process: int, why: str) -> Steps:
-    none = np.empty(0, np.int64)
-    return Steps(process, "", none, none, none.astype(bool), none.astype(bool), why)
 
 
 def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:

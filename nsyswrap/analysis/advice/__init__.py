@@ -43,9 +43,20 @@ def advise_parts(
                 largest[piece.name] = replace(piece, window_ns=context.window_ns)
     for piece in ranks.waiting_for_rank(capture, parts, least_percent):
         largest[piece.name] = piece
+        _take_out_waiting(largest, piece, least_percent)
     ordered = sorted(largest.values(), key=lambda piece: -(piece.potential_percent or 0))
     doubts, wrong_timings, notes = measurement.doubts(capture)
     return [*doubts, *(_with_shares(piece, ordered) for piece in ordered), *wrong_timings], notes
+
+
+def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: float) -> None:
+    """Leave the wait for a rank out of the exposed communication."""
+    exposed = found.pop("exposed_communication", None)
+    if exposed is None or exposed.potential_ns is None:
+        return
+    rest = exposed.potential_ns - (wait.potential_ns or 0)
+    if 100.0 * rest >= least_percent * exposed.window_ns:
+        found[exposed.name] = replace(exposed, potential_ns=rest)
 
 
 def _with_shares(piece: Advice, others: Sequence[Advice]) -> Advice:

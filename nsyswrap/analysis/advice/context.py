@@ -128,7 +128,8 @@ class AdviceContext:
 class GapKinds:
     """Marks of the gaps, one entry each, for the story that a gap belongs to; each gap has one story.
 
-    ``loading``: ends with the first launch of a kernel, or at least a tenth of it is loading.
+    ``loading``: ends with the first launch of a kernel, or at least a tenth of it is loading. In steps that
+    repeat any loading counts: compiling on the host comes before it.
     ``allocating``: at least a tenth of it is allocating or freeing.
     ``waited``: the thread waited for the GPU before it launched what ended the gap.
     ``copying``: the operation that ends it is a copy or memset. ``launching``: it is a repeated launch.
@@ -148,7 +149,8 @@ class GapKinds:
         close = np.append(back_to_back(whole, launches), False)[ended] if len(launches) else launched
         repeats = context.launches.of(~context.launches.first)
         self.launch_call_ns = float(np.median(repeats.api_ns)) if len(repeats) else 0.0
-        self.loading = first | (parts["load"] > self._PART * duration)
+        least = 0 if context.part.steps.found else self._PART * duration
+        self.loading = first | (parts["load"] > least)
         self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
         plain = ~self.loading & ~self.allocating
         self.waited = plain & np.where(launched, ~close, parts["synchronise"] > 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.advice.memory import without
+from nsyswrap.analysis.arrays.intervals import difference
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
@@ -89,7 +89,7 @@ def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
         return
     kernels = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     running = context.running(communicates)
-    cover = without(running, context.running(kernels & ~communicates))
+    cover = difference(running, context.running(kernels & ~communicates))
     if not context.worth(cover.length):
         return
     hidden = running.length - cover.length

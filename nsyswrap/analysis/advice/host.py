@@ -9,8 +9,9 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes
-from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import MEMCPY
+from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
+from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION
 from nsyswrap.base.units import duration, percent
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.step_budget import Budget
 
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
+_LISTED = 4  # step numbers
 _EVERY = 0.5  # of the operations are followed by a wait
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
@@ -209,36 +211,48 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
 
 
 def spikes(context: AdviceContext) -> Iterator[Advice]:
-    """Yield a finding if a few unusually long steps take much time."""
+    """Yield a finding if a few unusually long steps take much time in which the GPU does not compute."""
     steps = context.part.steps
     if not steps.found or not steps.outlier.any():
         return
-    duration_ns = steps.duration_ns
-    usual = float(np.median(duration_ns[steps.steady & ~steps.outlier]))
     numbers = np.flatnonzero(steps.outlier)
-    more = int((duration_ns[numbers] - usual).sum())
+    lost = sum(_without_compute(budget) for budget in context.part.budgets) / len(context.part.budgets)
+    usual = steps.outlier[steps.steady]
+    more = int((lost[usual] - np.median(lost[~usual])).sum())
     if not context.worth(more):
         return
-    longer = float(np.median(duration_ns[numbers])) / max(usual, 1)
-    listed = ", ".join(map(str, numbers[:4].tolist())) + (", ..." if len(numbers) > 4 else "")
+    pace = steps.pace_ns
+    median = float(np.median(pace[steps.steady & ~steps.outlier]))
+    longer = float(np.median(pace[numbers])) / max(median, 1)
+    listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
     yield Advice(
         "spikes",
         f"Spikes: {len(numbers)} of {int(steps.steady.sum())} steps take {longer:.1f} x the median ({listed})",
         more,
-        f"median step {duration(usual)}, these {duration(np.median(duration_ns[numbers]))}; together "
-        f"{duration(more)} more than usual",
+        f"median step {duration(median)}, these {duration(np.median(pace[numbers]))}; in them the GPU does not "
+        f"compute for {duration(more)} more than usual",
         "Taking the long steps' extra work out",
         "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
         "that work is needed there and then",
         "step_budget",
-        cover=union(steps.start_ns[numbers], steps.end_ns[numbers]),
+        cover=difference(
+            union(steps.start_ns[numbers], steps.end_ns[numbers]),
+            union(
+                context.operations.start_ns[_computes(context)], context.operations.end_ns[_computes(context)]
+            ),
+        ),
     )
 
 
-def joined(*covers: Cover) -> Cover:
-    """Return the time that is in at least one cover."""
-    return union(*(np.concatenate(edges) for edges in zip(*covers, strict=True)))
+def _computes(context: AdviceContext) -> NDArray[Any]:
+    return np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+
+
+def _without_compute(budget: Budget) -> NDArray[Any]:
+    """Return the time of each step in which the device did not compute, in ns."""
+    compute = BUSY[: BUSY.index(COMMUNICATION)]
+    return budget.duration_ns - sum(budget.state_ns[state] for state in compute)  # type: ignore[no-any-return]
 
 
 CHECKS = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST, joined
-from nsyswrap.analysis.arrays.intervals import intersection
+from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
+from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGEABLE
@@ -116,14 +116,7 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
 
 def _exposed(context: AdviceContext, rows: NDArray[Any]) -> Cover:
     """Return the typical time in which these operations ran and no kernel did."""
-    return without(context.running(rows), context.compute)
-
-
-def without(cover: Cover, taken: Cover) -> Cover:
-    """Return the part of a cover that is not in the other."""
-    most = np.iinfo(np.int64)
-    free = type(cover)(np.append(most.min, taken.end), np.append(taken.start, most.max))
-    return intersection(cover, free)
+    return difference(context.running(rows), context.compute)
 
 
 def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> Cover:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.advice.host import joined
-from nsyswrap.analysis.advice.memory import without
+from nsyswrap.analysis.arrays.intervals import difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.base.units import duration
 
@@ -83,17 +82,15 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
     left: dict[str, Cover] = {}
     for cause in CAUSES:
         cover = context.idle(everything, (cause,))
-        left[cause] = without(cover, explained) if explained is not None else cover
-    findings = [
-        _finding(context, cause, cover) for cause, cover in left.items() if context.worth(cover.length)
-    ]
+        left[cause] = difference(cover, explained) if explained is not None else cover
+    findings = [_finding(cause, cover) for cause, cover in left.items() if context.worth(cover.length)]
     idle = sum(cover.length for cover in left.values())
     if not findings and not known and 100.0 * idle >= _MOSTLY_PERCENT * context.window_ns:
-        findings = [_finding(context, *max(left.items(), key=lambda item: item[1].length))]
+        findings = [_finding(*max(left.items(), key=lambda item: item[1].length))]
     return findings
 
 
-def _finding(context: AdviceContext, cause: str, cover: Cover) -> Advice:
+def _finding(cause: str, cover: Cover) -> Advice:
     headline, remedy, do, example, unless = _TEXTS.get(cause, (f"{CAUSES[cause]}: {_OTHER[0]}", *_OTHER[1:]))
     headline = headline[0].upper() + headline[1:]
     return Advice(

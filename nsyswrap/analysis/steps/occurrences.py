@@ -37,6 +37,10 @@ class Occurrences(NamedTuple):
     single: bool = False
 
 
+_OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
+_LEAST_EQUAL = 0.6  # of the occurrences hold as many launches of a thread
+
+
 class Calls(NamedTuple):
     """The calls of a process that start GPU work or wait for it, by start; times in ns.
 
@@ -90,3 +94,21 @@ def calls_of(whole: Capture, process: int) -> Calls:
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
     every = Calls(api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
     return every.of(rows)
+
+
+def works_beside(calls: Calls, occurrences: Occurrences) -> bool:
+    """Return True if another thread launches much work that does not follow the occurrences.
+
+    A thread that works for them, as PyTorch's backward does, launches as much in most of them as the thread
+    with the most launches does.
+    """
+    edges = np.append(occurrences.start_ns, occurrences.end_ns[-1:])
+    place = np.searchsorted(edges, calls.start_ns[calls.works], "right") - 1
+    inside = (place >= 0) & (place < len(occurrences.start_ns))
+    threads, codes = distinct(calls.thread[calls.works][inside])
+    equal = []
+    for code in range(len(threads)):
+        counts = np.bincount(place[inside][codes == code], minlength=len(occurrences.start_ns))
+        if counts.sum() >= _OWN_PART * inside.sum():
+            equal.append(np.bincount(counts).max() / len(counts) >= _LEAST_EQUAL)
+    return any(equal) and not all(equal)
