@@ -20,7 +20,9 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import adopted_notes, launched_for, own_texts
+from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
+from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.table import Column, Report, Result, Schema
