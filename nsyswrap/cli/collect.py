@@ -60,7 +60,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
         ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {text.printable(ending)}")
+        note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more like these")
 

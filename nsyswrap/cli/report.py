@@ -122,7 +122,8 @@ class ReportOptions:
         if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
             layout = replace(layout, top=_RANK_ROWS)
         color = layout.color and not self.output
-        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color)
+        bars = layout.bars or bool(self.output)  # files are UTF-8
+        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color, bars=bars)
 
     def opener(self) -> Callable[[Path], Capture]:
         """Return a function that opens a capture in the view that is asked for."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import shorten_all
+from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import Unit
-from nsyswrap.render.formats.text import column_cells, heading, left_out, printable
+from nsyswrap.render.formats.text import column_cells, heading, left_out
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ class Layout:
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
-    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences.
+    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences, ``bars`` Unicode blocks.
     """
 
     top: int | None = None
@@ -34,6 +34,7 @@ class Layout:
     csv_safe: bool = False
     width: int = 100
     color: bool = False
+    bars: bool = True
 
 
 @dataclass(frozen=True)

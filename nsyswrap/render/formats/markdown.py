@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import screen_width
+from nsyswrap.base.text import printable, screen_width
 from nsyswrap.base.units import TimeUnit, Unit
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.render.formats.text import column_cells, heading, left_out, printable
+from nsyswrap.render.formats.text import column_cells, heading, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

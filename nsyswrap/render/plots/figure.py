@@ -26,7 +26,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, shorten_all
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.formats.text import printable
+from nsyswrap.base.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
