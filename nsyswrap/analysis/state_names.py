@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION, COMPUTE, OTHER_PROCESS
 from nsyswrap.analysis.gpu_operations import GRAPH
 from nsyswrap.analysis.kernel_names import OTHER
+from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION, COMPUTE, OTHER_PROCESS
 
 OTHER_NAME = "other"  # of a sum of small shares
 IDLE_NAMES = {

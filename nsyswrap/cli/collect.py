@@ -14,6 +14,7 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.text import printable
 from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ _STYLES = {"bad": "bold red", "warning": "yellow", "good": "bold green", "": ""}
 _STYLES_OF_KINDS = {"finding": "bold", "note": "dim"}
 
 
-def render(
+def render(  # noqa: PLR0913 - how a terminal shows it
     summary: Summary,
     *,
     width: int = 100,

@@ -49,13 +49,11 @@ def summarise(capture: Capture) -> Summary:
     made = make_reports({"": capture}, [Request(find_report(name)) for name, _ in SECTIONS])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
-    return Summary(
-        capture.ending, _command(capture), answer, lines, _origin(capture), trust(capture), tables
-    )
+    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trust(capture), tables)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
-    """Return the answer of a capture and its lines; None and the reason if the capture lacks what it takes."""
+    """Return the answer of a capture and its lines; None and why if the capture lacks what it takes."""
     try:
         answer = answer_of(capture)
         return answer, answer_lines(capture, answer)

@@ -32,7 +32,11 @@ def finding_lines(answer: Answer) -> Iterator[list[Line]]:
         yield list(_nothing(answer))
     for number, finding in enumerate(findings[:_MOST]):
         before = {other.name for other in findings[:number]}
-        lines = _other(finding, answer, again=bool(before & {*finding.shares})) if number else _first(finding, answer)
+        lines = (
+            _other(finding, answer, again=bool(before & {*finding.shares}))
+            if number
+            else _first(finding, answer)
+        )
         yield [*lines, *_by_rank(finding)]
     yield list(_commands(answer, len(findings)))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.text import printable, screen_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     Kind = Literal["verdict", "shares", "finding", "detail", "fact", "doubt", "note"]
     Level = Literal["good", "warning", "bad", ""]
@@ -25,18 +25,20 @@ class Line:
     """One line of the answer, at most 80 columns with its indentation.
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
-    that add up to at most 1: busy time, time idle by the largest cause, other idle time.
+    that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``continues`` marks
+    the rest of a sentence that the line above begins.
     """
 
     text: str
     kind: Kind
     level: Level = ""
     bar: tuple[float, ...] = ()
+    continues: bool = False
 
     @property
     def indented(self) -> bool:
         """Whether the line belongs to the line above it."""
-        return self.kind in _INDENTED
+        return self.kind in _INDENTED or self.continues
 
     def __str__(self) -> str:
         """Return the line with its indentation, without the bar."""
@@ -49,11 +51,20 @@ def room(kind: Kind) -> int:
 
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
-    """Yield a sentence as lines. All but the first are details."""
-    first, *rest = textwrap.wrap(printable(text), room("detail")) or [""]
-    yield Line(first, kind, level)
-    for part in rest:
-        yield Line(part, "detail", level)
+    """Yield a sentence as lines."""
+    for number, part in enumerate(textwrap.wrap(printable(text), room("detail"))):
+        yield Line(part, kind, level, continues=number > 0)
+
+
+def sentences(lines: Iterable[Line]) -> list[Line]:
+    """Return lines of any width: each continued sentence in one."""
+    whole: list[Line] = []
+    for line in lines:
+        if line.continues:
+            whole[-1] = replace(whole[-1], text=f"{whole[-1].text} {line.text}")
+        else:
+            whole.append(line)
+    return whole
 
 
 def first_fitting(texts: Sequence[str], columns: int) -> str:

@@ -94,7 +94,7 @@ def _step_lines(answer: Answer) -> Iterator[Line]:
 
 
 def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, bar: bool) -> str:
-    """Return a total and its parts; the smallest parts are merged until the line fits, or has room for a bar."""
+    """Return a total and its parts; small parts are merged until the line fits, or has room for a bar."""
     names = {**BUSY_NAMES, **IDLE_NAMES, OTHER_NAME: OTHER_NAME}
     if [name for name in parts if name in KERNELS] == [OTHER_KERNELS]:
         names[OTHER_KERNELS] = "kernels"
@@ -125,8 +125,9 @@ def _device(device: DeviceTime, *, by_process: bool) -> str:
 def _why_whole(answer: Answer) -> Iterator[Line]:
     if answer.why_whole and answer.part == "whole capture":
         text = f"No steady part: {answer.why_whole}"
-        rest = ("; the whole capture is judged", "; all of it is judged", "")
-        yield Line(first_fitting([clip(printable(text), room("fact")) + end for end in rest], room("fact")), "fact")
+        ends = ("; the whole capture is judged", "; all of it is judged", "")
+        texts = [f"{clip(printable(text), room('fact'))}{end}" for end in ends]
+        yield Line(first_fitting(texts, room("fact")), "fact")
 
 
 def _withheld(answer: Answer) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.state_names import state_name
@@ -62,7 +63,7 @@ def _which(outliers: Sequence[Outlier], total: int) -> str:
     numbers = [outlier.number for outlier in outliers]
     if len(numbers) == 1:
         return f"Outlier: step {numbers[0]:,}"
-    apart = {later - earlier for earlier, later in zip(numbers, numbers[1:], strict=False)}
+    apart = {later - earlier for earlier, later in pairwise(numbers)}
     if len(numbers) > 2 and len(apart) == 1 and 1 not in apart:  # noqa: PLR2004 - two numbers are no rhythm
         return f"Outliers: every {apart.pop():,} steps from step {numbers[0]:,} on ({len(numbers):,})"
     if len(numbers) <= _FEW:
