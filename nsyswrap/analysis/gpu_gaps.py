@@ -191,7 +191,9 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
         returned[known] = np.clip(return_ns, start[known], end[known])
         kind[known] = _closing_cause(whole, operations.of(after[known]))
         waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
-        queued[known] = np.where((return_ns <= start[known]) | waited, _CAUSE["queued"], kind[known])
+        # A window may cut the gap: then the gap began when the operation before it ended.
+        begin = np.append(operations.end_ns, MISSING)[gap["before"][known]]
+        queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
     segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
     return Gaps(

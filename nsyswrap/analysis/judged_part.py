@@ -79,7 +79,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         why = "none of its GPU operations has a launch call"
     parts = []
     for process in processes:
-        steps = of_process.get(process, _no_steps(process, why))
+        steps = of_process[process] if process in of_process else _no_steps(process, why)
         chosen = selection
         if len(processes) > 1 and process != MISSING:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))

@@ -18,7 +18,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, window
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 
@@ -31,17 +31,11 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
-COMPUTE = (*(name for name in CLASSES if name != COMMUNICATION), GRAPH)
-IDLE = (*CAUSES, OTHER_PROCESS)
 # Copy calls while the GPU idles have the cause "copy", so the state of a busy GPU is called otherwise.
-STATES = (
-    *(f"{name}_kernel" for name in COMPUTE[:-1]),
-    GRAPH,
-    COMMUNICATION,
-    "memcpy",
-    *(f"idle_{c}" for c in IDLE),
-)
-BUSY = STATES[: STATES.index("memcpy") + 1]
+COMPUTE = (*(f"{name}_kernel" for name in CLASSES if name != COMMUNICATION), GRAPH)
+BUSY = (*COMPUTE, COMMUNICATION, MEMCPY)
+IDLE = (*CAUSES, OTHER_PROCESS)
+STATES = (*BUSY, *(f"idle_{cause}" for cause in IDLE))
 _WAITING = ("queued", "unknown")  # causes during which another process may have used the device
 
 
@@ -105,7 +99,7 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
 
 def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
     """Return the time of each busy state, whatever runs at the same time, in the order of precedence."""
-    state = np.full(len(mine), BUSY.index("memcpy"))
+    state = np.full(len(mine), BUSY.index(MEMCPY))
     state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
     kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
     if len(kernels):
@@ -141,8 +135,8 @@ def _budget(
         so_far = union(*(np.concatenate(edges) for edges in zip(so_far, cover, strict=True)))
         taken = so_far.within(start, end)
         state_ns[state] = taken - before
-        if state in (COMMUNICATION, "memcpy"):
-            kind = COPY if state == "memcpy" else state
+        if state in (COMMUNICATION, MEMCPY):
+            kind = COPY if state == MEMCPY else state
             overlapped_ns[kind] = cover.within(start, end) - state_ns[state]
         before = taken
     for cause, cover in idle.items():

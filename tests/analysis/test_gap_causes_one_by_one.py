@@ -101,8 +101,8 @@ def on_gpu(kind: str, start: int, end: int, **more: object) -> Row:
     return memcpy(1, start, end, 8, **more) if kind == "memcpy" else memset(start, end, 8, **more)
 
 
-def cause_at(ns: int, begins: int, before: Operation | None, after: Operation | None, drawn: Drawn) -> str:
-    """Tell why nothing ran in one nanosecond of a gap that begins at ``begins``."""
+def cause_at(ns: int, before: Operation | None, after: Operation | None, drawn: Drawn) -> str:
+    """Tell why nothing ran in one nanosecond of the gap between two operations."""
     if after is None and before and before.call:
         now = [
             cause for tid, first, last, cause in drawn.doing if tid == before.call[2] and first <= ns < last
@@ -114,7 +114,7 @@ def cause_at(ns: int, begins: int, before: Operation | None, after: Operation | 
     now = [cause for tid, first, last, cause in drawn.doing if tid == thread and first <= ns < last]
     first = min(now, key=lambda cause: RANKS[cause], default="host")
     own = "launch" if after.kind in (0, 3) else "copy"
-    if end <= begins:
+    if before and end <= before.end:
         return "queued"
     if ns < start:
         return first
@@ -144,7 +144,7 @@ def explained(
             after = next((o for o in mine if o.start >= end), None)
             earlier = [o for o in mine if o.end <= start]
             before = max(reversed(earlier), key=lambda o: o.end, default=None)  # of equal ends the last
-            causes = [cause_at(ns, start, before, after, drawn) for ns in range(start, end)]
+            causes = [cause_at(ns, before, after, drawn) for ns in range(start, end)]
             found.append((pid, device, start, end, {cause: causes.count(cause) for cause in set(causes)}))
     return found
 

@@ -1,11 +1,13 @@
 """Find the steps that a program repeats, and tell its steady part from start-up and warm-up.
 
-Steps are numbered from 0. A step lasts from the start of one occurrence to the start of the next, on the host.
-The last step ends when its occurrence and the GPU work launched in it are over. Occurrences are a repeated NVTX
-range, or the repeating sequence of launches if no range repeats, or what the user names.
+Steps are numbered from 0. A step lasts from the start of one occurrence to the start of the next, on the
+host. The last step ends when its occurrence and the GPU work launched in it are over. Occurrences are a
+repeated NVTX range, or the repeating sequence of launches if no range repeats, or what the user names.
 
 Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
-later steps of more than 1.5 times the median duration. Without three steady steps there is no steady part.
+later steps of more than 1.5 times the median duration. One or two very long steps that launch something else
+than most part the program: then the steady part is the longest run of steps between them. Without three
+steady steps there is no steady part.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
+_BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
@@ -40,7 +43,8 @@ class Steps:
     """The steps of one process, in order; times in ns on the host.
 
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
-    ones among them. ``why_none`` says why there is no steady part; it is empty if there is one.
+    ones among them. ``warm_up`` is the number of leading steps that are warm-up. ``why_none`` says why there
+    is no steady part; it is empty if there is one.
     """
 
     global_pid: int
@@ -50,6 +54,7 @@ class Steps:
     steady: NDArray[Any]
     outlier: NDArray[Any]
     why_none: str = ""
+    warm_up: int = 0
 
     def __len__(self) -> int:
         """Return the number of all steps."""
@@ -122,10 +127,11 @@ def _steps(
         steady = (number >= numbers[0]) & (number <= numbers[1])
         why = "" if steady.any() else f"only {len(start):,} steps"
         return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), why)
-    steady = number >= _warm_up(occurrences)
+    warm_up = _warm_up(occurrences)
+    steady = _between_breaks(occurrences, warm_up)
     enough = np.count_nonzero(steady) >= LEAST_STEPS
     why = "" if enough else f"{occurrences.label} repeats only {len(start):,} times"
-    return Steps(process, occurrences.label, start, end, steady, _outliers(occurrences, steady), why)
+    return Steps(process, occurrences.label, start, end, steady, _outliers(occurrences, steady), why, warm_up)
 
 
 def _warm_up(occurrences: Occurrences) -> int:
@@ -142,10 +148,23 @@ def _warm_up(occurrences: Occurrences) -> int:
     return int(occurrences.first_uses[0]) if warm_up >= most else warm_up
 
 
-def _outliers(occurrences: Occurrences, steady: NDArray[Any]) -> NDArray[Any]:
-    """Mark the steady steps that are unusually long, unless there are many."""
+def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
+    """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
+    number = np.arange(len(occurrences.start_ns))
     duration = occurrences.end_ns - occurrences.start_ns
-    outlier = steady.copy()
+    after = number >= warm_up
+    breaks = np.flatnonzero(after & occurrences.differs & (duration > _BREAK * np.median(duration[after])))
+    if not 0 < len(breaks) <= _MOST_BREAKS:
+        return after
+    edges = np.concatenate(([warm_up - 1], breaks, [len(number)]))
+    longest = len(breaks) - int(np.diff(edges)[::-1].argmax())
+    return (number > edges[longest]) & (number < edges[longest + 1])  # type: ignore[no-any-return]
+
+
+def _outliers(occurrences: Occurrences, steady: NDArray[Any]) -> NDArray[Any]:
+    """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
+    duration = occurrences.end_ns - occurrences.start_ns
+    outlier = steady & (not occurrences.single)
     if steady.any():
         outlier &= duration > _LONG * np.median(duration[steady])
         outlier[-1] &= not occurrences.drains

@@ -68,6 +68,8 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         equal = which == common
         length = int(np.diff(positions)[equal][0])
         part = np.count_nonzero(equal) * length / len(codes)
+        first = positions[equal.argmax()]
+        part *= bool(calls.works[first : first + length].any())  # waits alone are no steps
         if len(values) and equal.mean() >= _LEAST_EQUAL and part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
             anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
     return anchors
@@ -80,15 +82,27 @@ def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
     first_uses = np.add.reduceat(calls.first, positions) > 0
     rest = calls.code[positions[-1] :][:length]
     complete = positions[anchor.equal.argmax()] + np.arange(length)
+    label, single = _label(calls, complete)
     if np.array_equal(np.sort(rest), np.sort(calls.code[complete])):
         last = slice(positions[-1], positions[-1] + length)
         host, end = calls.end_ns[last].max(), calls.gpu_end_ns[last].max()
         ends = np.append(start[1:], max(host, end))
         differs = np.append(~anchor.equal, False)
-        return Occurrences(_label(calls, complete), start, ends, bool(end > host), differs, first_uses)
-    return Occurrences(_label(calls, complete), start[:-1], start[1:], False, ~anchor.equal, first_uses[:-1])
+        return Occurrences(label, start, ends, bool(end > host), differs, first_uses, single)
+    return Occurrences(
+        label,
+        start[:-1],
+        start[1:],
+        drains=False,
+        differs=~anchor.equal,
+        first_uses=first_uses[:-1],
+        single=single,
+    )
 
 
-def _label(calls: Calls, rows: NDArray[Any]) -> str:
-    works = int(calls.works[rows].sum())
-    return f"a sequence of {works:,} GPU operations" if works != 1 else "one GPU operation"
+def _label(calls: Calls, rows: NDArray[Any]) -> tuple[str, bool]:
+    """Return what the sequence is, and whether it is a single operation: a graph holds a whole step."""
+    works = rows[calls.works[rows]]
+    if len(works) > 1:
+        return f"a sequence of {len(works):,} GPU operations", False
+    return ("one CUDA graph", False) if calls.graph[works].all() else ("one GPU operation", True)

@@ -1,4 +1,4 @@
-"""The occurrences of what a process repeats, and the calls of a process that start GPU work or wait for it."""
+"""Describe the occurrences of what a process repeats, and its calls that start GPU work or wait for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
@@ -24,7 +24,8 @@ class Occurrences(NamedTuple):
 
     ``label`` says what repeats. An occurrence ends where the next one begins; ``drains`` is True if the last
     one ends with GPU work that outlasts it. ``differs`` marks those with other launches than most.
-    ``first_uses`` marks those with the first launch of a kernel in the process.
+    ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
+    is a single GPU operation: its duration as a step has no meaning.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Occurrences(NamedTuple):
     drains: bool
     differs: NDArray[Any]
     first_uses: NDArray[Any]
+    single: bool = False
 
 
 class Calls(NamedTuple):
@@ -40,7 +42,8 @@ class Calls(NamedTuple):
 
     ``code`` numbers what a call does: which kernel it launches, which kind of copy it starts, how it waits.
     ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
-    start GPU work, ``first`` those that launch a kernel for the first time.
+    start GPU work, ``first`` those that launch a kernel for the first time, ``graph`` those that launch a
+    CUDA graph.
     """
 
     thread: NDArray[Any]
@@ -50,6 +53,7 @@ class Calls(NamedTuple):
     code: NDArray[Any]
     works: NDArray[Any]
     first: NDArray[Any]
+    graph: NDArray[Any]
 
     def of(self, rows: NDArray[Any]) -> Calls:
         """Return the calls at these positions, or with True at theirs."""
@@ -75,13 +79,14 @@ def calls_of(whole: Capture, process: int) -> Calls:
     code[operations.call[known]] = number
     launches = launches_of(whole)
     code[launches.call] = len(KINDS) * 1000 + launches.name
-    works, first = np.zeros(len(code), bool), np.zeros(len(code), bool)
+    works, first, graph = (np.zeros(len(code), bool) for _ in range(3))
     works[operations.call[known]] = True
     first[launches.call[launches.first]] = True
+    graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
     gpu_end = api["end_ns"].copy()
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     mine = (api["global_tid"] & PROCESS_MASK == process) & (code != -1)
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
-    every = Calls(api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first)
+    every = Calls(api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
     return every.of(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # In the order of `-r all`.
 NAMES = (
+    "step_budget",
     "launch_overhead",
     "launch_exposure",
     "gpu_time",

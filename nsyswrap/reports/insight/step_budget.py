@@ -1,0 +1,305 @@
+"""What each device did in each step of the program: compute, exposed communication and copies, idle by cause.
+
+A step lasts from the start of one occurrence to the start of the next, on the host. Occurrences are those of
+the NVTX range that repeats on a launching thread. Without such a range they are those of the repeating
+sequence of launches. --steps NAME or --steps 10-13 choose them. The last step ends when its occurrence and
+the GPU work launched in it are over.
+
+The steady part leaves out warm-up: leading steps that take unusually long or launch something else than most.
+Outliers are steady steps of more than 1.5 times the median duration. They belong to the steady part.
+The median step is the steady step whose duration is the lower median, so its parts add up.
+
+Each nanosecond of a step has one state. If several hold at once, the first of this list counts: compute, by
+class of kernel in the order of the columns; communication kernels, which are exposed if nothing computes
+meanwhile; copies, memsets and migrations of unified memory; idle. Whole-graph executions are compute. So
+compute, exposed communication, exposed copies and idle add up to the duration. Communication and copies that
+ran beside something earlier in this list have columns of their own: overlapped time.
+
+Idle time has the cause that gpu_idle gives it: what the thread was doing that launched the next operation.
+If several things hold at once, the first counts: profiler, loading, allocating, synchronizing, launching,
+copying, other calls, code outside CUDA. During the launch call of the next operation only profiler and
+loading come before launching. An operation that was launched already may have waited for another process of
+the capture. While work of that process ran on the device, the cause is the other process.
+
+Each process has its own steps. A device that did not work in the steady part has no rows for steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.step_budget import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    IDLE,
+    OTHER_PROCESS,
+    budgets_of,
+)
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.reports.table import Column, Report, Result, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.analysis.steps import Steps
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+    Rows = dict[str, NDArray[Any]]
+
+CAPTURE, SELECTED, STEADY, MEDIAN, STEP = (
+    "capture",
+    "selected part",
+    "steady part",
+    "median step",
+    "step",
+)
+WARM_UP, OUTLIER, LEFT_OUT = "warm-up", "outlier", "left out"
+_WORTH_PERCENT = 1.0  # of the time: states with less are not in the verdict
+_TEXTS = {**CAUSES, OTHER_PROCESS: "another process used the device"}
+_STATE_COLUMNS = {
+    **{state: f"{state}_ns" for state in COMPUTE},
+    COMMUNICATION: "communication_exposed_ns",
+    MEMCPY: "copy_exposed_ns",
+    **{f"idle_{cause}": f"idle_{cause}_ns" for cause in IDLE},
+}
+_PARTS = {
+    "compute_ns": "compute",
+    _STATE_COLUMNS[COMMUNICATION]: "exposed communication",
+    _STATE_COLUMNS[MEMCPY]: "exposed copies",
+}
+
+
+def compute(capture: Capture) -> Result:
+    """Return the rows of the capture, the steady parts and the median steps, then one per step and device."""
+    windowed = capture.view.selection.windowed
+    parts = () if windowed else judged_parts(capture)
+    steps = [(part.steps, _devices(part)) for part in parts if part.steps.found]
+    rows = [
+        *(_rows(budget, SELECTED if windowed else CAPTURE) for budget in budgets_of(capture)),
+        *(_steady_part(device, of_process) for of_process, devices in steps for device in devices),
+        *(_median_step(device, of_process) for of_process, devices in steps for device in devices),
+        *(_by_step(devices) for _, devices in steps),
+    ]
+    data = {column.name: np.concatenate([part[column.name] for part in rows]) for column in SCHEMA.columns}
+    return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
+
+
+def _devices(part: JudgedPart) -> list[Rows]:
+    """Return the rows of all steps of a process, for each device that worked in the steady part."""
+    steps = part.steps
+    start, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
+    every = part.view.viewed(selection=replace(part.view.view.selection, start_ns=start, end_ns=end))
+    judged = {budget.device_id for budget in part.budgets}
+    return [
+        _rows(budget, STEP, np.arange(len(steps)), _marks(steps))
+        for budget in budgets_of(every, (steps.start_ns, steps.end_ns))
+        if budget.device_id in judged
+    ]
+
+
+def _by_step(devices: Sequence[Rows]) -> Rows:
+    """Return the rows of several devices by step, then device."""
+    together = {name: np.concatenate([device[name] for device in devices]) for name in devices[0]}
+    order = np.argsort(together["step"], kind="stable")
+    return {name: values[order] for name, values in together.items()}
+
+
+def _rows(
+    budget: Budget, kind: str, step: NDArray[Any] | None = None, mark: NDArray[Any] | None = None
+) -> Rows:
+    """Return one row per interval of a budget."""
+    count = len(budget.start_ns)
+    state_ns = budget.state_ns
+    busy, compute_ns = budget.busy_ns, sum(state_ns[state] for state in COMPUTE)
+    return {
+        "row": np.full(count, kind, object),
+        "step": np.full(count, MISSING) if step is None else step,
+        "mark": np.full(count, None, object) if mark is None else mark,
+        "process_id": process_ids(np.full(count, budget.global_pid)),
+        "device_id": np.full(count, budget.device_id),
+        "start_ns": budget.start_ns,
+        "duration_ns": budget.duration_ns,
+        "busy_ns": busy,
+        "compute_ns": np.asarray(compute_ns),
+        "idle_ns": budget.duration_ns - busy,
+        **{column: state_ns[state] for state, column in _STATE_COLUMNS.items()},
+        "communication_overlapped_ns": budget.overlapped_ns[COMMUNICATION],
+        "copy_overlapped_ns": budget.overlapped_ns[COPY],
+    }
+
+
+def _marks(steps: Steps) -> NDArray[Any]:
+    marks = np.full(len(steps), None, object)
+    marks[~steps.steady] = LEFT_OUT
+    marks[: steps.warm_up] = WARM_UP
+    marks[steps.outlier] = OUTLIER
+    return marks
+
+
+def _steady_part(device: Rows, steps: Steps) -> Rows:
+    """Return the row of the steady part: the sums over its steps."""
+    steady = {name: values[steps.steady] for name, values in device.items()}
+    times = {name: values.sum(keepdims=True) for name, values in steady.items() if name.endswith("_ns")}
+    return {
+        **{name: values[:1] for name, values in steady.items()},
+        **times,
+        "row": np.array([STEADY], object),
+        "step": np.array([MISSING]),
+        "mark": np.array([None], object),
+        "start_ns": steady["start_ns"][:1],
+    }
+
+
+def _median_step(device: Rows, steps: Steps) -> Rows:
+    """Return the row of the first steady step whose duration is the lower median."""
+    numbers = np.flatnonzero(steps.steady)
+    durations = steps.duration_ns[numbers]
+    middle = numbers[durations == np.sort(durations)[(len(numbers) - 1) // 2]][:1]
+    rows = {name: values[middle] for name, values in device.items()}
+    return {**rows, "row": np.array([MEDIAN], object)}
+
+
+def _notes(capture: Capture, parts: Sequence[JudgedPart]) -> Iterator[str]:
+    if capture.view.selection.windowed:
+        yield "what is selected is judged as it is: without --time and --nvtx, steps are looked for"
+    for part in parts:
+        if not part.steps.found:
+            who = f" of process {part.process_id}" if len(parts) > 1 else ""
+            yield f"no steady part{who}: {part.steps.why_none}"
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Return how busy the GPU was in the judged part, and why it was idle."""
+    rows, processes = np.asarray(data["row"]), np.asarray(data["process_id"])
+    steady = rows == STEADY
+    judged = np.flatnonzero(
+        steady | (np.isin(rows, (CAPTURE, SELECTED)) & ~np.isin(processes, processes[steady]))
+    )
+    spent = {
+        column.name: int(np.asarray(data[column.name])[judged].sum())
+        for column in SCHEMA.columns
+        if column.unit is Unit.NS
+    }
+    total = max(spent["duration_ns"], 1)
+    added = f", {len(judged)} pairs of process and device added up" if len(judged) > 1 else ""
+    idle = {f"idle_{cause}_ns": text for cause, text in _TEXTS.items()}
+    return (
+        f"GPU busy {percent(100 * spent['busy_ns'] / total)} of the {rows[judged[0]]} "
+        f"({_steps(data)}{duration(spent['duration_ns'])}{added}){_shares(spent, _PARTS, total)}. "
+        f"Idle {percent(100 * spent['idle_ns'] / total)}{_shares(spent, idle, total)}."
+    )
+
+
+def _steps(data: Mapping[str, Values]) -> str:
+    """Return the number of steady steps and the duration of the median one, if only one process has any."""
+    rows, marks = np.asarray(data["row"]), np.asarray(data["mark"])
+    medians = np.flatnonzero(rows == MEDIAN)
+    if len(np.unique(np.asarray(data["process_id"])[medians])) != 1:
+        return ""
+    steady = (rows == STEP) & ((marks == None) | (marks == OUTLIER))  # noqa: E711 - of each element
+    count = len(np.unique(np.asarray(data["step"])[steady]))
+    return f"{count:,} steps, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in all "
+
+
+def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> str:
+    parts = [
+        f"{text} {percent(100 * spent[column] / total)}"
+        for column, text in sorted(texts.items(), key=lambda part: -spent[part[0]])
+        if 100 * spent[column] >= _WORTH_PERCENT * total
+    ]
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _time(name: str, header: str, meaning: str, drop_order: int = 0) -> Column:
+    return Column(name, header, Unit.NS, meaning, drop_order)
+
+
+def _class_column(state: str) -> Column:
+    column, name = _STATE_COLUMNS[state], state.removesuffix("_kernel")
+    if state == GRAPH:
+        return _time(column, "Graphs", "part of the compute: whole-graph executions and no other kernel", 9)
+    return _time(
+        column, name.capitalize(), f"part of the compute: {name} kernels, as kernel_class_sum has them", 9
+    )
+
+
+# Header, drop order and meaning of each cause of idle time.
+_IDLE = {
+    "profiler": ("Profiler", 5, "nsys itself was at work in the thread that launched the next operation"),
+    "load": ("Loading", 4, "that thread created a context, loaded modules or compiled kernels"),
+    "allocate": ("Allocating", 4, "that thread allocated or freed memory"),
+    "synchronise": ("Synchronize", 2, "that thread was in a synchronizing call"),
+    "launch": ("Launching", 2, "the thread was in a launch call, or the launch was on its way to the GPU"),
+    "copy": ("Copy Call", 3, "the thread was in a copy or memset call, or the copy was on its way"),
+    "call": ("Other Call", 5, "that thread was in another CUDA call"),
+    "host": ("Host Code", 2, "that thread was in no CUDA call"),
+    "queued": ("Queued", 3, "the next operation was launched already: a dependency, or the GPU's latency"),
+    "migration": ("Migration", 5, "until unified memory moved pages"),
+    "unknown": ("Unexplained", 5, "no recorded call launched the next operation, or none followed"),
+    OTHER_PROCESS: ("Other Process", 5, "queued or unexplained while another process worked on the device"),
+}
+
+SCHEMA = Schema(
+    name="step_budget",
+    title="Step budget: compute, exposed communication and copies, idle by cause",
+    columns=(
+        Column(
+            "row",
+            "Row",
+            Unit.TEXT,
+            "what the row is about: the capture from its first operation to its last (or the selected part), "
+            "the steady part, the median step, or a step",
+        ),
+        Column("step", "Step", Unit.NUMBER, "number of the step, from 0 over the whole process", -1),
+        Column(
+            "mark",
+            "Mark",
+            Unit.TEXT,
+            "warm-up, outlier, or left out of the steady part for another reason; else empty",
+        ),
+        Column("process_id", "PID", Unit.ID, "process whose step it is", 7),
+        Column("device_id", "Device", Unit.ID, "device that worked for it", 1),
+        _time("start_ns", "Start", "start of the step on the host, or of the row's part", 8),
+        _time("duration_ns", "Duration", "from the start of the step to that of the next", -1),
+        _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
+        _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate"),
+        *(_class_column(state) for state in COMPUTE),
+        _time(_STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels, and no compute"),
+        _time(_STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations, and no kernel"),
+        _time("idle_ns", "Idle", "time without any operation of the process on the device", -1),
+        *(
+            _time(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
+            for cause, (header, drop_order, meaning) in _IDLE.items()
+        ),
+        _time("communication_overlapped_ns", "Overlapped Comm", "communication kernels beside compute", 6),
+        _time(
+            "copy_overlapped_ns",
+            "Overlapped Copy",
+            "copies, memsets or migrations beside a kernel",
+            6,
+        ),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=(KINDS,),
+    compute=compute,
+    reads=READS,
+    conclude=conclude,
+)
