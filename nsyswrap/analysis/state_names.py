@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsyswrap.analysis.gpu_operations import GRAPH
+from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION, COMPUTE, OTHER_PROCESS
 
@@ -21,7 +21,7 @@ IDLE_NAMES = {
     "unknown": "unexplained",
     OTHER_PROCESS: "another process",
 }
-KERNELS = tuple(f"{name}_kernel" for name in COMPUTE if name != GRAPH)
+KERNELS = tuple(state for state in COMPUTE if state != GRAPH)
 OTHER_KERNELS = f"{OTHER}_kernel"
 BUSY_NAMES = {
     **{state: state.removesuffix("_kernel") for state in KERNELS},
@@ -29,7 +29,7 @@ BUSY_NAMES = {
     OTHER_KERNELS: "other kernels",
     GRAPH: "graphs",
     COMMUNICATION: "communication",
-    "memcpy": "copies",
+    MEMCPY: "copies",
 }
 
 

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 FORMAT = "nsyswrap-answer"
 VERSION = 1  # raised with every key that is removed or changes its meaning, and every one not at an end
 # The reports that have the rows behind the figures.
-SOURCES = {"busy": "gpu_time", "idle": "gpu_idle", "findings": "advice", "recording": "diagnostics"}
+SOURCES = {
+    "steps": "step_budget",
+    "busy": "step_budget",
+    "idle": "gpu_idle",
+    "findings": "advice",
+    "recording": "diagnostics",
+}
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:

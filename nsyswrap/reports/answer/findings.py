@@ -9,7 +9,8 @@ from nsyswrap.analysis.state_names import IDLE_NAMES
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
+from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
+from nsyswrap.reports.answer.steps import outlier_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.answer import Answer
 
 _MOST = 5  # findings in lines
+_SPIKES = "spikes"  # the finding that is about outlier steps
+
+
+def has_spikes(answer: Answer) -> bool:
+    """Return True if the lines of the findings tell of the outlier steps."""
+    return any(finding.name == _SPIKES for finding in _shown(answer))
 
 
 def finding_lines(answer: Answer) -> Iterator[list[Line]]:
@@ -25,24 +32,32 @@ def finding_lines(answer: Answer) -> Iterator[list[Line]]:
 
     The last lines name the commands that show more. A withheld verdict has no findings.
     """
-    findings = [finding for finding in answer.findings if finding.potential_ns is not None]
+    findings = _shown(answer)
     if answer.withheld:
         yield []
     elif not findings:
         yield list(_nothing(answer))
-    for number, finding in enumerate(findings[:_MOST]):
+    for number, finding in enumerate(findings):
         before = {other.name for other in findings[:number]}
         lines = (
             _other(finding, answer, again=bool(before & {*finding.shares}))
             if number
             else _first(finding, answer)
         )
-        yield [*lines, *_by_rank(finding)]
-    yield list(_commands(answer, len(findings)))
+        yield [*lines, *_more(finding, answer)]
+    yield list(_commands(answer))
+
+
+def _worth(answer: Answer) -> list[Advice]:
+    return [finding for finding in answer.findings if finding.potential_ns is not None]
+
+
+def _shown(answer: Answer) -> list[Advice]:
+    return _worth(answer)[:_MOST]
 
 
 def _first(finding: Advice, answer: Answer) -> Iterator[Line]:
-    yield Line(clip(printable(finding.what), room("finding")), "finding", "bad")
+    yield from wrapped_lines(finding.what, "finding", "bad")
     remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
     most = f"would save at most {_percent(finding)}{_of_a_step(answer)}"
     texts = [f"{remedy} {most} ({_times(finding, answer)})", f"{remedy} {most}"]
@@ -56,7 +71,7 @@ def _other(finding: Advice, answer: Answer, *, again: bool) -> Iterator[Line]:
     if screen_width(f"{what}: {most}") <= room("finding"):
         yield Line(f"{what}: {most}", "finding", "warning")
         return
-    yield Line(clip(what, room("finding")), "finding", "warning")
+    yield from wrapped_lines(what, "finding", "warning")
     remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
     texts = [f"{remedy}: at most {_percent(finding)}{_of_a_step(answer)}{common}", f"{remedy}: {most}", most]
     yield Line(first_fitting(texts, room("detail")), "detail")
@@ -78,9 +93,12 @@ def _times(finding: Advice, answer: Answer) -> str:
     return f"{saved.removesuffix(f' {unit}')} of {judged}"
 
 
-def _by_rank(finding: Advice) -> Iterator[Line]:
+def _more(finding: Advice, answer: Answer) -> Iterator[Line]:
+    """Yield what else there is to say about some findings."""
     if finding.name == "waiting_for_rank":
         yield Line("nsyswrap report --by rank compares all ranks", "detail")
+    if finding.name == _SPIKES:
+        yield from outlier_lines(answer, "detail")
 
 
 def _nothing(answer: Answer) -> Iterator[Line]:
@@ -94,7 +112,8 @@ def _nothing(answer: Answer) -> Iterator[Line]:
     yield Line("nsyswrap report -r gpu_idle lists the gaps", "detail")
 
 
-def _commands(answer: Answer, findings: int) -> Iterator[Line]:
+def _commands(answer: Answer) -> Iterator[Line]:
+    findings = len(_worth(answer))
     if findings > _MOST:
         yield Line(f"{findings - _MOST} more, and what to do: nsyswrap report --advice", "note")
     elif findings:

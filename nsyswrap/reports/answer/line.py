@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.base.text import printable, screen_width
+from nsyswrap.base.text import clip, printable, screen_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +52,9 @@ def room(kind: Kind) -> int:
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
     """Yield a sentence as lines."""
-    for number, part in enumerate(textwrap.wrap(printable(text), room("detail"))):
-        yield Line(part, kind, level, continues=number > 0)
+    parts = textwrap.wrap(printable(text), room("detail"), break_on_hyphens=False)
+    for number, part in enumerate(parts):
+        yield Line(clip(part, room("detail")), kind, level, continues=number > 0)
 
 
 def sentences(lines: Iterable[Line]) -> list[Line]:

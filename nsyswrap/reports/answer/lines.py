@@ -8,7 +8,7 @@ from nsyswrap.analysis.state_names import BUSY_NAMES, IDLE_NAMES, KERNELS, OTHER
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.findings import finding_lines
+from nsyswrap.reports.answer.findings import finding_lines, has_spikes
 from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
 from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
@@ -38,7 +38,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
         *_why_whole(answer),
         *(_withheld(answer) if answer.withheld else first),
         *start_up_lines(answer),
-        *outlier_lines(answer),
+        *(() if has_spikes(answer) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
         *_notes(answer),
     ]

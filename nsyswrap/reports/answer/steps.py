@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nsyswrap.analysis.answer import Answer, Outlier
+    from nsyswrap.reports.answer.line import Kind
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _FEW = 5  # outliers that are listed by number
@@ -39,13 +40,13 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     yield Line(first_fitting(texts, room("fact")), "fact")
 
 
-def outlier_lines(answer: Answer) -> Iterator[Line]:
+def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
     """Yield which steps are unusually long, by how much, and what fills them."""
     if answer.steps is None or not answer.steps.outliers:
         return
     outliers = answer.steps.outliers
     longer_ns = sum(one.duration_ns - answer.steps.median_ns for one in outliers) / len(outliers)
-    which = _which(outliers, answer.steps.total)
+    which = _which(outliers, answer.steps.count)
     text = f"{which} take{'s' if len(outliers) == 1 else ''} {duration(longer_ns)} longer"
     filled: dict[str, int] = {}
     for outlier in outliers:
@@ -56,7 +57,7 @@ def outlier_lines(answer: Answer) -> Iterator[Line]:
     parts = [f"{state_name(state)} {duration(filled[state] / len(outliers))}" for state in most]
     texts = [f"{text}{mean}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
     texts += [f"{text}: mostly {state_name(state)}" for state in most[:1]]
-    yield Line(first_fitting([*texts, text], room("fact")), "fact", "warning")
+    yield Line(first_fitting([*texts, text], room(kind)), kind, "warning")
 
 
 def _which(outliers: Sequence[Outlier], total: int) -> str:

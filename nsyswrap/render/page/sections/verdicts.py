@@ -108,12 +108,13 @@ def _advice_item(finding: Advice) -> Markup:
     potential = "about the figures"
     if finding.potential_ns is not None:
         potential = f"at most {human(finding.potential_ns, Unit.NS)}, {share} %"
-    parts = (("Seen", finding.evidence), ("Do", finding.do), ("Unless", finding.unless))
+    code = element("code", finding.example) if finding.example else ""
+    do = (finding.do, ". For example: " if code else "", code)
+    parts = (("Seen", (finding.evidence,)), ("Do", do), ("Unless", (finding.unless,)))
     return element(
         "li",
         element("p", element("b", finding.what), " ", element("span", potential, class_="stake")),
-        *(element("p", element("i", name), " ", text) for name, text in parts if text),
-        element("p", element("code", finding.example)) if finding.example else None,
+        *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
     )
 
 
