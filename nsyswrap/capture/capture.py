@@ -100,7 +100,7 @@ class Capture:
             self._views[view] = other
         return self._views[view]
 
-    def select(
+    def select(  # noqa: PLR0913 - what can be selected
         self,
         *,
         time: str = "",
@@ -108,15 +108,18 @@ class Capture:
         device: int | None = None,
         process: int | None = None,
         clip: bool | None = None,
+        steps: str | None = None,
     ) -> Self:
         """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
 
         ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends. By default
-        nsys' own reports keep them whole and the others cut them. Raises UsageError for an invalid time.
+        nsys' own reports keep them whole and the others cut them. ``steps`` says which steps are judged, as
+        ``NAME``, ``10-13`` or ``NAME/10-13``. Raises UsageError for an invalid time.
         """
         devices, processes = (() if number is None else (number,) for number in (device, process))
         return self.viewed(
-            selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip)
+            selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip),
+            steps=self.view.steps if steps is None else steps,
         )
 
     @property

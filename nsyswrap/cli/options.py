@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 with lazy_imports():
+    from nsyswrap.analysis import steps
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
 
@@ -117,15 +118,25 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _window_options(with_selection)
 
 
+steps_option = click.option(
+    "--steps",
+    default="",
+    metavar="NAME|N-M",
+    help="Judge these steps: an NVTX range, steps 10-13, or both as NAME/10-13.",
+)
+
+
 def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """Return a function that opens a capture with this selection and these fields of ViewOptions.
 
-    The function raises CaptureError, and UsageError for an NVTX range that the capture lacks.
+    The function raises CaptureError, and NotInCapture for an NVTX range or steps that the capture lacks.
     """
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
+        if capture.view.steps:
+            steps.steps_of(capture)
         return capture
 
     return open_one

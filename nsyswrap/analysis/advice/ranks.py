@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.gpu_operations import communicating, gpu_operations_of
 from nsyswrap.analysis.ranks.job import make_job

@@ -1,4 +1,4 @@
-"""The first section: a card for each capture, and the checks of the recording."""
+"""Where the captures come from: a card for each, and the checks of the recording."""
 
 from __future__ import annotations
 
