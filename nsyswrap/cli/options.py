@@ -66,8 +66,9 @@ _window_options = with_options(
     ),
     click.option(
         "--nvtx",
-        metavar="NAME[@DOMAIN][/N]",
-        help="Only the time and thread of this NVTX range, the Nth from 0.",
+        metavar="NAME[@DOMAIN][/N[-M]]",
+        help="Only the time and thread of the NVTX ranges of this name: all, the Nth from 0, or N to M. "
+        "nsys' reports take the first of them.",
     ),
     click.option(
         "--device", "devices", type=int, multiple=True, metavar="N", help="Only this GPU; repeatable."

@@ -26,8 +26,9 @@ pytestmark = pytest.mark.slow
 ADD2 = SHIPPED / "add2" / "both"
 PARTS = {
     ("--time", "2.67s/2.675s"): "time 2.67s/2.675s",
-    ("--time", "2.67s/2.675s", "--clip", "yes"): "time 2.67s/2.675s; rows cut at its ends (--clip yes)",
-    ("--nvtx", "both/cuda/3"): "NVTX range both/cuda/3",
+    ("--time", "2.67s/2.675s", "--clip", "yes"): "time 2.67s/2.675s",
+    ("--nvtx", "both/cuda/3"): "NVTX range 'both/cuda': instance 3 of 10",
+    ("--nvtx", "both/cuda"): "NVTX range 'both/cuda': all 10 instances",
     ("--device", "0"): "device 0",
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, windows
 from nsyswrap.analysis.launches import launches_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class AdviceContext:
         return gpu_operations_of(self.capture)
 
     @cached_property
+    def pieces(self) -> GpuOperations:
+        """The selected operations, one piece in each selected NVTX range: for times, not for counts."""
+        return pieces_of(self.capture)
+
+    @cached_property
     def gaps(self) -> Gaps:
         """The gaps between the selected operations."""
         return gaps_of(self.capture)
@@ -70,9 +75,11 @@ class AdviceContext:
 
     @cached_property
     def window_ns(self) -> int:
-        """The time from the first to the last operation, summed over processes and devices."""
-        ends = [window(self.capture, self.operations.of(rows)) for _, _, rows in self.operations.by_device()]
-        return sum(last - first for first, last in ends)
+        """The selected time, or that from the first to the last operation, over processes and devices."""
+        return sum(
+            windows(self.capture, self.operations.of(rows)).length
+            for _, _, rows in self.operations.by_device()
+        )
 
     def percent(self, ns: int) -> float:
         """Return a time as a percentage of the window."""

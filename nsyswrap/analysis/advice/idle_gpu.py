@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating, places_among, selected_ns
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
@@ -114,11 +114,12 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
         return
     sizes = context.capture.whole.columns(KERNEL, *_GRID)
     blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
-    took = kernels.end_ns - kernels.start_ns
+    took = selected_ns(context.capture, kernels)
     few = (blocks < count) & ~communicating(context.capture, kernels)
-    unused = sum(
-        _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
-    )
+    pieces = context.pieces.of(context.pieces.kind == KINDS.index(KERNEL))
+    place = places_among(kernels, pieces)
+    part, small = blocks[place] / count, few[place]
+    unused = sum(_unused_ns(pieces.of(rows), part[rows], small[rows]) for *_, rows in pieces.by_device())
     if not context.worth(unused):
         return
     codes, texts = name_codes(context.capture.whole, KERNEL)
@@ -152,8 +153,8 @@ def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) ->
 def communication_not_hidden(context: AdviceContext) -> Iterator[Advice]:
     """Yield advice if communication kernels are exposed: no other kernel runs at the same time."""
     total = hidden = 0
-    for _, _, rows in context.operations.by_device():
-        mine = context.operations.of(rows)
+    for _, _, rows in context.pieces.by_device():
+        mine = context.pieces.of(rows)
         kernels = mine.of(mine.kind == KINDS.index(KERNEL))
         if not len(kernels):
             continue

@@ -8,9 +8,10 @@ import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, selected_ns
+from nsyswrap.analysis.transfers import bytes_within
 from nsyswrap.base.units import Unit, duration, human
-from nsyswrap.capture.schema import PAGEABLE
+from nsyswrap.capture.schema import PAGEABLE, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +37,10 @@ def pageable(context: AdviceContext) -> Iterator[Advice]:
     fields = context.capture.whole.columns(MEMCPY, "src_kind", "dst_kind", "bytes").values()
     source, target, size = (values[copies.row] for values in fields)
     rows = np.flatnonzero(((source == PAGEABLE) | (target == PAGEABLE)) & (size > _TINY_BYTES))
-    took = int(_durations(copies, rows).sum())
+    took = _took_ns(context, copies.of(rows))
     if not context.worth(took):
         return
-    moved = human(int(size[rows].sum()), Unit.BYTES)
+    moved = _moved(context, copies.of(rows))
     yield Advice(
         "pageable_copies",
         "copies from or to pageable memory: slower than from pinned, and the host waits for them",
@@ -55,8 +56,8 @@ def pageable(context: AdviceContext) -> Iterator[Advice]:
 def not_hidden(context: AdviceContext) -> Iterator[Advice]:
     """Yield advice if copies and kernels take much time and hardly overlap."""
     copying = computing = both = potential_ns = 0
-    for _, _, rows in context.operations.by_device():
-        mine = context.operations.of(rows)
+    for _, _, rows in context.pieces.by_device():
+        mine = context.pieces.of(rows)
         copy = _cover(mine, (mine.kind == KINDS.index(MEMCPY)) & ~mine.migration)
         compute = _cover(mine, np.isin(mine.kind, _COMPUTE))
         copying, computing = copying + copy.length, computing + compute.length
@@ -89,7 +90,7 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
     api = context.capture.whole.columns("api", "start_ns", "end_ns")
     calls = np.unique(copies.call[rows])
     took = int((api["end_ns"][calls] - api["start_ns"][calls]).sum())
-    if not context.worth(took) or took < _durations(copies, rows).sum():
+    if not context.worth(took) or took < _took_ns(context, copies.of(rows)):
         return
     yield Advice(
         "tiny_copies",
@@ -109,8 +110,16 @@ def _copies(context: AdviceContext) -> GpuOperations:
     )
 
 
-def _durations(operations: GpuOperations, rows: NDArray[Any]) -> NDArray[Any]:
-    return operations.end_ns[rows] - operations.start_ns[rows]  # type: ignore[no-any-return]
+def _took_ns(context: AdviceContext, copies: GpuOperations) -> int:
+    return int(selected_ns(context.capture, copies).sum())
+
+
+def _moved(context: AdviceContext, copies: GpuOperations) -> str:
+    """Return the bytes that copies moved in the selected time, with their unit."""
+    columns = context.capture.whole.columns(MEMCPY, "bytes", *SPANS).values()
+    size, start, end = (values[copies.row] for values in columns)
+    moved = bytes_within(size, end - start, selected_ns(context.capture, copies))
+    return human(int(moved.sum()), Unit.BYTES)
 
 
 def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Cover:
@@ -119,24 +128,24 @@ def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Cover:
 
 def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
     """Yield advice if pages of unified memory migrate after page faults while kernels run."""
-    operations = context.operations
-    kernels = operations.of(operations.kind == KINDS.index(KERNEL))
-    migrations = operations.of(operations.migration)
+    pieces = context.pieces
+    kernels = pieces.of(pieces.kind == KINDS.index(KERNEL))
+    migrations = context.operations.of(context.operations.migration)
     if not (len(kernels) and len(migrations)):
         return
-    fields = context.capture.whole.columns(MEMCPY, "migration_cause", "bytes")
-    rows = np.flatnonzero(fields["migration_cause"][migrations.row] == _PAGE_FAULT)
-    faulted = union(migrations.start_ns[rows], migrations.end_ns[rows])
+    causes = context.capture.whole.columns(MEMCPY, "migration_cause")["migration_cause"]
+    migrations = migrations.of(causes[migrations.row] == _PAGE_FAULT)
+    faulted = union(migrations.start_ns, migrations.end_ns)
     running = union(kernels.start_ns, kernels.end_ns)
     waited = intersection(running, faulted).length
     if not context.worth(waited):
         return
-    size = human(int(fields["bytes"][migrations.row][rows].sum()), Unit.BYTES)
+    size = _moved(context, migrations)
     yield Advice(
         "faulting_kernels",
         "kernels run while the pages they touch migrate: their time includes the wait for them",
         waited,
-        f"{len(rows):,} migrations of {size} after page faults; in {duration(waited)} of the "
+        f"{len(migrations):,} migrations of {size} after page faults; in {duration(waited)} of the "
         f"kernels' {duration(running.length)} some were under way",
         "prefetch what the kernel needs (cudaMemPrefetchAsync), or use cudaMalloc and explicit copies",
         "the kernel touches few of the pages, and which ones is not known before",

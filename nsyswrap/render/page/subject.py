@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
     from nsyswrap.reports.table import Table
 
 
-def part_shown(selection: Selection) -> str:
-    """Return the selection as text, without the rule for rows at its ends unless --clip sets it."""
-    text = str(selection)
-    return text.rpartition("; ")[0] if selection.windowed and selection.clip is None else text
+def part_shown(capture: Capture) -> str:
+    """Return the selection as text, with the rule for rows at its ends only if they stay whole."""
+    selection = capture.view.selection
+    whole = selection.windowed and selection.clip is False
+    return capture.selected if whole else selection.part(capture.window) if selection.narrows else ""
 
 
 class Subject:
@@ -37,11 +37,12 @@ class Subject:
         ``reads`` names the reports that the page needs, so that one pass over an event table serves them all.
         """
         reports = [find_report(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
-        self.captures = captures
+        # All sections show the same selection, so that their counts agree.
+        self.captures = {label: capture.decided() for label, capture in captures.items()}
         self.job = job
-        for capture in captures.values():
+        for capture in self.captures.values():
             read_ahead(capture, reports)
-        self.summaries = {label: summary.summarise(capture) for label, capture in captures.items()}
+        self.summaries = {label: summary.summarise(capture) for label, capture in self.captures.items()}
         self._made = MadeReports()
         for label, made in self.summaries.items():
             for table, _ in made.tables:
@@ -50,10 +51,10 @@ class Subject:
     @property
     def selected(self) -> str:
         """The selection as text if all captures have the same, else empty."""
-        selections = [capture.view.selection for capture in self.captures.values()]
+        every: Iterable[Capture] = self.captures.values()
         if self.job is not None:  # a rank may be one process of a capture
-            selections = [replace(selection, processes=()) for selection in selections]
-        parts = set(map(part_shown, selections))
+            every = [part.viewed(selection=replace(part.view.selection, processes=())) for part in every]
+        parts = set(map(part_shown, every))
         return parts.pop() if len(parts) == 1 else ""
 
     @property

@@ -28,7 +28,7 @@ def head(subject: Subject) -> Markup:
 
 def _card(label: str, summary: Summary, capture: Capture) -> Markup:
     contents, *warnings = summary.trust
-    selected = part_shown(capture.view.selection)
+    selected = part_shown(capture)
     return element(
         "article",
         element("h3", label),
