@@ -140,7 +140,7 @@ def bytes_within(size: NDArray[Any], whole_ns: NDArray[Any], part_ns: NDArray[An
 
     One that took no time counts whole.
     """
-    return size * np.where(whole_ns > 0, part_ns / np.maximum(whole_ns, 1), 1.0)  # type: ignore[no-any-return]
+    return size * np.where(whole_ns > 0, part_ns / np.maximum(whole_ns, 1), 1.0)
 
 
 def gpu_memory(capture: Capture) -> Memory:

@@ -205,4 +205,5 @@ def _known_ends(events: Events) -> NDArray[Any]:
 
 def whole_time(start_ns: int = LEAST, end_ns: int = MOST) -> Window:
     """Return the window of one interval that selects all processes and threads."""
-    return Window(*(np.array([value]) for value in (start_ns, end_ns, MISSING, MISSING)))
+    start, end, anyone = (np.array([value]) for value in (start_ns, end_ns, MISSING))
+    return Window(start, end, anyone, anyone)

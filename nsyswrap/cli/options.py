@@ -62,7 +62,7 @@ _window_options = with_options(
         "--time",
         "window",
         metavar="[START]/[END]",
-        help="Only this time of the capture, as in 1s/2.5s or 10ms/.",
+        help="Only this time of the capture, as in 2.6s/2.7s or 10ms/.",
     ),
     click.option(
         "--nvtx",

@@ -23,8 +23,8 @@ from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, groupe
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
-from nsyswrap.capture.selection import LEAST, MOST, parse_selection, parse_time
-from nsyswrap.capture.window import whole_time
+from nsyswrap.capture.selection import parse_selection, parse_time
+from nsyswrap.capture.window import LEAST, MOST, whole_time
 from nsyswrap.reports import find_report
 from nsyswrap.reports.columns import share, stat_values
 

@@ -24,8 +24,8 @@ from tiny_export import (
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.selection import LEAST, MOST, Selection, parse_selection, parse_time
-from nsyswrap.capture.window import whole_time
+from nsyswrap.capture.selection import Selection, parse_selection, parse_time
+from nsyswrap.capture.window import LEAST, MOST, whole_time
 
 if TYPE_CHECKING:
     from pathlib import Path

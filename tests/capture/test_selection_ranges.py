@@ -8,7 +8,8 @@ import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.capture.selection import MOST, parse_selection, resolve
+from nsyswrap.capture.selection import parse_selection, resolve
+from nsyswrap.capture.window import MOST
 
 if TYPE_CHECKING:
     from pathlib import Path
