@@ -47,6 +47,34 @@ def test_title_card_and_stderr_say_which_part_it_is(asked: tuple[str, ...], tmp_
     assert f'<p class="warning">selected: {PARTS[asked]}</p>' in page
 
 
+# The launches of the first two lie before the window, the first kernel ends where it begins: nsys counts it.
+# k[100,200)   k[150 ..... 250)   k[300 ... 320)          window [200, 310)
+@pytest.mark.parametrize("asked", [{"time": "200ns/310ns"}, {"nvtx": "step"}], ids=str)
+def test_a_page_of_a_part_counts_the_same_kernels_everywhere(asked: dict[str, str], tmp_path: Path) -> None:
+    rows = [nvtx("step", 200, 260), nvtx("step", 240, 310), nvtx("outside", 0, 400)]
+    rows += [kernel("k", *times, i) for i, times in enumerate(((100, 200), (150, 250), (300, 320)), 1)]
+    rows += [call("cudaLaunchKernel", start, start + 5, i) for i, start in enumerate((80, 130, 280), 1)]
+    page = render({"x": opened(tmp_path, *rows).select(**asked)})
+    assert "seen: 2 kernels from 2 launches, 0 copies" in page
+    assert (
+        cells(page, "cuda_gpu_kern_sum", "instances") == cells(page, "kernel_class_sum", "instances") == ["2"]
+    )
+    assert (
+        cells(page, "cuda_gpu_kern_sum", "total_ns") == cells(page, "kernel_class_sum", "total_ns") == ["60"]
+    )
+    assert cells(page, "timeline", "events")[0] == "2"  # the stream
+
+
+def cells(page: str, report: str, column: str) -> list[str]:
+    """The values of a column in the page's table of a report; empty if the page does not have it."""
+    found = re.search(rf'<table data-report="{report}">(.*?)</table>', page)
+    if not found:
+        return []
+    names = re.findall(r'<th [^>]*data-name="([^"]*)"', found[1])
+    lines = re.findall(r"<tr>(<td.*?)</tr>", found[1])
+    return [re.findall(r'<td[^>]*?(?: data-value="([^"]*)")?>', line)[names.index(column)] for line in lines]
+
+
 def test_ranks_of_one_capture_share_the_part_and_the_window(tmp_path: Path) -> None:
     rows = [kernel("k", begin, begin + 100, 1, pid=pid) for pid, begin in ((100, 1000), (200, 5000))]
     part = opened(tmp_path, *rows).select(time="1us/9us")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Figure = tuple[str, object, str]  # header, value, and the value as text
 
 # The columns that a verdict rests on.
-_LAUNCH_COLUMNS = ("launches", "api_med_ns", "latency_med_ns", "kernel_med_ns")
+_LAUNCH_COLUMNS = ("repeat_launches", "api_med_ns", "kernel_med_ns", "uncontended", "latency_med_ns")
 _DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
 _MOST_DEVICES = 8
 _MOST_ADVICE = 5
