@@ -20,12 +20,18 @@ with lazy_imports():
 _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 _CONTEXT = 3  # characters shown before the place where two names differ
+_FOLDERS = re.compile(r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*")  # of an absolute path
 _NARROW = re.compile("[ -~µ…\u00d7]*")
 
 
 def screen_width(text: str) -> int:
     """Return the number of columns that a text takes on a screen."""
     return len(text) if _NARROW.fullmatch(text) else cells.cell_len(text)
+
+
+def without_folders(text: str) -> str:
+    """Return a text in which absolute paths are the names of their files alone."""
+    return _FOLDERS.sub("", text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:

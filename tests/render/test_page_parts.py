@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from recorded import SHIPPED, run_folder
-from tiny_export import call, kernel, memcpy, nvtx, opened
+from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
@@ -111,6 +111,28 @@ def test_what_is_too_little_for_advice_is_named(tmp_path: Path) -> None:
     rows += [call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
     page = text_of(render({"a": opened(tmp_path, *rows)}))
     assert "Nothing found: no advice. Less than 5 % of the time, and so no finding: the GPU waits for" in page
+
+
+def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    argv = (tmp_path / "train.py", f"--data={tmp_path / 'data'}", "/data")
+    names = ("PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_0", "PROCESS_0:ARGUMENT_1")
+    rows = [
+        row("META_DATA_CAPTURE", name=name, value=str(part)) for name, part in zip(names, argv, strict=True)
+    ]
+    rows += [nvtx("step", 0, 9), kernel("k", 10, 20, 1), diagnostic(f"the clock of {tmp_path}/x.log jumped")]
+    opened(folder, *rows, diagnostic("Dropped 12 events, see '/var/log/a b.txt' or file:/var/log/b.txt"))
+    (folder / "run.json").write_text("{}")  # of a run that was killed
+    (folder / "tiny.sqlite").rename(folder / "report.sqlite")
+    (folder / ".recording-1").mkdir()
+    (folder / ".recording-1" / "report.qdstrm").touch()
+    page = render({"x": open_capture(folder)})
+    assert str(tmp_path) not in page
+    assert not re.search(r"/(tmp|data|var)\b", page)
+    assert "lies in x/.recording-1/report.qdstrm" in page
+    for kept in (">train.py --data=data data<", "the clock of x.log jumped", "x holds no CUDA API calls"):
+        assert kept in page
 
 
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
