@@ -63,12 +63,13 @@ _window_options = with_options(
         "--time",
         "window",
         metavar="[START]/[END]",
-        help="Only this time of the capture, as in 1s/2.5s or 10ms/.",
+        help="Only this time of the capture, as in 2.6s/2.7s or 10ms/.",
     ),
     click.option(
         "--nvtx",
-        metavar="NAME[@DOMAIN][/N]",
-        help="Only the time and thread of this NVTX range, the Nth from 0.",
+        metavar="NAME[@DOMAIN][/N[-M]]",
+        help="Only the time and thread of the NVTX ranges of this name: all, the Nth from 0, or N to M. "
+        "nsys' reports take the first of them.",
     ),
     click.option(
         "--device", "devices", type=int, multiple=True, metavar="N", help="Only this GPU; repeatable."

@@ -78,8 +78,9 @@ def command(
     if not to_stdout and output.exists() and not force:
         raise OutputError(f"{output} exists", "give another --output, or --force")
     html = _page(opened, members, name)
-    if part := subject.part_shown(selection):
-        note(f"nsyswrap: selected: {part}")
+    for part in dict.fromkeys(map(subject.part_shown, opened.values())):
+        if part:
+            note(f"nsyswrap: selected: {part}")
     if to_stdout:
         click.echo(html.encode("utf-8", "surrogateescape"), nl=False)
     else:

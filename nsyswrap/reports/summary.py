@@ -45,7 +45,12 @@ class Summary:
 
 
 def summarise(capture: Capture) -> Summary:
-    """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why."""
+    """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
+
+    All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
+    selection says otherwise.
+    """
+    capture = capture.decided()
     made = make_reports({"": capture}, [Request(find_report(name)) for name, _ in SECTIONS])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)

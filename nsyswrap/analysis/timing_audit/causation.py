@@ -230,7 +230,9 @@ def _caused(caller: _Thread, worker: _Thread) -> tuple[float, NDArray[Any]]:
     relevant = np.logical_or.reduceat(inside | (items.call < 0), first)
     share = np.count_nonzero(enclosed) / max(np.count_nonzero(relevant), 1)
     counts = enclosed
-    if not worker.autograd and not (share >= PATTERN_SHARE and _regular(caller, start[enclosed], end[enclosed])):
+    if not worker.autograd and not (
+        share >= PATTERN_SHARE and _regular(caller, start[enclosed], end[enclosed])
+    ):
         counts = enclosed & _waited(caller.waits, start, end)
     calls = items.call[counts[burst]]
     return share, calls[calls >= 0]
