@@ -11,8 +11,7 @@ from labels import FINDINGS, FOLDERS, HERE, KEYS, PROGRAMS, Label, read_labels
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORDED = [folder for folder in FOLDERS if folder.exists()]
-SETS = {folder: read_labels(folder) for folder in RECORDED}
+SETS = {folder: read_labels(folder) for folder in FOLDERS}
 LABELS = [label for labels in SETS.values() for label in labels.values()]
 SHARED = {"common", "pieces"}  # files that programs import or include
 START_UP = re.compile(r"\bstart_up\((\d+(?:\.\d+)?)\)")
@@ -29,7 +28,7 @@ def ranges(folder: Path) -> set[str]:
     return {name for label in SETS[folder].values() for name in RANGE.findall(source(label))}
 
 
-@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_every_program_has_a_label_and_every_label_a_program(folder: Path) -> None:
     programs = {
         path.name
@@ -68,14 +67,26 @@ def test_a_label_agrees_with_the_source_on_start_up_and_ranges(label: Label) -> 
     assert bool(RANGE.findall(source(label))) == label.nvtx
 
 
-def test_the_set_varies() -> None:
-    labels = SETS[HERE].values()
-    assert len(labels) >= 24
+@pytest.mark.parametrize(("folder", "least"), [(FOLDERS[0], 24), (FOLDERS[1], 8)], ids=("first", "held_out"))
+def test_a_set_varies(folder: Path, least: int) -> None:
+    labels = SETS[folder].values()
+    assert len(labels) >= least
     assert 2 * sum(label.startup for label in labels) >= len(labels)
     assert 3 * sum(not label.nvtx for label in labels) >= len(labels)
     assert 4 * sum(not label.first for label in labels) >= len(labels)
+
+
+def test_two_causes_and_two_ranks_are_among_them() -> None:
+    labels = SETS[HERE].values()
     assert sum(bool(label.then) for label in labels) >= 2
     assert any(label.gpus == 2 for label in labels)
+
+
+def test_the_sets_share_no_range_names() -> None:
+    first, held_out = map(ranges, FOLDERS)
+    assert first
+    assert held_out
+    assert not first & held_out
 
 
 def test_most_findings_stand_first_somewhere() -> None:
