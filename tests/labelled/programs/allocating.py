@@ -15,7 +15,7 @@ def allocate() -> None:
     torch.cuda.empty_cache()
 
 
-compute = gpu_work(host_seconds(allocate) / 3, side=2048)
+compute = gpu_work(host_seconds(allocate) / 3)
 for _ in range(40):
     with torch.cuda.nvtx.range("step"):
         compute()

@@ -9,7 +9,7 @@ from common import gpu_work, host_seconds, start_up
 start_up(2)
 host = torch.rand(8 << 20)
 device = torch.empty_like(host, device="cuda")
-compute = gpu_work(host_seconds(lambda: device.copy_(host)) / 3, side=2048)
+compute = gpu_work(host_seconds(lambda: device.copy_(host)) / 3)
 for _ in range(40):
     with torch.cuda.nvtx.range("step"):
         device.copy_(host)
