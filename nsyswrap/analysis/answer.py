@@ -140,7 +140,7 @@ def answer_of(capture: Capture) -> Answer:
         devices=devices,
         findings=tuple(findings),
         withheld=withheld,
-        notes=tuple(notes),
+        notes=(*dict.fromkeys(part.steps.remark for part in parts if part.steps.remark), *notes),
     )
 
 

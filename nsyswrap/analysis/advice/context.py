@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.launches import Launches
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
+_LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
 NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
 
 
@@ -129,7 +132,7 @@ class GapKinds:
     """Marks of the gaps, one entry each, for the story that a gap belongs to; each gap has one story.
 
     ``loading``: ends with the first launch of a kernel, or at least a tenth of it is loading. In steps that
-    repeat any loading counts: compiling on the host comes before it.
+    repeat a single loading call is enough: compiling on the host comes before it.
     ``allocating``: at least a tenth of it is allocating or freeing.
     ``waited``: the thread waited for the GPU before it launched what ended the gap.
     ``copying``: the operation that ends it is a copy or memset. ``launching``: it is a repeated launch.
@@ -149,8 +152,10 @@ class GapKinds:
         close = np.append(back_to_back(whole, launches), False)[ended] if len(launches) else launched
         repeats = context.launches.of(~context.launches.first)
         self.launch_call_ns = float(np.median(repeats.api_ns)) if len(repeats) else 0.0
-        least = 0 if context.part.steps.found else self._PART * duration
-        self.loading = first | (parts["load"] > least)
+        if context.part.steps.found:
+            self.loading = first | (loads_in_gaps(context) > 0)
+        else:
+            self.loading = first | (parts["load"] > self._PART * duration)
         self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
         plain = ~self.loading & ~self.allocating
         self.waited = plain & np.where(launched, ~close, parts["synchronise"] > 0)
@@ -158,3 +163,18 @@ class GapKinds:
         self.copying = plain & ~launched & (gaps.after >= 0) & (after == KINDS.index(MEMCPY))
         self.launching = plain & launched
         self.long_host = parts["host"] > self._LONG_HOST * self.launch_call_ns
+
+
+def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
+    """Return the number of calls in each gap with which its thread loaded a module or library."""
+    gaps, whole = context.gaps, context.capture.whole
+    loads = np.zeros(len(gaps), np.int64)
+    if not whole.has("api"):
+        return loads
+    calls = calls_named(whole, _LOADS)
+    api = whole.columns("api", "start_ns", "global_tid")
+    start, caller = (api[field][calls] for field in ("start_ns", "global_tid"))
+    for thread in np.unique(caller).tolist():
+        mine, times = gaps.thread == thread, np.sort(start[caller == thread])
+        loads[mine] = np.searchsorted(times, gaps.end_ns[mine]) - np.searchsorted(times, gaps.start_ns[mine])
+    return loads

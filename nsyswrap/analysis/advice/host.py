@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice.context import Advice
+from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
-from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION
@@ -90,11 +90,15 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
         return
     gaps = _for_input(context)
     lasting = duration(np.median(context.gaps.parts["host"][gaps]))
-    traced = waits_in_host_code(context) is not None
-    how = "the thread waited in OS calls" if traced else "host code ran before the copy of the next input"
+    if waits_in_host_code(context) is not None:
+        what = f"Waiting for input: the launching thread waits in OS calls, median {lasting} a time"
+        how = "the thread waited in OS calls for most of it"
+    else:
+        what = f"Waiting for input or other host code: {lasting} before each copy to the GPU"
+        how = "--trace cuda,nvtx,osrt tells waiting from computing"
     yield Advice(
         "waiting_for_input",
-        f"Waiting for input: the GPU is idle {lasting} a time before its data arrives",
+        what,
         cover.length,
         f"{context.steps_text(int(gaps.sum()))} waits, {duration(cover.length)} in all; {how}",
         "Loading input ahead",
@@ -192,7 +196,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
     cover = context.idle(gaps, ("load", "host", "allocate", *_CALLS))
     if not context.worth(cover.length):
         return
-    loads = int(np.count_nonzero(call_classes(context.capture) == CLASSES.index(LOAD)))
+    loads = int(loads_in_gaps(context).sum())
     steps = context.part.steps.found
     where = "in the steps" if steps else "before kernels run for the first time"
     yield Advice(

@@ -47,7 +47,8 @@ class Steps:
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
     ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to its
     own: the GPU's pace where the host runs ahead. ``warm_up`` is the number of leading steps that are warm-up.
-    ``why_none`` says why there is no steady part; it is empty if there is one.
+    ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
+    readers must know about the steps.
     """
 
     global_pid: int
@@ -59,6 +60,7 @@ class Steps:
     pace_ns: NDArray[Any]
     why_none: str = ""
     warm_up: int = 0
+    remark: str = ""
 
     @classmethod
     def none(cls, global_pid: int, why: str) -> Steps:
@@ -101,7 +103,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             occurrences = named_range(whole, process, name)
         else:
             occurrences = repeated_range(whole, process) or repeated_sequence(whole, process)
-        found.append(_steps(calls_of(whole, process), occurrences, process, numbers, name))
+        found.append(_steps(whole, occurrences, process, numbers, name))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",
@@ -123,12 +125,12 @@ def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def _steps(
-    calls: Calls, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
+    whole: Capture, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
 ) -> Steps:
     if occurrences is None:
         why = f"NVTX range {name!r} in this process" if name else "NVTX range or launch sequence repeats"
         return Steps.none(process, f"no {why}")
-    start, end = occurrences.start_ns, occurrences.end_ns
+    start, end, calls = occurrences.start_ns, occurrences.end_ns, calls_of(whole, process)
     number, pace = np.arange(len(start)), _pace(occurrences, calls)
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])
@@ -137,10 +139,10 @@ def _steps(
     warm_up = _warm_up(occurrences, pace)
     steady = _between_breaks(occurrences, warm_up)
     why = "" if np.count_nonzero(steady) >= LEAST_STEPS else f"{occurrences.label} repeats too few times"
-    if not why and not name and works_beside(calls, occurrences):
-        why = f"another thread launches work of its own beside {occurrences.label}"
+    beside = occurrences.is_range and works_beside(whole, calls, occurrences)
+    remark = f"another thread launches GPU work of its own beside {occurrences.label}" if beside else ""
     outlier = _outliers(occurrences, steady, pace)
-    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up)
+    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark)
 
 
 def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:
