@@ -15,6 +15,7 @@ from tiny_export import call, everything, kernel, opened
 from nsyswrap import __version__, open_capture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
+from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import Missing, make_reports
 from nsyswrap.reports.table import Table
@@ -52,7 +53,7 @@ def test_the_schema_is_one_and_says_no() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     document = json.loads(json_format.as_one([]))
     CHECK.validate(document)
-    for broken in ({**document, "version": 2}, {**document, "more": 1}, {**document, "reports": [{}]}, {}):
+    for broken in ({**document, "version": 1}, {**document, "more": 1}, {**document, "reports": [{}]}, {}):
         assert not CHECK.is_valid(broken)
 
 
@@ -91,7 +92,9 @@ def test_real_captures_fit(name: str) -> None:
     assert {report["name"] for report in document["reports"]} == set(NAMES)
     assert tables
     assert missing
-    assert document["captures"] == [
+    [about] = document["captures"]
+    assert about.pop("answer") == as_dict(capture.answer)
+    assert about == (
         {
             "label": name,
             "path": str(SHIPPED / name),
@@ -102,7 +105,7 @@ def test_real_captures_fit(name: str) -> None:
             "cuda_version": "13.0",
             "started_utc": capture.info.started_utc,
         }
-    ]
+    )
     assert document["window"]["time"] == [10**9, None]
     assert document["notes"] == []
 
@@ -110,7 +113,7 @@ def test_real_captures_fit(name: str) -> None:
 def test_the_envelope_is_always_the_same() -> None:
     assert json.loads(json_format.as_one([])) == {
         "format": "nsyswrap-reports",
-        "version": 1,
+        "version": 2,
         "tool": {"name": "nsyswrap", "version": __version__},
         "captures": [],
         "window": {"time": None, "nvtx": None, "devices": [], "processes": [], "clip": None},
@@ -137,6 +140,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
     assert about.pop("path") == str(capture.source)
     assert about.pop("gpus") == []
     assert about.pop("label") == "x"
+    assert about.pop("answer")["window_ns"] == 5
     assert set(about.values()) == {None}
 
 
