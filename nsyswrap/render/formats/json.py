@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.make import Missing
 
 ENVELOPE = "nsyswrap-reports"
-VERSION = 1  # raised with every key that is added, removed or changes its meaning
+VERSION = 2  # raised with every key that is added, removed or changes its meaning
 
 
 def render(tables: Iterable[Table]) -> dict[str, str]:
