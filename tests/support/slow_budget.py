@@ -29,7 +29,6 @@ COMPUTE = (
 BUSY = (*COMPUTE, "communication", "memcpy")
 DOING = ("profiler", "load", "allocate", "synchronise", "launch", "copy", "call", "host")
 IDLE = (*DOING, "queued", "migration", "unknown", "other_process")
-DEFAULT_LATENCY_NS = 10_000
 
 COLUMNS = (
     *("start_ns", "duration_ns", "busy_ns", "compute_ns"),
@@ -171,20 +170,22 @@ def slow_budget(events: Events) -> Slow:
 
 
 def _longest_latency(events: Events) -> float:
-    """Three times the median launch latency of repeated launches on an idle stream."""
+    """Three times the median launch latency of repeated launches on an idle stream, or of all operations."""
     operations: dict[Call, tuple[Operation, int | None]] = {}
     stream_end: dict[tuple[int, ...], int] = {}
+    every, latencies, seen = [], [], set()
     for one in events.operations:
         previous = stream_end.get(one.stream)
         if not one.migration:
             stream_end[one.stream] = max(one.end, previous if previous is not None else one.end)
+        if one.call and (previous is None or previous <= one.call.start):
+            every.append(one.start - one.call.start)
         if one.call and (TABLES[one.table] == KERNEL or one.graph is not None):
             operations.setdefault(one.call, (one, previous))
-    seen, latencies = set(), []
     for call in sorted(operations, key=lambda call: (call.start, call.row)):
         one, previous = operations[call]
         key = (one.name if one.graph is None else None, one.graph, one.process)
         if key in seen and (previous is None or previous <= call.start):
             latencies.append(one.start - call.start)
         seen.add(key)
-    return 3 * statistics.median(latencies) if latencies else DEFAULT_LATENCY_NS
+    return 3 * statistics.median(latencies or every or [0])
