@@ -68,6 +68,7 @@ def test_command_works(command: str, checkout: Path) -> None:
     arguments = shlex.split(command, comments=True)[1:]
     done = run([sys.executable, "-m", "nsyswrap", *arguments], checkout)
     assert done.returncode == 0, done.stderr
+    assert "nothing in what is selected" not in done.stderr
 
 
 def test_every_command_of_the_tool_is_in_the_readme() -> None:

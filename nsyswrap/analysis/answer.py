@@ -11,8 +11,10 @@ from nsyswrap.analysis.advice import advise_parts
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import BUSY, IDLE
+from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +42,8 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``warm_up`` counts the steps before ``first``. ``total`` is the number of all steps.
+    ``median_ns`` is the median pace. ``warm_up`` counts the steps before ``first``; it is 0 if ``chosen``: then
+    the user named the steps by number. ``total`` is the number of all steps.
     """
 
     label: str
@@ -52,6 +55,7 @@ class JudgedSteps:
     mean_ns: float
     median_ns: float
     outliers: tuple[Outlier, ...]
+    chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ class Answer:
         return 100.0 * ns / max(self.window_ns, 1)
 
 
+@per_capture
 def answer_of(capture: Capture) -> Answer:
     """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
     parts = judged_parts(capture)
@@ -124,17 +129,18 @@ def answer_of(capture: Capture) -> Answer:
     withheld = _withheld(capture)
     findings, notes = ((), ()) if withheld or not parts else advise_parts(capture, parts)
     steady = main is not None and main.steps.found
+    chosen = parse_choice(capture.view.steps)[1] is not None
     return Answer(
         part="steady part"
         if steady
         else ("selected part" if capture.view.selection.windowed else "whole capture"),
         why_whole="" if main is None or steady else main.steps.why_none,
-        steps=_judged_steps(main) if main is not None and steady else None,
-        start_up=_start_up(capture, main) if main is not None and steady else None,
+        steps=_judged_steps(main, chosen=chosen) if main is not None and steady else None,
+        start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
         devices=devices,
         findings=tuple(findings),
         withheld=withheld,
-        notes=tuple(notes),
+        notes=(*dict.fromkeys(part.steps.remark for part in parts if part.steps.remark), *notes),
     )
 
 
@@ -157,7 +163,7 @@ def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _judged_steps(part: JudgedPart) -> JudgedSteps:
+def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
     steps, durations = part.steps, part.steps.duration_ns
     numbers = np.flatnonzero(steps.steady)
     return JudgedSteps(
@@ -165,11 +171,12 @@ def _judged_steps(part: JudgedPart) -> JudgedSteps:
         count=len(numbers),
         first=int(numbers[0]),
         last=int(numbers[-1]),
-        warm_up=int(numbers[0]),
+        warm_up=0 if chosen else int(numbers[0]),
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(durations[numbers])),
+        median_ns=float(np.median(steps.pace_ns[numbers])),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
+        chosen=chosen,
     )
 
 

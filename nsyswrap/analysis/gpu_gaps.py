@@ -18,17 +18,27 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, previous_ends, window
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KERNEL,
+    KINDS,
+    gpu_operations_of,
+    previous_ends,
+    window,
+    windows,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
@@ -130,6 +140,7 @@ def gaps_of(capture: Capture) -> Gaps:
         mine = selected.of(rows)
         part = _gaps(mine, place[rows], window(capture, mine))
         _add_unselected(part, operations, process, device)
+        part = _in_windows(part, windows(capture, mine))
         part["global_pid"], part["device_id"] = (np.full_like(part["end_ns"], i) for i in (process, device))
         by_device.append(part)
     names = ("global_pid", "device_id", "start_ns", "end_ns", "before", "after")
@@ -154,6 +165,16 @@ def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Ar
     beside = np.concatenate(([-1], place, [-1]))
     left, right = gaps(start, end)
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
+
+
+def _in_windows(gap: Arrays, cover: Cover) -> Arrays:
+    """Cut gaps where they cross the time between selected NVTX ranges."""
+    if len(cover.start) == 1:
+        return gap
+    row, start, end = Intervals(*cover).split(gap["start_ns"], gap["end_ns"])
+    inside = np.flatnonzero(end > start)
+    cut = {name: values[row[inside]] for name, values in gap.items()}
+    return {**cut, "start_ns": start[inside], "end_ns": end[inside]}
 
 
 def _add_unselected(gap: Arrays, operations: GpuOperations, process: int, device: int) -> None:

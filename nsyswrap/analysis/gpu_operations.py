@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
-from nsyswrap.capture.selection import LEAST, MOST
+from nsyswrap.capture.window import LEAST, MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"
+_KIND_SHIFT = 48  # above the number of any row
 _FIELDS = ("start_ns", "end_ns", "global_pid", "device_id", "context_id", "stream_id")
 # The fields that the table is computed from, by kind of event.
 READS = {
@@ -82,6 +84,53 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
     every = GpuOperations(*(np.concatenate(column) for column in columns))
     return every.of(np.argsort(every.start_ns, kind="stable"))
+
+
+@per_capture
+def pieces_of(capture: Capture) -> GpuOperations:
+    """Return the selected GPU operations, cut where they cross the time between selected NVTX ranges.
+
+    Each piece lies in one range, so that their durations and unions are selected time. An operation in
+    several ranges has a piece in each: pieces are not a number of operations.
+    """
+    operations = gpu_operations_of(capture)
+    if not (clipped(capture) and capture.window.several):
+        return operations
+    parts = [operations.of(np.empty(0, np.int64))]
+    for process in np.unique(operations.global_pid).tolist():
+        mine = operations.of(operations.global_pid == process)
+        row, start, end = capture.window.of_process(process).split(mine.start_ns, mine.end_ns)
+        parts.append(replace(mine.of(row), start_ns=start, end_ns=end))
+    every = GpuOperations(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(GpuOperations))
+    )
+    return every.of(np.lexsort((every.kind, every.start_ns)))
+
+
+def places_among(operations: GpuOperations, pieces: GpuOperations) -> NDArray[Any]:
+    """Return the position of each piece's operation among ``operations``; -1 if it is none of these."""
+    if not len(operations):
+        return np.full(len(pieces), -1)
+    key, wanted = (part.kind << _KIND_SHIFT | part.row for part in (operations, pieces))
+    order = np.argsort(key, kind="stable")
+    place = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(order) - 1)]
+    return np.where(key[place] == wanted, place, -1)
+
+
+def selected_ns(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
+    """Return the selected time of each operation in ns, without the time between selected NVTX ranges."""
+    time_ns: NDArray[Any] = operations.end_ns - operations.start_ns
+    if clipped(capture) and capture.window.several:
+        for process in np.unique(operations.global_pid).tolist():
+            mine = operations.global_pid == process
+            intervals = capture.window.of_process(process)
+            time_ns[mine] = intervals.lasting(operations.start_ns[mine], operations.end_ns[mine])
+    return time_ns
+
+
+def clipped(capture: Capture) -> bool:
+    """Return True if operations are clipped to a selected time."""
+    return bool(capture.view.selection.clip) and capture.view.selection.windowed
 
 
 def operation_notes(capture: Capture) -> tuple[str, ...]:
@@ -162,15 +211,33 @@ def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     """Return the start and end of the window in ns: the selection's, or the first start and the last end.
 
     The ends of a selection are moved to the capture's own start and end if they lie outside, provided that
-    the export has its duration. Operations that are selected but not clipped extend the window.
+    the export has its duration. Operations that are selected but not clipped extend the window. Of several
+    selected NVTX ranges it lasts from the first to the last: ``windows`` leaves out the time between them.
     """
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
-    start, end = capture.window.start_ns, capture.window.end_ns
+    chosen = [capture.window.of_process(process) for process in np.unique(operations.global_pid).tolist()]
+    start, end = min(int(part.start[0]) for part in chosen), max(int(part.end[-1]) for part in chosen)
     if start != LEAST:
         first = min(max(start, 0) if capture.info.duration_ns else start, first)
     if end != MOST:
         last = max(min(end, capture.info.duration_ns or end), last)
     return first, last
+
+
+def windows(capture: Capture, operations: GpuOperations) -> Cover:
+    """Return the time that operations of one or several processes are compared with, in ns.
+
+    It is one interval, that of ``window``, unless several NVTX ranges are selected: then it is their union,
+    without the time between them. Operations that are not clipped extend it.
+    """
+    first, last = window(capture, operations)
+    if not capture.window.several:
+        return Cover(np.array([first]), np.array([last]))
+    chosen = [capture.window.of_process(process) for process in np.unique(operations.global_pid).tolist()]
+    start, end = (np.clip(np.concatenate(times), first, last) for times in zip(*chosen, strict=True))
+    if not clipped(capture):
+        start, end = np.append(start, operations.start_ns), np.append(end, operations.end_ns)
+    return union(start, end)
 
 
 def previous_ends(operations: GpuOperations) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, windows
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.missing import MISSING
@@ -20,6 +20,7 @@ from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.step_budget import Budget
     from nsyswrap.capture.capture import Capture
 
@@ -47,21 +48,20 @@ class JudgedPart:
         return budgets_of(self.view, intervals if self.steps.found else None)
 
     @cached_property
-    def window(self) -> tuple[int, int]:
-        """Start and end of what is judged, in ns, over all devices."""
-        return window(self.view, gpu_operations_of(self.view))
+    def window(self) -> Cover:
+        """The time that is judged, over all devices."""
+        return windows(self.view, gpu_operations_of(self.view))
 
     @property
     def window_ns(self) -> int:
         """The duration of what is judged."""
-        return self.window[1] - self.window[0]
+        return self.window.length
 
     @cached_property
     def typical(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Starts and ends in ns of the steady steps without outliers; of the window if there are no steps."""
         if not self.steps.found:
-            start, end = self.window
-            return np.array([start]), np.array([end])
+            return self.window
         which = self.steps.steady & ~self.steps.outlier
         return self.steps.start_ns[which], self.steps.end_ns[which]
 
@@ -70,7 +70,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     """Return the judged part of each process with GPU work. What the user selects is judged as it is."""
     operations = gpu_operations_of(capture)
     processes = np.unique(operations.global_pid).tolist()
-    selection = replace(capture.view.selection, clip=True)
+    selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
     if selection.windowed:
         of_process = {}
         why = "what is selected is judged"
@@ -79,7 +79,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         why = "none of its GPU operations has a launch call"
     parts = []
     for process in processes:
-        steps = of_process[process] if process in of_process else _no_steps(process, why)
+        steps = of_process[process] if process in of_process else Steps.none(process, why)
         chosen = selection
         if len(processes) > 1 and process != MISSING:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
@@ -92,13 +92,8 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         else:  # nothing ran in the steps: all of the process is judged
             chosen = replace(chosen, start_ns=selection.start_ns, end_ns=selection.end_ns)
             why = f"nothing ran on the GPU in {steps.label}"
-            parts.append(JudgedPart(capture.viewed(selection=chosen), _no_steps(process, why)))
+            parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
-
-
-def _no_steps(process: int, why: str) -> Steps:
-    none = np.empty(0, np.int64)
-    return Steps(process, "", none, none, none.astype(bool), none.astype(bool), why)
 
 
 def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import pieces_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import duration, percent
 
@@ -61,7 +61,7 @@ class LaunchCost:
 
 def launch_cost_of(capture: Capture) -> LaunchCost:
     """Return what launching cost the GPU in the selected part of a capture."""
-    launches, gaps, operations = launches_of(capture), gaps_of(capture), gpu_operations_of(capture)
+    launches, gaps, operations = launches_of(capture), gaps_of(capture), pieces_of(capture)
     ended = ended_by(launches, gaps)
     close = ~launches.first & back_to_back(capture, launches)
 

@@ -15,10 +15,10 @@ from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tre
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PROCESS_MASK
+from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -98,48 +98,6 @@ def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
     """Return thread, start and end of API calls."""
     api = capture.columns("api", "global_tid", "start_ns", "end_ns")
     return Spans(api["global_tid"][rows], api["start_ns"][rows], api["end_ns"][rows])
-
-
-def launched_for(
-    whole: Capture, ranges: NDArray[Any], calls: NDArray[Any]
-) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield marks of ranges, and for these the thread that each call's launches count for.
-
-    ``ranges`` and ``calls`` are the threads of both. Where only one thread of a process opens ranges of the
-    program's own, what other threads launch counts for it, as of the thread that runs PyTorch's backward.
-    Ranges in other domains are a library's, unless there are no others.
-    """
-    heads = _heads(whole)
-    threads_of_calls, codes = distinct(calls)
-    adopted = np.array(
-        [heads.get(thread & PROCESS_MASK, thread) for thread in threads_of_calls.tolist()], np.int64
-    )
-    adopting = np.isin(ranges, np.array(list(heads.values()), np.int64))
-    for marks, threads in ((adopting, adopted), (~adopting, threads_of_calls)):
-        if marks.any() or not len(ranges):
-            yield marks, threads[codes]
-
-
-def _heads(whole: Capture) -> dict[int, int]:
-    """Return the only thread with ranges of the program's own, for each process that has only one."""
-    events = whole.columns("nvtx", "event_type", "global_tid", "domain_id")
-    opened = np.isin(events["event_type"], ALL) & (events["global_tid"] != MISSING)
-    thread, domain = events["global_tid"][opened], events["domain_id"][opened]
-    main = np.isin(domain, MAIN_DOMAIN)
-    main |= ~np.isin(thread & PROCESS_MASK, thread[main] & PROCESS_MASK)
-    threads = np.unique(thread[main])
-    process, first, count = np.unique(threads & PROCESS_MASK, return_index=True, return_counts=True)
-    return dict(zip(process[count == 1].tolist(), threads[first[count == 1]].tolist(), strict=True))
-
-
-def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
-    """Return a note if ranges hold launches by other threads; ``adopted`` counts these by range."""
-    held = np.count_nonzero(adopted)
-    text = (
-        f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; where "
-        "one thread opens all of the program's own ranges, they count for those around them in time"
-    )
-    return (text,) if held else ()
 
 
 def own_texts(

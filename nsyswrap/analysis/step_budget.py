@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.arrays.intervals import Cover, difference, intersection, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, window
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 
@@ -74,14 +74,14 @@ class Budget:
 def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | None = None) -> list[Budget]:
     """Return the budget of each process and device of a view, in intervals inside the view's window.
 
-    Without ``intervals`` (starts and ends, in order, not overlapping) there is one: the window itself.
+    Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself.
     """
     operations, gaps = gpu_operations_of(view), gaps_of(view)
     whole = gpu_operations_of(view.whole)
     budgets = []
     for process, device, rows in operations.by_device():
         mine = operations.of(rows)
-        start, end = intervals or (np.array([edge]) for edge in window(view, mine))
+        start, end = intervals or windows(view, mine)
         here = (gaps.global_pid == process) & (gaps.device_id == device)
         segments = np.flatnonzero(here[gaps.segments.gap])
         idle = {
@@ -115,9 +115,8 @@ def _with_others(idle: dict[str, Cover], others: GpuOperations) -> dict[str, Cov
     """Move the time that another process used the device out of the causes that may be due to it."""
     used = union(others.start_ns, others.end_ns)
     waited = [(idle[cause], intersection(idle[cause], used)) for cause in _WAITING]
-    free = Cover(np.append(np.iinfo(np.int64).min, used.end), np.append(used.start, np.iinfo(np.int64).max))
-    alone = {cause: intersection(idle[cause], free) for cause in _WAITING} if len(used.start) else {}
-    taken = union(*(np.concatenate([getattr(part, edge) for _, part in waited]) for edge in ("start", "end")))
+    alone = {cause: difference(idle[cause], used) for cause in _WAITING}
+    taken = joined(*(part for _, part in waited))
     return {**idle, **alone, OTHER_PROCESS: taken}
 
 

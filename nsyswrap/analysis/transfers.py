@@ -16,7 +16,17 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KERNEL,
+    KINDS,
+    MEMCPY,
+    MEMSET,
+    gpu_operations_of,
+    pieces_of,
+    places_among,
+    selected_ns,
+)
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 
@@ -67,7 +77,8 @@ class Transfers:
 
     ``kind`` is the kind of copy, or MEMSET_KIND. ``src_kind`` and ``dst_kind`` are kinds of memory, MISSING
     for migrations and if not recorded. ``copies`` is the number of copies in one entry, or MISSING. Times in
-    ``operations`` are clipped to the selection; ``start_ns`` and ``end_ns`` are whole, like the bytes.
+    ``operations`` and their durations, ``selected_ns``, are clipped to the selection. ``start_ns``,
+    ``end_ns`` and ``size_bytes`` are whole.
     """
 
     operations: GpuOperations
@@ -78,6 +89,7 @@ class Transfers:
     copies: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
+    selected_ns: NDArray[Any]
 
     def __len__(self) -> int:
         """Return the number of transfers."""
@@ -92,6 +104,11 @@ class Transfers:
     def duration_ns(self) -> NDArray[Any]:
         """The whole duration of each transfer in ns, not clipped to the selection."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    @property
+    def selected_bytes(self) -> NDArray[Any]:
+        """The bytes of each transfer in the selected time, in proportion to its time there."""
+        return bytes_within(self.size_bytes, self.duration_ns, self.selected_ns)
 
     @property
     def memory_unknown(self) -> NDArray[Any]:
@@ -115,7 +132,15 @@ def transfers(capture: Capture) -> Transfers:
     columns["kind"][mine.kind == KINDS.index(MEMSET)] = MEMSET_KIND
     for end in ("src_kind", "dst_kind"):
         columns[end][mine.migration] = MISSING
-    return Transfers(mine, **columns)
+    return Transfers(mine, **columns, selected_ns=selected_ns(capture, mine))
+
+
+def bytes_within(size: NDArray[Any], whole_ns: NDArray[Any], part_ns: NDArray[Any]) -> NDArray[Any]:
+    """Return the bytes, with fractions, that transfers moved in a part of their time.
+
+    One that took no time counts whole.
+    """
+    return size * np.where(whole_ns > 0, part_ns / np.maximum(whole_ns, 1), 1.0)
 
 
 def gpu_memory(capture: Capture) -> Memory:
@@ -175,32 +200,36 @@ def per_s(size: NDArray[Any], time_ns: NDArray[Any]) -> NDArray[Any]:
 def bandwidths(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: int) -> Figures:
     """Return the bandwidths that the TIMED transfers of each row reached, and that of their link.
 
+    They are those of the selected time, with the bytes moved in it. The median is of whole transfers.
     ``codes`` has the row of each transfer. All transfers of a row use the same kind of link.
     """
     memory = gpu_memory(capture)
     good = timed(moves, memory) == TIMED
-    groups, moved, took = Groups(codes[good], rows), moves.size_bytes[good], moves.duration_ns[good]
-    size = groups.of(moved).total
+    groups, of_time = Groups(codes[good], rows), moves.of(good)
+    size = np.bincount(codes[good], of_time.selected_bytes, rows)
     link = np.full(rows, np.nan)
     link[codes] = links(moves, memory)
-    reached = per_s(size, groups.of(took).total)
+    reached = per_s(size, groups.of(of_time.selected_ns).total)
     return {
         "bandwidth_bytes_per_s": reached,
-        "med_bandwidth_bytes_per_s": groups.quantile(per_s(moved, took), 0.5),
-        "aggregate_bytes_per_s": per_s(size, _busy(moves.of(good), codes[good], rows)),
+        "med_bandwidth_bytes_per_s": groups.quantile(per_s(of_time.size_bytes, of_time.duration_ns), 0.5),
+        "aggregate_bytes_per_s": per_s(size, _busy(capture, of_time, codes[good], rows)),
         "link_bytes_per_s": link,
         "link_percent": reached * 100.0 / link,
         "left_out": np.bincount(codes[~good], minlength=rows),
     }
 
 
-def _busy(moves: Transfers, codes: NDArray[Any], rows: int) -> NDArray[Any]:
-    """Return the time with at least one transfer of each row, in ns, summed over devices."""
+def _busy(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: int) -> NDArray[Any]:
+    """Return the selected time with at least one transfer of each row, in ns, summed over devices."""
     busy = np.zeros(rows, np.int64)
-    pairs, (row, _) = group_keys(codes, moves.operations.device_id)
+    pieces = pieces_of(capture)
+    place = places_among(moves.operations, pieces)
+    pieces, codes = pieces.of(place >= 0), codes[place[place >= 0]]
+    pairs, (row, _) = group_keys(codes, pieces.device_id)
     for pair, code in enumerate(row.tolist()):
         mine = np.flatnonzero(pairs == pair)
-        busy[code] += union(moves.start_ns[mine], moves.end_ns[mine]).length
+        busy[code] += union(pieces.start_ns[mine], pieces.end_ns[mine]).length
     return busy
 
 
@@ -233,7 +262,7 @@ def compute_overlap(
 
     If the export lacks the process of either, only the device has to match.
     """
-    every = gpu_operations_of(capture)
+    every = pieces_of(capture)
     every = every.of(np.isin(every.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
     overlap_ns = np.zeros_like(start_ns)
     for global_pid, device_id, computing in every.by_device():

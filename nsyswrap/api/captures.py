@@ -14,12 +14,14 @@ from nsyswrap.reports.table import Table as ReportTable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import KernelNames
     from nsyswrap.render.plots.figure import Sheet
 
 with lazy_imports():
     from nsyswrap import reports
+    from nsyswrap.analysis import answer as answers
     from nsyswrap.capture import frames
     from nsyswrap.render import notebook, plots
 
@@ -51,6 +53,14 @@ class Capture(CaptureColumns):
         """
         made = reports.find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    @property
+    def answer(self) -> Answer:
+        """How busy the GPU was in the part that counts, why it was idle, and what to do about it.
+
+        Raises NotInCapture if the view names steps that the capture lacks.
+        """
+        return answers.answer_of(self)
 
     def plot(self, kind: str) -> Sheet:
         """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies`` as a matplotlib Figure.

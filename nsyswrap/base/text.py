@@ -20,12 +20,25 @@ with lazy_imports():
 _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 _CONTEXT = 3  # characters shown before the place where two names differ
+_FOLDERS = re.compile(r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*")  # of an absolute path
+# Characters that move the cursor, break the line or change the direction of the text.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _NARROW = re.compile("[ -~µ…\u00d7]*")
+
+
+def printable(text: str) -> str:
+    """Write control characters as escapes: a name in a capture must not move the cursor."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def screen_width(text: str) -> int:
     """Return the number of columns that a text takes on a screen."""
     return len(text) if _NARROW.fullmatch(text) else cells.cell_len(text)
+
+
+def without_folders(text: str) -> str:
+    """Return a text in which absolute paths are the names of their files alone."""
+    return _FOLDERS.sub("", text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:

@@ -19,8 +19,6 @@ from nsyswrap.capture.open import export_of
 from nsyswrap.capture.selection import (
     EVERYTHING,
     Selection,
-    Window,
-    clipped,
     parse_selection,
     resolve,
     select,
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.info import Diagnostic, Info
+    from nsyswrap.capture.window import Window
 
 
 KernelNames = Literal["full", "base", "mangled"]
@@ -86,6 +85,7 @@ class Capture:
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
+        self._clipped: dict[str, dict[str, NDArray[Any]]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
 
     def viewed(self, **changes: Any) -> Self:
@@ -100,7 +100,7 @@ class Capture:
             self._views[view] = other
         return self._views[view]
 
-    def select(
+    def select(  # noqa: PLR0913 - what can be selected
         self,
         *,
         time: str = "",
@@ -108,16 +108,24 @@ class Capture:
         device: int | None = None,
         process: int | None = None,
         clip: bool | None = None,
+        steps: str | None = None,
     ) -> Self:
-        """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or an NVTX range.
+        """Return a part of this capture: ``time`` as ``START/END`` in nsys' grammar, or NVTX ranges.
 
-        ``nvtx`` is ``NAME[@DOMAIN][/N]``, N from 0. ``clip`` cuts rows off at the window's ends. By default
-        nsys' own reports keep them whole and the others cut them. Raises UsageError for an invalid time.
+        ``nvtx`` is ``NAME[@DOMAIN]`` for all ranges of that name, ``NAME/N`` for one, N from 0, or
+        ``NAME/N-M``. Their times are united. ``clip`` cuts rows off at their ends. By default nsys' own
+        reports take the first range and whole rows, the others cut rows. ``steps`` says which steps are
+        judged, as ``NAME``, ``10-13`` or ``NAME/10-13``. Raises UsageError for an invalid time or range.
         """
         devices, processes = (() if number is None else (number,) for number in (device, process))
         return self.viewed(
-            selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip)
+            selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip),
+            steps=self.view.steps if steps is None else steps,
         )
+
+    def decided(self, *, as_nsys: bool = False) -> Self:
+        """Return this view with what its selection left to the reports decided, so that all tables agree."""
+        return self.viewed(selection=self.view.selection.decided(as_nsys=as_nsys))
 
     @property
     def whole(self) -> Self:
@@ -149,11 +157,21 @@ class Capture:
         kept = self._kept(kind)
         for field, values in self._all_columns(kind, missing).items():
             part = values[kept]
-            if self.view.selection.clip and self.view.selection.windowed:
-                part = clipped(field, part, self.window)
+            if self._clips and field in schema.SPANS:
+                part = self._clipped_times(kind)[field]
             part.flags.writeable = False
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
+
+    def durations(self, kind: str) -> NDArray[Any]:
+        """Return end - start of each event in ns.
+
+        Rows that are clipped to several NVTX ranges count without the time between the ranges.
+        """
+        span = self.columns(kind, *schema.SPANS)
+        if self._clips and self.window.several:
+            return self.window.lasting({**self._kept_events(kind), **span})
+        return span["end_ns"] - span["start_ns"]  # type: ignore[no-any-return]
 
     def notes_on_fields(self, kind: str, *fields: str) -> tuple[str, ...]:
         """Return a note for each of these fields that the nsys of this export did not write.
@@ -177,10 +195,29 @@ class Capture:
             self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self.window))
         return self._rows[kind]
 
+    def _kept_events(self, kind: str) -> dict[str, NDArray[Any]]:
+        """Return times and owners of the selected rows, before they are clipped."""
+        fields = [field for field in _SELECTED_BY if field in schema.events(kind).fields]
+        return {field: values[self._kept(kind)] for field, values in self._all_columns(kind, fields).items()}
+
+    def _clipped_times(self, kind: str) -> dict[str, NDArray[Any]]:
+        if kind not in self._clipped:
+            self._clipped[kind] = self.window.clip(self._kept_events(kind))
+        return self._clipped[kind]
+
+    @property
+    def _clips(self) -> bool:
+        return bool(self.view.selection.clip) and self.view.selection.windowed
+
     @cached_property
     def window(self) -> Window:
         """Return the selected times. Raises NotInCapture if there is no such NVTX range."""
         return resolve(self.view.selection, self.whole)
+
+    @property
+    def selected(self) -> str:
+        """The selection as text, with the number of NVTX ranges; empty if everything is selected."""
+        return self.view.selection.text(self.window) if self.view.selection.narrows else ""
 
     def _all_columns(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
         events = schema.events(kind)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
 _PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
+_INSTANCES = re.compile(r"(.*)/([0-9]{1,18})(?:-([0-9]{1,18}))?", re.DOTALL)
 _MOST_CHARACTERS = 500  # of a list of names in a message
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A part of a capture: times in ns since its start, ``nvtx`` as ``NAME[@DOMAIN][/N]``; empty means all.
+    """A part of a capture: times in ns since its start, ``nvtx`` as ``NAME[@DOMAIN][/N[-M]]``.
 
-    ``clip`` True clips rows at the ends of the window, False keeps them whole, as nsys does. None leaves it
-    to the reports: nsys' own keep rows whole, the others clip them.
+    What is empty means all.
+    ``clip`` True clips rows at the ends of the window, False keeps them whole, as nsys does. ``first`` True
+    takes the first of the selected NVTX ranges alone, as nsys does, False all of them. None leaves either to
+    the reports: nsys' own take the first range and whole rows, the others all ranges and clipped rows.
     """
 
     start_ns: int | None = None
@@ -41,6 +44,7 @@ class Selection:
     devices: tuple[int, ...] = ()
     processes: tuple[int, ...] = ()
     clip: bool | None = None
+    first: bool | None = None
 
     @property
     def windowed(self) -> bool:
@@ -52,16 +56,43 @@ class Selection:
         """Whether the selection can leave out events."""
         return self.windowed or bool(self.devices or self.processes)
 
-    def __str__(self) -> str:
-        """Return the selection as text for messages; empty if everything is selected."""
-        parts = [f"NVTX range {self.nvtx}"] if self.nvtx else []
+    def decided(self, *, as_nsys: bool) -> Selection:
+        """Return the selection with what it left to the reports decided, as nsys or as nsyswrap does."""
+        clip = not as_nsys if self.clip is None else self.clip
+        first = as_nsys if self.first is None else self.first
+        return replace(
+            self, clip=clip if self.windowed else self.clip, first=first if self.nvtx else self.first
+        )
+
+    def part(self, window: Window) -> str:
+        """Return the selected part as text with the number of NVTX ranges, or an empty text."""
+        parts = [_instances(self, window)] if self.nvtx else []
         if self.windowed and not self.nvtx:
             parts.append(f"time {_seconds(self.start_ns)}/{_seconds(self.end_ns)}")
         parts += [f"device {', '.join(map(str, self.devices))}"] if self.devices else []
         parts += [f"process {', '.join(map(str, self.processes))}"] if self.processes else []
-        if self.windowed:
-            parts.append("rows cut at its ends (--clip yes)" if self.clip else "whole rows (--clip no)")
         return "; ".join(parts)
+
+    def text(self, window: Window) -> str:
+        """Return the selection as text for messages: the part, and whether rows are clipped to it."""
+        ends = "their ends" if window.several else "its ends"
+        rule = f"rows cut at {ends} (--clip yes)" if self.clip else "whole rows (--clip no)"
+        return "; ".join(filter(None, [self.part(window), rule if self.windowed else ""]))
+
+
+def _instances(selection: Selection, window: Window) -> str:
+    """Return the name of the selected NVTX range, and which of its instances are selected."""
+    name, numbers = numbered(selection.nvtx)
+    first, last, total = window.first, window.last, window.total
+    if total == 1:
+        which = "its only instance"
+    elif last > first:
+        which = f"instances {first:,} to {last:,} of {total:,}" if numbers else f"all {total:,} instances"
+    else:
+        which = f"instance {first:,} of {total:,}"
+        # The first of several that were asked for.
+        which += ", as nsys" if selection.first and (not numbers or numbers[1] > numbers[0]) else ""
+    return f"NVTX range {name!r}: {which}"
 
 
 def _seconds(ns: int | None) -> str:
@@ -83,23 +114,13 @@ def parse_selection(
     processes: tuple[int, ...] = (),
     clip: bool | None = None,
 ) -> Selection:
-    """Return a selection; raises UsageError for an invalid time, and for a time together with a range."""
+    """Return a selection; raises UsageError for an invalid time or range, and for both together."""
     if time and nvtx:
         raise UsageError("a time window and an NVTX range do not go together", "give one of them")
     start, end = parse_time(time) if time else (None, None)
+    if nvtx:
+        numbered(nvtx)
     return Selection(start, end, nvtx, devices, processes, clip)
-
-
-class Window(NamedTuple):
-    """The selected times in ns, and the global ids of the thread and process of an NVTX range; None: any.
-
-    ``process`` is a globalTid shifted right by PID_SHIFT, without the bits of the thread.
-    """
-
-    start_ns: int = LEAST
-    end_ns: int = MOST
-    thread: int | None = None
-    process: int | None = None
 
 
 class HasEvents(Protocol):
@@ -146,39 +167,75 @@ def _nanoseconds(text: str) -> int:
 
 
 def resolve(selection: Selection, capture: HasEvents) -> Window:
-    """Return the selected window; raises NotInCapture with the existing names if no NVTX range matches."""
+    """Return the selected window; raises NotInCapture with the existing names if no NVTX range matches.
+
+    Of an NVTX range all instances count, or those with the numbers asked for. As in nsys, a range of the
+    process' first thread selects the process, any other range its thread.
+    """
     if not selection.nvtx:
-        return Window(
-            LEAST if selection.start_ns is None else selection.start_ns,
-            MOST if selection.end_ns is None else selection.end_ns,
+        ends = selection.start_ns, selection.end_ns
+        return whole_time(
+            *(other if end is None else end for end, other in zip(ends, (LEAST, MOST), strict=True))
         )
-    name, number = _numbered(selection.nvtx)
+    name, numbers = numbered(selection.nvtx)
     events = capture.columns(
         "nvtx", "start_ns", "end_ns", "event_type", "global_tid", "domain_id", "text", "text_id"
     )
     labels = _with_domains(events, capture)
-    rows = [row for row, label in labels if label == name]
-    if number >= len(rows):
-        names = ", ".join(dict.fromkeys(label for _, label in labels)) or "none"
-        shortened = names if len(names) < _MOST_CHARACTERS else f"{names[:_MOST_CHARACTERS]} …"
-        raise NotInCapture(
-            f"{capture.source}: {len(rows)} NVTX ranges are named {name!r}: there is no {selection.nvtx!r}",
-            f"numbers begin at 0; names: {shortened}",
-        )
-    start, end, thread = (int(events[f][rows[number]]) for f in ("start_ns", "end_ns", "global_tid"))
-    # As in nsys, a range of the process' first thread selects the process, any other range its thread.
+    every = [row for row, label in labels if label == name]
+    if not numbers:
+        every = list(dict.fromkeys(every))  # numbers repeat ranges as nsys does, their time counts once
+    first, last = numbers or (0, len(every) - 1)
+    if last >= len(every) or not every:
+        raise _no_such_range(selection.nvtx, name, [label for _, label in labels], capture)
+    last = first if selection.first else last
+    rows = np.array(every[first : last + 1])
+    start, end, thread = (events[field][rows] for field in ("start_ns", "end_ns", "global_tid"))
     whole = thread >> PID_SHIFT & ID_MASK == thread & ID_MASK
-    return Window(start, MOST if end == MISSING else end, None if whole else thread, thread >> PID_SHIFT)
+    return Window(
+        start,
+        np.where(end == MISSING, MOST, end),
+        np.where(whole, MISSING, thread),
+        thread >> PID_SHIFT,
+        first,
+        last,
+        len(every),
+    )
 
 
-def _numbered(text: str) -> tuple[str, int]:
-    """Split NAME/N into name and number, 0 without a number; a name can contain slashes."""
-    name, slash, number = text.rpartition("/")
-    try:
-        index = int(number) if slash else -1
-    except ValueError:
-        index = -1
-    return (name, index) if index >= 0 else (text, 0)
+def _no_such_range(asked: str, name: str, labels: list[str], capture: HasEvents) -> NotInCapture:
+    if count := labels.count(name):
+        return NotInCapture(
+            f"{capture.source}: no {asked!r}: {count:,} NVTX range{'' if count == 1 else 's'} named {name!r}",
+            f"they count from 0: the last is {name}/{count - 1}",
+        )
+    hint = f"names: {_listed(labels)}"
+    if alike := labels.count(asked):  # what follows its last slash was taken for a number
+        hint = f"for all ranges named {asked!r} write {asked}/0-{alike - 1}; {hint}"
+    return NotInCapture(f"{capture.source}: no NVTX range named {name!r}", hint)
+
+
+def _listed(labels: list[str]) -> str:
+    names = ", ".join(dict.fromkeys(labels)) or "none"
+    return names if len(names) < _MOST_CHARACTERS else f"{names[:_MOST_CHARACTERS]} …"
+
+
+def numbered(text: str) -> tuple[str, tuple[int, int] | None]:
+    """Split NAME, NAME/N or NAME/N-M into the name and the first and last number; None means all.
+
+    Only digits after the last slash are a number, because a name can contain slashes. Raises UsageError if
+    the numbers are in the wrong order.
+    """
+    match = _INSTANCES.fullmatch(text)
+    if not match:
+        return text, None
+    first = int(match[2])
+    last = first if match[3] is None else int(match[3])
+    if first > last:
+        raise UsageError(
+            f"{text!r}: instance {last} comes before {first}", f"write {match[1]}/{last}-{first}"
+        )
+    return match[1], (first, last)
 
 
 def _with_domains(events: Mapping[str, NDArray[Any]], capture: HasEvents) -> list[tuple[int, str]]:
@@ -236,38 +293,7 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
     if thread is not None and selection.processes:
         kept &= np.isin(thread >> PID_SHIFT & ID_MASK, selection.processes)
     if selection.windowed and ("end_ns" in events or (selection.clip and "start_ns" in events)):
-        kept &= _cut(events, window) if selection.clip else _overlapping(events, window)
-        if thread is not None and window.process is not None and (thread != MISSING).any():
-            kept &= thread >> PID_SHIFT == window.process  # trimmed exports lack globalPid
-        if "global_tid" in events and window.thread is not None:
-            kept &= events["global_tid"] == window.thread
+        kept &= window.holding(events, clip=bool(selection.clip))
     if selection.clip and "event_type" in events:
         kept |= events["event_type"] == NVTX_DOMAIN  # domains name ranges, whenever they were created
     return kept
-
-
-def _overlapping(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
-    """Mark the rows in the window by nsys' rule; a range that never ended counts by its start alone."""
-    start, end, first, last = events["start_ns"], events["end_ns"], window.start_ns, window.end_ns
-    begins = (start >= first) & (start < last) & (start != MISSING)
-    ends = (end >= first) & (end < last) & (end != MISSING)
-    spans = (start < first) & (end >= last) & (start != MISSING) & (end != MISSING)
-    return begins | ends | spans  # type: ignore[no-any-return]
-
-
-def _cut(events: Mapping[str, NDArray[Any]], window: Window) -> NDArray[Any]:
-    """Mark the rows with a part in the window; a range that never ended lasts to the capture's end."""
-    start = events["start_ns"]
-    end = events.get("end_ns", start)
-    if "event_type" in events:
-        ranges = np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))
-        end = np.where(ranges & (end == MISSING), MOST, end)
-    begins = (start >= window.start_ns) & (start < window.end_ns)
-    return begins | ((start < window.start_ns) & (end > window.start_ns))
-
-
-def clipped(field: str, values: NDArray[Any], window: Window) -> NDArray[Any]:
-    """Return starts or ends clipped to the window; MISSING and other fields stay as they are."""
-    if field not in ("start_ns", "end_ns"):
-        return values
-    return np.where(values == MISSING, MISSING, np.clip(values, window.start_ns, window.end_ns))

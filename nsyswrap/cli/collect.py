@@ -14,6 +14,7 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.text import printable
 from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
         ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {text.printable(ending)}")
+        note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more like these")
 

@@ -76,8 +76,8 @@ def _open_selected(path: Path, selection: Selection) -> Capture:
     capture = captures.open_capture(path).viewed(selection=selection)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
-    if str(capture.view.selection):
-        note(f"nsyswrap: selected: {capture.view.selection}")
+    if capture.selected:
+        note(f"nsyswrap: selected: {capture.selected}")
     return capture
 
 

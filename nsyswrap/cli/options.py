@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 with lazy_imports():
+    from nsyswrap.analysis import steps
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
 
@@ -62,12 +63,13 @@ _window_options = with_options(
         "--time",
         "window",
         metavar="[START]/[END]",
-        help="Only this time of the capture, as in 1s/2.5s or 10ms/.",
+        help="Only this time of the capture, as in 2.6s/2.7s or 10ms/.",
     ),
     click.option(
         "--nvtx",
-        metavar="NAME[@DOMAIN][/N]",
-        help="Only the time and thread of this NVTX range, the Nth from 0.",
+        metavar="NAME[@DOMAIN][/N[-M]]",
+        help="Only the time and thread of the NVTX ranges of this name: all, the Nth from 0, or N to M. "
+        "nsys' reports take the first of them.",
     ),
     click.option(
         "--device", "devices", type=int, multiple=True, metavar="N", help="Only this GPU; repeatable."
@@ -117,15 +119,25 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _window_options(with_selection)
 
 
+steps_option = click.option(
+    "--steps",
+    default="",
+    metavar="NAME|N-M",
+    help="Judge these steps: an NVTX range, steps 10-13, or both as NAME/10-13.",
+)
+
+
 def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """Return a function that opens a capture with this selection and these fields of ViewOptions.
 
-    The function raises CaptureError, and UsageError for an NVTX range that the capture lacks.
+    The function raises CaptureError, and NotInCapture for an NVTX range or steps that the capture lacks.
     """
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
+        if capture.view.steps:
+            steps.steps_of(capture)
         return capture
 
     return open_one

@@ -41,11 +41,21 @@ _PATIENCE_S = 1.0
 def terminal_layout(top: int | None = None) -> Layout:
     """Return a layout as wide as the terminal or $COLUMNS.
 
-    Only a terminal gets colors, and none if NO_COLOR is set.
+    Only a terminal gets colors, and none if NO_COLOR is set. Only UTF-8 output gets bars.
     """
     width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH  # some terminals say 0
     is_dumb = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return formats.Layout(top, width=max(_LEAST_WIDTH, width), color=sys.stdout.isatty() and not is_dumb)
+    return formats.Layout(
+        top,
+        width=max(_LEAST_WIDTH, width),
+        color=sys.stdout.isatty() and not is_dumb,
+        bars=is_utf8(sys.stdout.encoding),
+    )
+
+
+def is_utf8(encoding: str | None) -> bool:
+    """Return True if text in this encoding can have any character."""
+    return (encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def note(message: str) -> None:
@@ -102,7 +112,12 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) ->
     if readable:
         made = summary_screen.with_readable_names(made)
     return summary_screen.render(
-        made, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
+        made,
+        width=layout.width,
+        color=layout.color,
+        bars=layout.bars,
+        top=layout.top,
+        time_unit=layout.time_unit,
     )
 
 

@@ -85,7 +85,7 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
     for label, capture in captures.items():
         try:
             with step(f"reading {capture.source} for {plot.name} …"):
-                quantities[label] = plot.compute(capture)
+                quantities[label] = plot.compute(capture.decided())
         except NotInCapture as error:
             note(f"nsyswrap: no {plot.name}: {error}; {error.hint}")
     if quantities:

@@ -14,7 +14,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import RunFolder
-from nsyswrap.cli.options import open_all, opener, reporting_options, selection_options
+from nsyswrap.cli.options import open_all, opener, reporting_options, selection_options, steps_option
 from nsyswrap.cli.output import (
     make_tables,
     note,
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from nsyswrap.capture.selection import Selection
     from nsyswrap.render.formats import Document, Format, Layout
     from nsyswrap.reports import Request
+    from nsyswrap.reports.answer import Line
 
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import kernel_names
     from nsyswrap.cli import explain, report_ranks
     from nsyswrap.render import readable_names
-    from nsyswrap.reports import ranks
+    from nsyswrap.reports import ranks, summary
 
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
@@ -60,6 +61,7 @@ class ReportOptions:
     form: str
     output: Path | None
     selection: Selection
+    steps: str
     names: KernelNames
     nvtx_names: bool
     readable: bool
@@ -103,6 +105,11 @@ class ReportOptions:
         named = bool(self._capture_and_rank_reports[0]) or self.by_rank
         return not named and self.form == "text"
 
+    @property
+    def begins_with_answer(self) -> bool:
+        """True if the answer stands before the tables: in Markdown, unless reports are named."""
+        return self.form == "markdown" and not self.named_reports
+
     @cached_property
     def requests(self) -> list[Request]:
         """The reports to make of each capture. Raises UsageError for an unknown one."""
@@ -122,7 +129,8 @@ class ReportOptions:
         if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
             layout = replace(layout, top=_RANK_ROWS)
         color = layout.color and not self.output
-        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color)
+        bars = layout.bars or bool(self.output)  # files are UTF-8
+        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color, bars=bars)
 
     def opener(self) -> Callable[[Path], Capture]:
         """Return a function that opens a capture in the view that is asked for."""
@@ -130,6 +138,7 @@ class ReportOptions:
             "names": self.names,
             "nvtx_names": self.nvtx_names,
             "rounding": self.rounding,
+            "steps": self.steps,
         }
         if self.classes:
             view["classes"] = kernel_names.read_rules(self.classes)
@@ -193,6 +202,7 @@ class ReportOptions:
     help="Print into FILE instead; - is stdout.",
 )
 @selection_options
+@steps_option
 @click.option(
     "--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called."
 )
@@ -251,8 +261,9 @@ def command(**options: Any) -> None:
         for capture in captures.values():
             _show_screen(capture, asked)
     elif captures:
+        answers = _answers(captures) if asked.begins_with_answer else {}
         tables, missing = make_tables(captures, requests)
-        _write(formats.Document(tables, captures, asked.selection, missing), asked)
+        _write(formats.Document(tables, captures, asked.selection, missing, answers), asked)
     sys.exit(exit_code)
 
 
@@ -272,6 +283,10 @@ def _about_reports(asked: ReportOptions) -> str:
         return explain.listing(asked.captures)
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
     return explain_report(asked.explain)
+
+
+def _answers(captures: Mapping[str, Capture]) -> dict[str, Sequence[Line]]:
+    return {label: summary.answer_with_lines(capture)[1] for label, capture in captures.items()}
 
 
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:

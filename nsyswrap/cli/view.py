@@ -14,7 +14,7 @@ from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder, newest_run
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.cli.options import open_all, opener, selection_options
+from nsyswrap.cli.options import open_all, opener, selection_options, steps_option
 from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _MOST = 40  # captures of a folder
 @click.option("--open", "opening", is_flag=True, help="Open the page in the browser.")
 @click.option("--force", is_flag=True, help="Replace the file where it exists.")
 @selection_options
+@steps_option
 def command(
     captures: tuple[Path, ...],
     *,
@@ -59,6 +60,7 @@ def command(
     opening: bool,
     force: bool,
     selection: Selection,
+    steps: str,
 ) -> None:
     """Write captures as one HTML page: verdicts, timeline, tables; it needs no network and nothing else.
 
@@ -70,14 +72,15 @@ def command(
     if to_stdout and opening:
         raise UsageError("--open opens a file, and -o - writes none", "name a file with -o")
     paths = _captures_below(captures) if captures or not by else []
-    opened, members, exit_code = _open_paths(paths, opener(selection), by_rank=bool(by))
+    opened, members, exit_code = _open_paths(paths, opener(selection, steps=steps), by_rank=bool(by))
     name = _job_name(opened) if members else _page_name(captures, opened)
     output = output or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
     if not to_stdout and output.exists() and not force:
         raise OutputError(f"{output} exists", "give another --output, or --force")
     html = _page(opened, members, name)
-    if part := subject.part_shown(selection):
-        note(f"nsyswrap: selected: {part}")
+    for part in dict.fromkeys(map(subject.part_shown, opened.values())):
+        if part:
+            note(f"nsyswrap: selected: {part}")
     if to_stdout:
         click.echo(html.encode("utf-8", "surrogateescape"), nl=False)
     else:

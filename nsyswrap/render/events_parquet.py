@@ -177,7 +177,7 @@ def _metadata(capture: Capture, kind: str) -> dict[str, str]:
     metadata = {
         "kind": kind,
         "title": schema.EVENTS[kind].title,
-        "selection": str(capture.view.selection),
+        "selection": capture.selected,
         "capture": json.dumps(describe(capture.source.name, capture)),
         "version": __version__,
     }

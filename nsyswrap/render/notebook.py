@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import shorten_all
+from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import Unit
-from nsyswrap.render.formats.text import column_cells, heading, left_out, printable
+from nsyswrap.render.answer_bar import answer_bar
+from nsyswrap.render.formats.text import column_cells, heading, left_out
+from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Column, Table
 
 _TOP = 20  # rows
 _NAME_WIDTH = 80
+_INDENT = "&nbsp;&nbsp;"
+_BOLD = ("verdict", "finding")
 _NO_MATH = "tex2jax_ignore mathjax_ignore"  # notebooks typeset text between dollar signs
 
 
@@ -40,11 +46,21 @@ def table_html(table: Table, top: int | None = _TOP) -> str:
 
 
 def summary_html(capture: Capture) -> str:
-    """Return the summary of a capture: command, origin, diagnostics and tables."""
+    """Return the summary of a capture: command, answer, origin, diagnostics and tables."""
     summary = summarise(capture)
     lines = [f"<code>{_text(summary.command)}</code>"] if summary.command else []
+    if summary.ending:
+        lines.insert(0, f"<b>{_text(summary.ending)}</b>")
+    lines += [_answer_line(line) for line in sentences(summary.lines)]
     lines += [_text(line) for line in (summary.origin, *summary.trust)]
-    return _block([*lines, *(table_html(table, rows) for table, rows in summary.tables)])
+    return _block([*lines, *(table_html(replace(table, verdict=""), rows) for table, rows in summary.tables)])
+
+
+def _answer_line(line: Line) -> str:
+    """Return a line of the answer, with its indentation and bar."""
+    text = _text(line.text)
+    bar = f" <code>{answer_bar(line)}</code>" if line.bar else ""
+    return f"{_INDENT}{text}{bar}" if line.indented else f"<b>{text}</b>" if line.kind in _BOLD else text
 
 
 def _block(parts: Iterable[str]) -> str:

@@ -7,44 +7,74 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from nsyswrap.base.text import clip, shorten
-from nsyswrap.render.formats.text import printable, styled, table_lines, wrapped
+from nsyswrap.base.text import clip, printable, screen_width, shorten
+from nsyswrap.render.answer_bar import CELLS, answer_bar
+from nsyswrap.render.formats.text import styled, table_lines, wrapped
 from nsyswrap.render.readable_names import readable_tables
+from nsyswrap.reports.answer import WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.render.formats.text import Line
+    from nsyswrap.reports.answer import Line as AnswerLine
     from nsyswrap.reports.summary import Summary
     from nsyswrap.reports.table import Table
 
 _AND = "; "  # separates the parts of a selection
+_LEAST_BAR = 10  # columns
+_STYLES = {"bad": "bold red", "warning": "yellow", "good": "bold green", "": ""}
+_STYLES_OF_KINDS = {"finding": "bold", "note": "dim"}
 
 
-def render(
+def render(  # noqa: PLR0913 - how a terminal shows it
     summary: Summary,
     *,
     width: int = 100,
     color: bool = False,
+    bars: bool = True,
     top: int | None = None,
     time_unit: TimeUnit = "auto",
 ) -> str:
-    """Return the screen; ``top`` replaces the number of rows each table shows."""
+    """Return the screen; ``top`` replaces the number of rows each table shows.
+
+    Without ``bars`` it has none: they are Unicode blocks.
+    """
     selected = _shared([table for table, _ in summary.tables])
     lines: list[Line] = wrapped(summary.ending, width, "bold red") if summary.ending else []
     if summary.command:
-        lines.append(Text(shorten(printable(summary.command), width), style="bold"))
+        lines.append(Text(shorten(printable(summary.command), width), style="dim"))
+    lines += answer_texts(summary.lines, width, bars=bars)
     lines += wrapped(summary.origin, width, "")
     lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
     checked, *warnings = summary.trust
     lines += wrapped(checked, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
+    if summary.tables and summary.answer and summary.answer.part == "steady part":
+        lines += wrapped("The tables count the whole capture, start-up included.", width, "dim")
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
-        part = replace(table, selection=_AND.join(rest))
-        lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit)]
+        part = replace(table, selection=_AND.join(rest), verdict="")  # the answer has the conclusions
+        lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit, whole="")]
     return styled(lines, color=color)
+
+
+def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, *, bars: bool = True) -> Iterator[Line]:
+    """Yield the lines of an answer in the styles of a terminal, wrapped if it is narrow."""
+    for line in lines:
+        style = _STYLES[line.level] or _STYLES_OF_KINDS.get(line.kind, "")
+        text = f"{line}{_bar(line, min(width, WIDTH)) if bars else ''}"
+        if screen_width(text) <= width:
+            yield Text(text, style)
+        else:
+            yield from wrapped(text.strip(), width, style, indent="    ")
+
+
+def _bar(line: AnswerLine, width: int) -> str:
+    """Return the bar behind a line, or nothing if there is little room."""
+    cells = min(CELLS, width - screen_width(str(line)) - len("  "))
+    return f"  {answer_bar(line, cells)}" if line.bar and cells >= _LEAST_BAR else ""
 
 
 def with_readable_names(summary: Summary) -> Summary:

@@ -1,4 +1,4 @@
-"""The summary of a capture: what ran where, whether the figures hold, and four tables."""
+"""The summary of a capture: the answer, what ran where, whether the figures hold, and four tables."""
 
 from __future__ import annotations
 
@@ -6,40 +6,64 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import Request, find_report
+from nsyswrap.reports.answer import answer_lines
+from nsyswrap.reports.answer.line import wrapped_lines
 from nsyswrap.reports.make import make_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
 
 # Each report with the number of rows that are shown.
-SECTIONS = (("cuda_gpu_sum", 10), ("memcpy_bandwidth", 4), ("launch_overhead", 3), ("cuda_api_sum", 5))
+SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
 
 
 @dataclass(frozen=True)
 class Summary:
     """The parts of the summary screen, in order: lines of text, then tables with the number of rows to show.
 
-    ``ending`` tells how the run ended; it is empty after success.
+    ``ending`` tells how the run ended; it is empty after success. ``answer`` is None if the capture lacks
+    what it takes: then ``lines`` say so.
     """
 
     ending: str
     command: str
+    answer: Answer | None
+    lines: Sequence[Line]
     origin: str
     trust: list[str]
     tables: Sequence[tuple[Table, int | None]]
 
 
 def summarise(capture: Capture) -> Summary:
-    """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why."""
+    """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
+
+    All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
+    selection says otherwise.
+    """
+    capture = capture.decided()
     made = make_reports({"": capture}, [Request(find_report(name)) for name, _ in SECTIONS])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
-    return Summary(capture.ending, _command(capture), _origin(capture), trust(capture), tables)
+    answer, lines = answer_with_lines(capture)
+    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trust(capture), tables)
+
+
+def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
+    """Return the answer of a capture and its lines; None and why if the capture lacks what it takes."""
+    try:
+        answer = answer_of(capture)
+        return answer, answer_lines(capture, answer)
+    except NotInCapture as error:
+        return None, list(wrapped_lines(f"Not judged: {error}", "verdict", "bad"))
 
 
 def has_gpu_work(capture: Capture) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -170,15 +170,14 @@ class Report:
                 f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
                 f"none happened, or none were collected ({EVENTS[group[0]].collect})",
             )
-        viewed = self._clipping(capture)
+        viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
         result = self._result(viewed, checked)
         data = result.data
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
-        selection = str(viewed.view.selection)
-        return Table(self.schema, data, capture.view.rounding, result.notes, selection, verdict=verdict)
+        return Table(self.schema, data, capture.view.rounding, result.notes, viewed.selected, verdict=verdict)
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
@@ -196,13 +195,6 @@ class Report:
         """Return the notes on kernel names that begin with the NVTX range around the launch."""
         ranges = viewed.view.nvtx_names and "nvtx-name" in self.qualifiers and viewed.has("kernel")
         return process_notes(viewed.whole, "kernel") if ranges else ()
-
-    def _clipping(self, capture: Capture) -> Capture:
-        """Return the capture clipped as the user says. By default only reports of nsys keep rows whole."""
-        selection = capture.view.selection
-        if selection.clip is not None or not selection.windowed:
-            return capture
-        return capture.viewed(selection=replace(selection, clip=self.layer == "analysis"))
 
     def _nothing_selected(self, viewed: Capture) -> bool:
         if not viewed.view.selection.narrows or self.empty_answers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -33,6 +34,7 @@ class Operation(NamedTuple):
     call: int | None
     process: int
     device: int
+    stream: int
     start: int
     end: int
 
@@ -42,6 +44,12 @@ class Range(NamedTuple):
     start: int
     end: int
     domain: int
+
+
+class Item(NamedTuple):
+    start: int
+    end: int
+    call: int | None
 
 
 class Drawn(NamedTuple):
@@ -65,7 +73,7 @@ class Drawn(NamedTuple):
             for ran in self.operations
         ]
         placed = [
-            Row(row.table, {**row.cells, "deviceId": ran.device})
+            Row(row.table, {**row.cells, "deviceId": ran.device, "streamId": ran.stream})
             for row, ran in zip(ran, self.operations, strict=True)
         ]
         return [*calls, *placed, *(_nvtx(one) for one in self.ranges)]
@@ -94,8 +102,8 @@ def drawn(seed: int) -> Drawn:
         for _ in range(dice.choice((1, 1, 2)) if made.name == LAUNCH else 0):
             start = made.start + STEP * dice.randrange(8)
             ends = start + STEP * dice.randrange(1, 8)
-            operations.append(Operation(i, made.thread[0], dice.randrange(2), start, ends))
-    operations += [Operation(None, 100, 0, *span(4)) for _ in range(dice.randrange(2))]
+            operations.append(Operation(i, made.thread[0], dice.randrange(2), dice.choice((7, 7, 8)), start, ends))
+    operations += [Operation(None, 100, 0, 7, *span(4)) for _ in range(dice.randrange(2))]
     ranges = [
         Range(dice.choice(threads), *span(12), dice.choice((0, 0, 1))) for _ in range(dice.randrange(1, 9))
     ]
@@ -108,36 +116,142 @@ def union(spans: list[tuple[int, int]], start: int = 0, end: int = 2 * LENGTH) -
     return STEP * sum(any(first <= tick < last for first, last in spans) for tick in ticks)
 
 
+def own_of(capture: Drawn, thread: Thread) -> list[Range]:
+    """The ranges of a thread that are the program's own: those of domain 0, if its process has any."""
+    process = [one for one in capture.ranges if one.thread[0] == thread[0]]
+    own = [one for one in process if one.domain == 0] or process
+    return [one for one in own if one.thread == thread]
+
+
+def bursts(items: list[Item], events: list[tuple[int, int]]) -> list[list[Item]]:
+    """The calls and ranges of a worker, divided where it paused for unusually long around a caller's event."""
+
+    def passed(item: Item) -> int:
+        return sum(start <= item.start for start, _ in events)
+
+    parts = [[item] for item in items[:1]]
+    pauses = [
+        max(0, item.start - max(before.end for before in items[: i + 1])) for i, item in enumerate(items[1:])
+    ]
+    usual = [
+        pause for pause, one, two in zip(pauses, items, items[1:], strict=False) if passed(one) == passed(two)
+    ]
+    limit = -1.0
+    if usual:
+        ninety = sorted(usual)[-(-9 * len(usual) // 10) - 1]
+        limit = max(ninety, 2 * statistics.median(usual))
+    for pause, one, two in zip(pauses, items, items[1:], strict=False):
+        if passed(one) != passed(two) and pause > limit:
+            parts.append([])
+        parts[-1].append(two)
+    return parts
+
+
+class Pair:
+    """What one thread, the worker, does for another one, the caller."""
+
+    def __init__(self, capture: Drawn, caller: Thread, worker: Thread) -> None:
+        self.mine = own_of(capture, caller)
+        events = [(made.start, made.end) for made in capture.calls if made.thread == caller]
+        borders = [time for one in capture.ranges if one.thread == caller for time in (one.start, one.end)]
+        self.events = sorted([*events, *((time, time) for time in borders)])
+        calls = [Item(made.start, made.end, i) for i, made in enumerate(capture.calls) if made.thread == worker]
+        ranges = [Item(one.start, one.end, None) for one in own_of(capture, worker)]
+        items = sorted([*sorted(calls, key=lambda item: item.start), *ranges], key=lambda item: item.start)
+        parts = bursts(items, self.events)
+        held = [part for part in parts if self.holds(part)]
+        near = [
+            part for part in parts if any(item.call is None or self.around(item.start) for item in part)
+        ]
+        self.share = len(held) / max(len(near), 1)
+        around = {id(self.around(part[0].start)[-1]) for part in held}
+        regular = bool(held) and len(around) >= 0.9 * len(self.mine)  # all ranges have the same name
+        enough = self.share >= 0.9 and regular
+        self.caused = [item.call for part in held for item in part if item.call is not None and enough]
+
+    def around(self, time: int) -> list[Range]:
+        """The ranges in which this time is, the innermost last."""
+        return [one for one in self.mine if one.start <= time < one.end]
+
+    def holds(self, part: list[Item]) -> bool:
+        first, last = min(item.start for item in part), max(item.end for item in part)
+        if not all(self.around(item.start) for item in part):
+            return False
+        for item in part:
+            apart = item.call is None  # a range does not touch an event of the caller
+            for start, end in self.events:
+                if start <= item.start and end > item.start - apart:
+                    return False
+                if start > item.start and start < item.end + apart:
+                    return False
+        return not any(first < start <= last for start, _ in self.events if start < part[-1].start + 1)
+
+
+def causes(capture: Drawn) -> dict[int, Thread]:
+    """The thread that caused each call which another thread made."""
+    threads = sorted({made.thread for made in capture.calls})
+    callers = sorted({one.thread for made in threads for one in own_of(capture, made)} | callers_of(capture))
+    pairs = [
+        (Pair(capture, caller, worker), caller)
+        for caller in callers
+        for worker in threads
+        if worker != caller and worker[0] == caller[0]
+    ]
+    found: dict[int, Thread] = {}
+    for pair, caller in sorted(pairs, key=lambda one: -one[0].share):
+        for call_number in pair.caused:
+            found.setdefault(call_number, caller)
+    return {
+        number: caller
+        for number, caller in found.items()
+        if capture.calls[number].thread not in found.values()
+    }
+
+
+def callers_of(capture: Drawn) -> set[Thread]:
+    return {one.thread for one in capture.ranges if one in own_of(capture, one.thread)}
+
+
 class Loops:
     """The definitions, word by word, for one range."""
 
     def __init__(self, capture: Drawn, one: Range) -> None:
         self.calls, self.one = capture.calls, one
-        process = [other for other in capture.ranges if other.thread[0] == one.thread[0]]
-        main = [other for other in process if other.domain == 0] or process
-        self.heads = {other.thread for other in main}
+        caused = causes(capture)
+        adopting = one.thread in caused.values()
+        self.thread_of = [
+            caused.get(i, made.thread) if adopting else made.thread for i, made in enumerate(self.calls)
+        ]
         everything = capture.operations
         self.own = [ran for ran in everything if self.launched_here(ran)]
         ran_there = [ran for ran in everything if ran.process == one.thread[0]]
         devices = {ran.device for ran in self.own or ran_there}
-        self.process = [ran for ran in ran_there if ran.device in devices]
-        self.earlier = [ran for ran in self.process if self.launch_time(ran) < one.start < ran.end]
-        near = [ran for ran in everything if ran.device in devices]
+        near = [ran for ran in ran_there if ran.device in devices]
+        mine = [ran for ran in ran_there if ran.call is not None and self.thread_of[ran.call] == one.thread]
+        streams = {(ran.device, ran.stream) for ran in mine}
+        self.process = [
+            ran for ran in near if ran.call is None or (ran.device, ran.stream) in streams or not streams
+        ]
         older = [ran for ran in self.process if self.launch_time(ran) < one.start]
-        self.other = [ran for ran in near if ran not in self.own and ran not in older]
+        self.earlier = [ran for ran in older if one.start < ran.end]
+        used = {ran.device for ran in near}
+        self.other = [
+            ran
+            for ran in everything
+            if ran.device in used and ran not in older and (ran not in self.process or self.not_mine(ran))
+            and (ran not in self.process or one.start <= self.launch_time(ran) < one.end)
+        ]
         self.earlier_end = max([one.start, *(ran.end for ran in self.earlier)])
+
+    def not_mine(self, ran: Operation) -> bool:
+        return ran.call is None or self.thread_of[ran.call] != self.one.thread
 
     def launched_here(self, ran: Operation) -> bool:
         return (
             ran.call is not None
             and self.one.start <= self.calls[ran.call].start < self.one.end
-            and self.counts(self.calls[ran.call].thread)
+            and self.thread_of[ran.call] == self.one.thread
         )
-
-    def counts(self, thread: Thread) -> bool:
-        """What other threads of the process launch counts where this one alone has ranges."""
-        adopts = self.heads == {self.one.thread} and thread[0] == self.one.thread[0]
-        return adopts or thread == self.one.thread
 
     def launch_time(self, ran: Operation) -> int:
         return ran.start if ran.call is None else self.calls[ran.call].start

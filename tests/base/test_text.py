@@ -8,9 +8,23 @@ import random
 import pytest
 from rich.cells import cell_len
 
-from nsyswrap.base.text import clip, shorten, shorten_all
+from nsyswrap.base.text import clip, shorten, shorten_all, without_folders
 
 TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Linear<{}, {}>>(T1::Params)"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/u/x.sqlite holds no kernels", "x.sqlite holds no kernels"),
+        ("see '/tmp/a b/c.log', /data/x.", "see 'a b/c.log', x."),
+        ("--data=/data/x --out runs/a /tmp", "--data=x --out runs/a tmp"),
+        ("10 GB/s of a / b, file:/x/y, https://host/a/b", "10 GB/s of a / b, file:y, https://host/a/b"),
+        ("both/cuda, ./a/b and ../c, ~/d", "both/cuda, ./a/b and ../c, ~/d"),
+    ],
+)
+def test_absolute_paths_become_names(text: str, shown: str) -> None:
+    assert without_folders(text) == shown
 
 
 def test_a_name_that_fits_stays_as_it_is() -> None:

@@ -23,7 +23,8 @@ from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, groupe
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_cells, human, round_tenth
-from nsyswrap.capture.selection import LEAST, MOST, parse_selection, parse_time
+from nsyswrap.capture.selection import parse_selection, parse_time
+from nsyswrap.capture.window import LEAST, MOST, whole_time
 from nsyswrap.reports import find_report
 from nsyswrap.reports.columns import share, stat_values
 
@@ -207,7 +208,7 @@ def test_values_for_people_are_off_by_half_a_percent_at_most(value: int, unit: U
 @FIXED
 @given(st.one_of(TIMES, st.integers(LEAST, MOST)))
 def test_a_time_as_it_is_said_selects_the_same(time: int) -> None:
-    said = str(parse_selection(f"{time}/")).partition("; ")[0].removeprefix("time ")
+    said = parse_selection(f"{time}/").part(whole_time()).removeprefix("time ")
     assert parse_time(said) == (time, None)
 
 

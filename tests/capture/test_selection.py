@@ -24,7 +24,8 @@ from tiny_export import (
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.selection import LEAST, MOST, Selection, parse_selection, parse_time
+from nsyswrap.capture.selection import Selection, parse_selection, parse_time
+from nsyswrap.capture.window import LEAST, MOST, whole_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,16 +244,17 @@ def test_missing_times_are_in_no_window(tmp_path: Path) -> None:
         assert capture.select(time=time, clip=False).count("osrt") == found
 
 
+def said(selection: Selection) -> str:
+    return selection.text(whole_time())
+
+
 def test_a_selection_says_what_it_is() -> None:
-    assert str(Selection()) == ""
-    assert str(parse_selection("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
-    assert str(parse_selection("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
-    assert str(parse_selection("0/100s", clip=True)).startswith("time 0s/100s; ")
-    assert str(parse_selection("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
-    assert str(parse_selection(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
-    assert (
-        str(parse_selection(nvtx="a@b/1", clip=True)) == "NVTX range a@b/1; rows cut at its ends (--clip yes)"
-    )
+    assert said(Selection()) == ""
+    assert said(parse_selection("1us/", clip=True)) == "time 0.000001s/; rows cut at its ends (--clip yes)"
+    assert said(parse_selection("/5", clip=False)) == "time /0.000000005s; whole rows (--clip no)"
+    assert said(parse_selection("0/100s", clip=True)).startswith("time 0s/100s; ")
+    assert said(parse_selection("250150962/", clip=True)).startswith("time 250150962ns/; ")  # as s a ns less
+    assert said(parse_selection(devices=(0, 1), processes=(7,))) == "device 0, 1; process 7"
 
 
 def test_selections_and_arrays_are_shared(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
-from nsyswrap.base.errors import NotInCapture
-from nsyswrap.capture.selection import MOST, parse_selection, resolve
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.capture.selection import parse_selection, resolve
+from nsyswrap.capture.window import MOST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,43 +46,89 @@ RANGES = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "start", "end"),
+    ("asked", "times"),
     [
-        ("step", 10, 20),
-        ("step/0", 10, 20),
-        ("step/1", 30, 40),  # in a domain without a name
-        ("step/2", 70, 80),
-        ("step/3", 100, 110),
-        ("step@lib", 50, 60),
-        ("step@lib/0", 50, 60),
-        ("a/b", 1, 2),
-        ("a/1/0", 3, 4),  # what follows the last slash is the number
-        ("2", 6, 7),
-        ("open", 90, MOST),
-        ("/0", 91, 92),  # a range without a name
-        ("own", 95, 96),  # rather than the string registered
-        ("nowhere", 97, 98),
+        ("step", [(10, 20), (30, 40), (70, 80), (100, 110)]),
+        ("step/0", [(10, 20)]),
+        ("step/1", [(30, 40)]),  # in a domain without a name
+        ("step/2", [(70, 80)]),
+        ("step/3", [(100, 110)]),
+        ("step/1-2", [(30, 40), (70, 80)]),
+        ("step/0-3", [(10, 20), (30, 40), (70, 80), (100, 110)]),
+        ("step@lib", [(50, 60)]),
+        ("step@lib/0", [(50, 60)]),
+        ("a/b", [(1, 2)]),
+        ("a/1/0", [(3, 4)]),  # what follows the last slash is the number
+        ("a/1/0-0", [(3, 4)]),
+        ("2", [(6, 7)]),
+        ("open", [(90, MOST)]),
+        ("/0", [(91, 92)]),  # a range without a name
+        ("own", [(95, 96)]),  # rather than the string registered
+        ("nowhere", [(97, 98)]),
     ],
 )
-def test_the_range_of_a_name_a_domain_and_a_number(tmp_path: Path, asked: str, start: int, end: int) -> None:
+def test_the_ranges_of_a_name_a_domain_and_numbers(
+    tmp_path: Path, asked: str, times: list[tuple[int, int]]
+) -> None:
     window = resolve(parse_selection(nvtx=asked), opened(tmp_path, *RANGES))
-    assert (window.start_ns, window.end_ns) == (start, end)
+    assert list(zip(window.starts.tolist(), window.ends.tolist(), strict=True)) == times
+    assert (window.start_ns, window.end_ns) == (times[0][0], times[-1][1])
+
+
+@pytest.mark.parametrize(("asked", "start"), [("step", 10), ("step/1", 30), ("step/2-3", 70)])
+def test_nsys_takes_the_first_of_the_ranges_asked_for(tmp_path: Path, asked: str, start: int) -> None:
+    selection = parse_selection(nvtx=asked).decided(as_nsys=True)
+    assert resolve(selection, opened(tmp_path, *RANGES)).starts.tolist() == [start]
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "ours", "as_nsys"),
     [
-        *(("step/4", 4), ("step@other", 0), ("Step", 0), ("step@", 0), ("step@lib/1", 1), ("a/1", 0)),
-        *(("step/-1", 0), ("step/²", 0)),
+        ("step", "all 4 instances", "instance 0 of 4, as nsys"),
+        ("step/2", "instance 2 of 4", "instance 2 of 4"),
+        ("step/1-2", "instances 1 to 2 of 4", "instance 1 of 4, as nsys"),
+        ("step/1-1", "instance 1 of 4", "instance 1 of 4"),
+        ("step@lib", "its only instance", "its only instance"),
     ],
 )
-def test_a_range_that_there_is_not(tmp_path: Path, asked: str, found: int) -> None:
+def test_a_selection_says_how_many_ranges_it_takes(
+    tmp_path: Path, asked: str, ours: str, as_nsys: str
+) -> None:
+    capture = opened(tmp_path, *RANGES, kernel("k", 0, 200)).select(nvtx=asked)
+    name = asked.partition("/")[0]
+    ends = "their ends" if "instances" in ours else "its ends"
+    said = f"NVTX range '{name}': {ours}; rows cut at {ends} (--clip yes)"
+    assert capture.report("gpu_time").selection == said
+    said = f"NVTX range '{name}': {as_nsys}; whole rows (--clip no)"
+    assert capture.report("cuda_gpu_kern_sum").selection == said
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem", "hint"),
+    [
+        ("step/4", "no 'step/4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
+        ("step/2-4", "no 'step/2-4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
+        ("step@lib/1", "no 'step@lib/1': 1 NVTX range named", "they count from 0: the last is step@lib/0"),
+        ("step@other", "no NVTX range named 'step@other'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("Step", "no NVTX range named 'Step'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("step@", "no NVTX range named 'step@'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("step/-1", "no NVTX range named 'step/-1'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("step/1-", "no NVTX range named 'step/1-'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("step/²", "no NVTX range named 'step/²'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("a/1", "no NVTX range named 'a'", "for all ranges named 'a/1' write a/1/0-0; names: a/b, "),
+    ],
+)
+def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hint: str) -> None:
     capture = opened(tmp_path, *RANGES, kernel("k", 0, 5)).select(nvtx=asked)
-    with pytest.raises(
-        NotInCapture, match=rf"{found} NVTX ranges are named .*: there is no '{asked}'"
-    ) as caught:
+    with pytest.raises(NotInCapture, match=problem) as caught:
         capture.report("cuda_gpu_kern_sum")
-    assert caught.value.hint.startswith("numbers begin at 0; names: a/b, a/1, 2, step, step@lib, ")
+    assert caught.value.hint.startswith(hint)
+
+
+def test_numbers_in_the_wrong_order() -> None:
+    with pytest.raises(UsageError, match="'step/5-2': instance 2 comes before 5") as caught:
+        parse_selection(nvtx="step/5-2")
+    assert caught.value.hint == "write step/2-5"
 
 
 def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:
@@ -105,6 +152,8 @@ def test_a_domain_that_was_created_twice_counts_each_of_its_ranges_twice(tmp_pat
     capture = opened(tmp_path, *ranges, domain("lib", 1), domain("lib", 1, tid=WORKER))
     starts = [resolve(parse_selection(nvtx=f"a@lib/{number}"), capture).start_ns for number in range(4)]
     assert starts == [10, 10, 20, 20]
+    every = resolve(parse_selection(nvtx="a@lib"), capture)
+    assert (every.starts.tolist(), every.total) == ([10, 20], 2)  # and all of them are two
 
 
 def test_a_range_of_a_worker_selects_what_its_thread_did_and_what_its_process_did_on_the_gpu(

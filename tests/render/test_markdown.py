@@ -14,7 +14,7 @@ from tiny_export import everything, kernel, opened
 
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import markdown
-from nsyswrap.render.formats.text import printable
+from nsyswrap.base.text import printable
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, table_of
 

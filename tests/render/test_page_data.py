@@ -175,6 +175,22 @@ def test_latencies_are_those_of_the_report(tmp_path: Path) -> None:
     assert len(first) == 2 == table.data["first_launches"][0]
 
 
+def test_the_counts_of_a_card_are_those_of_its_medians(tmp_path: Path) -> None:
+    # One first launch and three repeats. A kernel of the last stands in front of it: no latency.
+    rows = [call("cudaLaunchKernel", start, start + 10, i) for i, start in enumerate((0, 100, 200, 205), 1)]
+    rows += [kernel("k", start, start + 30, i) for i, start in enumerate((20, 115, 220, 250), 1)]
+    page = render({"x": opened(tmp_path, *rows)})
+    tile = page[page.index('data-report="launch_overhead"') :].partition("</article>")[0]
+    figures = dict(re.findall(r"<dt>([^<]*)</dt><dd[^>]*>([^<]*)", tile))
+    assert figures == {
+        "Repeats": "3",
+        "API Med": "10 ns",
+        "Kernel Med": "30 ns",
+        "Uncontended": "2",
+        "Latency Med": "17.5 ns",
+    }
+
+
 def test_latencies_of_nothing_or_one_have_a_histogram(tmp_path: Path) -> None:
     for latency_ns in (0, 1):
         folder = tmp_path / str(latency_ns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from recorded import SHIPPED, run_folder
-from tiny_export import call, kernel, memcpy, nvtx, opened
+from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
@@ -26,8 +26,9 @@ pytestmark = pytest.mark.slow
 ADD2 = SHIPPED / "add2" / "both"
 PARTS = {
     ("--time", "2.67s/2.675s"): "time 2.67s/2.675s",
-    ("--time", "2.67s/2.675s", "--clip", "yes"): "time 2.67s/2.675s; rows cut at its ends (--clip yes)",
-    ("--nvtx", "both/cuda/3"): "NVTX range both/cuda/3",
+    ("--time", "2.67s/2.675s", "--clip", "yes"): "time 2.67s/2.675s",
+    ("--nvtx", "both/cuda/3"): "NVTX range 'both/cuda': instance 3 of 10",
+    ("--nvtx", "both/cuda"): "NVTX range 'both/cuda': all 10 instances",
     ("--device", "0"): "device 0",
 }
 
@@ -44,6 +45,34 @@ def test_title_card_and_stderr_say_which_part_it_is(asked: tuple[str, ...], tmp_
     assert f"<title>both ({PARTS[asked]}) · nsyswrap</title>" in page
     assert f"<h1>both ({PARTS[asked]})</h1>" in page
     assert f'<p class="warning">selected: {PARTS[asked]}</p>' in page
+
+
+# The launches of the first two lie before the window, the first kernel ends where it begins: nsys counts it.
+# k[100,200)   k[150 ..... 250)   k[300 ... 320)          window [200, 310)
+@pytest.mark.parametrize("asked", [{"time": "200ns/310ns"}, {"nvtx": "step"}], ids=str)
+def test_a_page_of_a_part_counts_the_same_kernels_everywhere(asked: dict[str, str], tmp_path: Path) -> None:
+    rows = [nvtx("step", 200, 260), nvtx("step", 240, 310), nvtx("outside", 0, 400)]
+    rows += [kernel("k", *times, i) for i, times in enumerate(((100, 200), (150, 250), (300, 320)), 1)]
+    rows += [call("cudaLaunchKernel", start, start + 5, i) for i, start in enumerate((80, 130, 280), 1)]
+    page = render({"x": opened(tmp_path, *rows).select(**asked)})
+    assert "seen: 2 kernels from 2 launches, 0 copies" in page
+    assert (
+        cells(page, "cuda_gpu_kern_sum", "instances") == cells(page, "kernel_class_sum", "instances") == ["2"]
+    )
+    assert (
+        cells(page, "cuda_gpu_kern_sum", "total_ns") == cells(page, "kernel_class_sum", "total_ns") == ["60"]
+    )
+    assert cells(page, "timeline", "events")[0] == "2"  # the stream
+
+
+def cells(page: str, report: str, column: str) -> list[str]:
+    """The values of a column in the page's table of a report; empty if the page does not have it."""
+    found = re.search(rf'<table data-report="{report}">(.*?)</table>', page)
+    if not found:
+        return []
+    names = re.findall(r'<th [^>]*data-name="([^"]*)"', found[1])
+    lines = re.findall(r"<tr>(<td.*?)</tr>", found[1])
+    return [re.findall(r'<td[^>]*?(?: data-value="([^"]*)")?>', line)[names.index(column)] for line in lines]
 
 
 def test_ranks_of_one_capture_share_the_part_and_the_window(tmp_path: Path) -> None:
@@ -82,6 +111,28 @@ def test_what_is_too_little_for_advice_is_named(tmp_path: Path) -> None:
     rows += [call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
     page = text_of(render({"a": opened(tmp_path, *rows)}))
     assert "Nothing found: no advice. Less than 5 % of the time, and so no finding: the GPU waits for" in page
+
+
+def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    argv = (tmp_path / "train.py", f"--data={tmp_path / 'data'}", "/data")
+    names = ("PROCESS_0:COMMAND", "PROCESS_0:ARGUMENT_0", "PROCESS_0:ARGUMENT_1")
+    rows = [
+        row("META_DATA_CAPTURE", name=name, value=str(part)) for name, part in zip(names, argv, strict=True)
+    ]
+    rows += [nvtx("step", 0, 9), kernel("k", 10, 20, 1), diagnostic(f"the clock of {tmp_path}/x.log jumped")]
+    opened(folder, *rows, diagnostic("Dropped 12 events, see '/var/log/a b.txt' or file:/var/log/b.txt"))
+    (folder / "run.json").write_text("{}")  # of a run that was killed
+    (folder / "tiny.sqlite").rename(folder / "report.sqlite")
+    (folder / ".recording-1").mkdir()
+    (folder / ".recording-1" / "report.qdstrm").touch()
+    page = render({"x": open_capture(folder)})
+    assert str(tmp_path) not in page
+    assert not re.search(r"/(tmp|data|var)\b", page)
+    assert "lies in x/.recording-1/report.qdstrm" in page
+    for kept in (">train.py --data=data data<", "the clock of x.log jumped", "x holds no CUDA API calls"):
+        assert kept in page
 
 
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from tiny_export import kernel, write
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.selection import LEAST, MOST, parse_time
+from nsyswrap.capture.selection import parse_time
+from nsyswrap.capture.window import LEAST, MOST
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,24 +1,71 @@
-"""Advice on a run: possible problems with their evidence, ranked by the time that a change can save.
+"""Findings about a capture: why the GPU was idle or badly used, ranked by the time that a change can save.
 
 Each module covers one topic. Each of its CHECKS takes an AdviceContext and yields Advice.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice import idle_gpu, measurement, memory
+from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
+from nsyswrap.analysis.arrays.intervals import intersection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.capture.capture import Capture
 
-# Advice without a time comes in this order.
-CHECKS = (*memory.CHECKS, *idle_gpu.CHECKS, *measurement.CHECKS)
+__all__ = ["WORTH_PERCENT", "Advice", "advise_parts"]
+
+CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
+_SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 
-def advise(capture: Capture, least_percent: float = WORTH_PERCENT) -> list[Advice]:
-    """Return doubts about the figures first, then advice by the time it can save, the most first."""
-    context = AdviceContext(capture, least_percent)
-    advice = [piece for check in CHECKS for piece in check(context)]
-    return sorted(advice, key=lambda piece: (piece.potential_ns is not None, -(piece.potential_ns or 0)))
+def advise_parts(
+    capture: Capture, parts: Sequence[JudgedPart], least_percent: float = WORTH_PERCENT
+) -> tuple[list[Advice], list[str]]:
+    """Return the findings, and notes on what is no finding.
+
+    Lost events come first, then findings by the share of the time judged, the largest first, then ranges that
+    time their GPU work wrongly. Of the same finding in several processes the largest counts.
+    """
+    largest: dict[str, Advice] = {}
+    for part in parts:
+        context = AdviceContext(part, least_percent)
+        advice = [piece for check in CHECKS for piece in check(context)]
+        advice += remaining.idle_time(context, advice)
+        for piece in advice:
+            known = largest.get(piece.name)
+            if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
+                largest[piece.name] = replace(piece, window_ns=context.window_ns)
+    for piece in ranks.waiting_for_rank(capture, parts, least_percent):
+        largest[piece.name] = piece
+        _take_out_waiting(largest, piece, least_percent)
+    ordered = sorted(largest.values(), key=lambda piece: -(piece.potential_percent or 0))
+    doubts, wrong_timings, notes = measurement.doubts(capture)
+    return [*doubts, *(_with_shares(piece, ordered) for piece in ordered), *wrong_timings], notes
+
+
+def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: float) -> None:
+    """Leave the wait for a rank out of the exposed communication."""
+    exposed = found.pop("exposed_communication", None)
+    if exposed is None or exposed.potential_ns is None:
+        return
+    rest = exposed.potential_ns - (wait.potential_ns or 0)
+    if 100.0 * rest >= least_percent * exposed.window_ns:
+        found[exposed.name] = replace(exposed, potential_ns=rest)
+
+
+def _with_shares(piece: Advice, others: Sequence[Advice]) -> Advice:
+    """Name the other findings that concern some of the same time."""
+    shares = [
+        other.name
+        for other in others
+        if other is not piece
+        and intersection(piece.cover, other.cover).length
+        > _SHARED * max(1, min(piece.cover.length, other.cover.length))
+    ]
+    return replace(piece, shares=tuple(shares))

@@ -1,83 +1,190 @@
-"""One piece of advice, and the quantities of a capture that several checks share."""
+"""One finding, and the quantities of a judged part that several checks share."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.gpu_gaps import Gaps
     from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.capture import Capture
 
-WORTH_PERCENT = 5.0  # of the time from the first to the last operation; less is not worth advice
+WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
+_LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
+NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One possible problem, with its evidence and what to do about it.
+    """One finding, with its evidence and what to do about it.
 
-    ``potential_ns`` is the time concerned, the most that a change can save; None for doubts about figures.
-    ``unless`` says when the advice is wrong. ``see`` names the report with the rows behind the evidence.
+    ``what`` is the conclusion with its figure. ``potential_ns`` is the most that a change can save of the
+    ``window_ns`` judged; None for doubts about figures. ``remedy`` names the change, ``do`` says how,
+    ``example`` is a line of code. ``unless`` says when the advice is wrong. ``see`` names the report with the
+    rows behind the evidence. ``shares`` are the findings that concern some of the same time. ``cover`` is the
+    time itself, on the clock of the capture.
     """
 
     name: str
     what: str
     potential_ns: int | None
     evidence: str
+    remedy: str
     do: str
+    example: str
     unless: str
     see: str
+    window_ns: int = 0
+    shares: tuple[str, ...] = ()
+    cover: Cover = NOTHING
+
+    @property
+    def potential_percent(self) -> float | None:
+        """The potential as a percentage of the time judged; None for doubts about figures."""
+        return None if self.potential_ns is None else 100.0 * self.potential_ns / max(self.window_ns, 1)
 
 
 class AdviceContext:
-    """A capture, with the quantities that several checks use, each computed on first use."""
+    """A judged part, with the quantities that several checks use, each computed on first use.
 
-    def __init__(self, capture: Capture, least_percent: float = WORTH_PERCENT) -> None:
-        """Take the smallest share of the window, in percent, that is worth advice."""
-        self.capture, self.least_percent = capture, least_percent
+    Outlier steps are left out of all but one check: they are a finding of their own.
+    """
+
+    def __init__(self, part: JudgedPart, least_percent: float = WORTH_PERCENT) -> None:
+        """Take the smallest share of the window, in percent, that is worth a finding."""
+        self.part, self.least_percent = part, least_percent
+        self.capture = part.view
+        self.window_ns = part.window_ns
 
     @cached_property
     def operations(self) -> GpuOperations:
-        """The selected operations on GPUs."""
+        """The operations of the part."""
         return gpu_operations_of(self.capture)
 
     @cached_property
     def gaps(self) -> Gaps:
-        """The gaps between the selected operations."""
+        """The gaps of the part."""
         return gaps_of(self.capture)
 
     @cached_property
     def launches(self) -> Launches:
-        """The selected launches."""
+        """The launches of the part."""
         return launches_of(self.capture)
 
     @cached_property
-    def after_repeat(self) -> NDArray[Any]:
-        """Mark the gaps that end with a repeated launch of a kernel or graph by the same process."""
-        calls = self.launches.call[~self.launches.first]
-        return np.isin(self.gaps.call, calls)
+    def typical(self) -> Cover:
+        """The time judged without outlier steps."""
+        return union(*self.part.typical)
 
     @cached_property
-    def window_ns(self) -> int:
-        """The time from the first to the last operation, summed over processes and devices."""
-        ends = [window(self.capture, self.operations.of(rows)) for _, _, rows in self.operations.by_device()]
-        return sum(last - first for first, last in ends)
+    def compute(self) -> Cover:
+        """The time in which a kernel or a whole graph ran on some device."""
+        return self.running(np.isin(self.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
 
-    def percent(self, ns: int) -> float:
-        """Return a time as a percentage of the window."""
-        return 100.0 * ns / self.window_ns if self.window_ns else 0.0
+    def running(self, rows: NDArray[Any]) -> Cover:
+        """Return the typical time in which some of these operations ran."""
+        return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
+
+    def of_typical(self, cover: Cover) -> Cover:
+        """Return the part of a cover that is not in outlier steps."""
+        return intersection(cover, self.typical)
+
+    def idle(self, gaps: NDArray[Any], causes: Iterable[str]) -> Cover:
+        """Return the typical time in which some device was idle in these gaps by one of these causes."""
+        segments = self.gaps.segments
+        wanted = np.isin(segments.cause, [tuple(CAUSES).index(cause) for cause in causes])
+        rows = np.flatnonzero(wanted & gaps[segments.gap])
+        return self.of_typical(union(segments.start_ns[rows], segments.end_ns[rows]))
+
+    @cached_property
+    def kinds(self) -> GapKinds:
+        """What the gaps are about."""
+        return GapKinds(self)
 
     def worth(self, ns: int) -> bool:
-        """Return True if a time is a large enough share of the window for advice."""
-        return ns > 0 and self.percent(ns) >= self.least_percent
+        """Return True if a time is a large enough share of the window for a finding."""
+        return ns > 0 and 100.0 * ns >= self.least_percent * self.window_ns
+
+    def steps_text(self, count: int) -> str:
+        """Return a count per step if there are steps, else as it is."""
+        steps = int(self.part.steps.steady.sum())
+        return f"{count / steps:,.3g} per step" if self.part.steps.found else f"{count:,}"
+
+
+class GapKinds:
+    """Marks of the gaps, one entry each, for the story that a gap belongs to; each gap has one story.
+
+    ``loading``: ends with the first launch of a kernel, or at least a tenth of it is loading. In steps that
+    repeat a single loading call is enough: compiling on the host comes before it.
+    ``allocating``: at least a tenth of it is allocating or freeing.
+    ``waited``: the thread waited for the GPU before it launched what ended the gap.
+    ``copying``: the operation that ends it is a copy or memset. ``launching``: it is a repeated launch.
+    ``long_host``: host code takes more than ten times the median call that launches or copies.
+    """
+
+    _PART = 0.1  # of a gap
+    _LONG_HOST = 10  # times the median launch call
+
+    def __init__(self, context: AdviceContext) -> None:
+        gaps, whole = context.gaps, context.capture.whole
+        duration, parts = gaps.duration_ns, gaps.parts
+        launches = launches_of(whole)
+        ended = ended_by(launches, gaps)
+        launched = ended >= 0
+        first = np.append(launches.first, False)[ended]
+        close = np.append(back_to_back(whole, launches), False)[ended] if len(launches) else launched
+        if context.part.steps.found:
+            self.loading = first | (loads_in_gaps(context) > 0)
+        else:
+            self.loading = first | (parts["load"] > self._PART * duration)
+        self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
+        plain = ~self.loading & ~self.allocating
+        self.waited = plain & np.where(launched, ~close, parts["synchronise"] > 0)
+        after = context.gaps.operations.kind[gaps.after] if len(gaps.operations) else gaps.after
+        self.copying = plain & ~launched & (gaps.after >= 0) & (after == KINDS.index(MEMCPY))
+        self.launching = plain & launched
+        self.long_host = parts["host"] > self._LONG_HOST * _launch_call_ns(context)
+
+
+def _launch_call_ns(context: AdviceContext) -> float:
+    """Return the median time in repeated launch calls; without any, in calls that start GPU work; in ns."""
+    repeats = context.launches.of(~context.launches.first)
+    if len(repeats):
+        return float(np.median(repeats.api_ns))
+    calls = np.unique(context.operations.call[context.operations.call >= 0])
+    if not len(calls):
+        return 0.0
+    api = context.capture.whole.columns("api", "start_ns", "end_ns")
+    return float(np.median((api["end_ns"] - api["start_ns"])[calls]))
+
+
+def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
+    """Return the number of calls in each gap with which its thread loaded a module or library."""
+    gaps, whole = context.gaps, context.capture.whole
+    loads = np.zeros(len(gaps), np.int64)
+    if not whole.has("api"):
+        return loads
+    calls = calls_named(whole, _LOADS)
+    api = whole.columns("api", "start_ns", "global_tid")
+    start, caller = (api[field][calls] for field in ("start_ns", "global_tid"))
+    for thread in np.unique(caller).tolist():
+        mine, times = gaps.thread == thread, np.sort(start[caller == thread])
+        loads[mine] = np.searchsorted(times, gaps.end_ns[mine]) - np.searchsorted(times, gaps.start_ns[mine])
+    return loads

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
+from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
+from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGEABLE
 
@@ -19,157 +20,174 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.arrays.intervals import Cover
-    from nsyswrap.analysis.gpu_operations import GpuOperations
 
-
-_HIDDEN_PERCENT = 10.0
-_TINY_BYTES, _MANY = 64_000, 100  # bytes as in nsys' expert rule on synchronous copies
+_HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
+_MANY = 100
 _PAGE_FAULT = 2  # migrationCause
-_COMPUTE = (KINDS.index(KERNEL), KINDS.index(GRAPH))
+_IN_A_COPY = ("copy", "synchronise", "call")
+
+
+class _Copies:
+    """The explicit copies of a part: positions in ``context.operations``, sizes, and marks."""
+
+    def __init__(self, context: AdviceContext) -> None:
+        operations = context.operations
+        self.rows = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & ~operations.migration)
+        fields = ("bytes", "src_kind", "dst_kind", "copy_kind")
+        whole = context.capture.whole
+        row = operations.row[self.rows]
+        columns = whole.columns(MEMCPY, *fields) if len(row) else dict.fromkeys(fields, row)
+        self.size, source, target, kind = (columns[field][row] for field in fields)
+        self.tiny = (self.size <= TINY_BYTES) & (kind != TO_HOST)
+        self.pageable = ((source == PAGEABLE) | (target == PAGEABLE)) & (self.size > TINY_BYTES)
 
 
 def pageable(context: AdviceContext) -> Iterator[Advice]:
-    """Yield advice if copies of pageable memory take much time: they are staged and block the host."""
-    copies = _copies(context)
-    if not len(copies):
+    """Yield a finding if copies from or to pageable memory leave the GPU without compute."""
+    copies = _Copies(context)
+    rows = copies.rows[copies.pageable]
+    cover = joined(_exposed(context, rows), _idle_before(context, rows))
+    if not context.worth(cover.length):
         return
-    fields = context.capture.whole.columns(MEMCPY, "src_kind", "dst_kind", "bytes").values()
-    source, target, size = (values[copies.row] for values in fields)
-    rows = np.flatnonzero(((source == PAGEABLE) | (target == PAGEABLE)) & (size > _TINY_BYTES))
-    took = int(_durations(copies, rows).sum())
-    if not context.worth(took):
-        return
-    moved = human(int(size[rows].sum()), Unit.BYTES)
+    took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
+    moved = int(copies.size[copies.pageable].sum())
+    rate = human(moved / max(took, 1) * 1e9, Unit.BYTES)
     yield Advice(
         "pageable_copies",
-        "copies from or to pageable memory: slower than from pinned, and the host waits for them",
-        took,
-        f"copies: {len(rows):,}, of {moved} in {duration(took)}",
-        "pin the memory: cudaMallocHost; tensor.pin_memory() and .to(..., non_blocking=True); "
-        "DataLoader(pin_memory=True)",
+        f"Pageable copies: {human(moved, Unit.BYTES)} at {rate}/s, and the host waits for them",
+        cover.length,
+        f"{context.steps_text(len(rows))} copies from or to pageable memory, {duration(took)} on the GPU",
+        "Pinned memory",
+        "pin the memory and copy asynchronously: cudaMallocHost; pin_memory=True in PyTorch",
+        "batch = batch.pin_memory().to('cuda', non_blocking=True)  # or DataLoader(pin_memory=True)",
         "the data is copied once only: pinning it costs more than that copy",
         "memcpy_bandwidth",
+        cover=cover,
     )
 
 
-def not_hidden(context: AdviceContext) -> Iterator[Advice]:
-    """Yield advice if copies and kernels take much time and hardly overlap."""
-    copying = computing = both = potential_ns = 0
-    for _, _, rows in context.operations.by_device():
-        mine = context.operations.of(rows)
-        copy = _cover(mine, (mine.kind == KINDS.index(MEMCPY)) & ~mine.migration)
-        compute = _cover(mine, np.isin(mine.kind, _COMPUTE))
-        copying, computing = copying + copy.length, computing + compute.length
-        together = intersection(copy, compute).length
-        both += together
-        potential_ns += min(copy.length, compute.length) - together
-    if not context.worth(potential_ns) or 100.0 * both / copying >= _HIDDEN_PERCENT:
+def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if copies and kernels take turns although both take much time."""
+    copies = _Copies(context)
+    rows = copies.rows[~copies.pageable & (copies.size > TINY_BYTES)]
+    copying, exposed = context.running(rows), _exposed(context, rows)
+    alone = context.compute.length - intersection(context.compute, copying).length
+    potential = min(exposed.length, alone)
+    if not context.worth(potential) or copying.length - exposed.length > _HIDDEN * copying.length:
         return
     yield Advice(
-        "copies_not_hidden",
-        "copies and kernels take turns: neither hides the other",
-        potential_ns,
-        f"copies take {duration(copying)}, kernels {duration(computing)}, and {duration(both)} of it at the "
-        "same time",
-        "cut the work into parts and use several streams, with pinned memory and asynchronous copies",
-        "every kernel needs all that is copied before it, and nothing else is there to compute meanwhile",
+        "copies_not_overlapped",
+        f"Copies and kernels take turns: {duration(exposed.length)} of copies with no kernel beside them",
+        potential,
+        f"{context.steps_text(len(rows))} copies, {duration(copying.length)}; kernels alone {duration(alone)}",
+        "Copies beside kernels",
+        "copy the next part on its own stream while a kernel works on this one; double buffers, pinned memory",
+        "with torch.cuda.stream(copies): following = batch.to('cuda', non_blocking=True)",
+        "every kernel needs all that is copied before it, and nothing else is there to compute",
         "gpu_time",
+        cover=exposed,
     )
 
 
 def tiny(context: AdviceContext) -> Iterator[Advice]:
-    """Yield advice if many small copies take longer in their API calls than on the GPU."""
-    copies = _copies(context)
-    if not len(copies):
-        return
-    size = context.capture.whole.columns(MEMCPY, "bytes")["bytes"][copies.row]
-    rows = np.flatnonzero((size <= _TINY_BYTES) & (copies.call >= 0))
+    """Yield a finding if many small copies keep the GPU from computing."""
+    copies = _Copies(context)
+    rows = copies.rows[copies.tiny]
     if len(rows) < _MANY:
         return
-    api = context.capture.whole.columns("api", "start_ns", "end_ns")
-    calls = np.unique(copies.call[rows])
-    took = int((api["end_ns"][calls] - api["start_ns"][calls]).sum())
-    if not context.worth(took) or took < _durations(copies, rows).sum():
+    cover = joined(_exposed(context, rows), _idle_before(context, rows))
+    if not context.worth(cover.length):
         return
+    median = human(float(np.median(copies.size[copies.tiny])), Unit.BYTES)
     yield Advice(
         "tiny_copies",
-        "many small copies: their calls take longer than the copies",
-        took,
-        f"copies: {len(rows):,}, of up to {human(_TINY_BYTES, Unit.BYTES)}, median "
-        f"{human(float(np.median(size[rows])), Unit.BYTES)}, {duration(took)} in their calls",
-        "put the data together and copy it once, or keep it on the GPU",
-        "each copy carries a result that the host needs at once",
+        f"Tiny copies: {context.steps_text(len(rows))} of {median} (median) take {duration(cover.length)}",
+        cover.length,
+        f"{len(rows):,} copies of up to {human(TINY_BYTES, Unit.BYTES)}; their calls and their way to the GPU "
+        "take longer than the data",
+        "One copy instead of many",
+        "put the data together and copy it once, or make it on the GPU",
+        "values = torch.tensor(numbers, device='cuda')  # one tensor instead of one for each number",
+        "each copy carries a result that is needed at once",
         "memcpy_bandwidth",
+        cover=cover,
     )
 
 
-def _copies(context: AdviceContext) -> GpuOperations:
-    return context.operations.of(
-        (context.operations.kind == KINDS.index(MEMCPY)) & ~context.operations.migration
-    )
+def _exposed(context: AdviceContext, rows: NDArray[Any]) -> Cover:
+    """Return the typical time in which these operations ran and no kernel did."""
+    return difference(context.running(rows), context.compute)
 
 
-def _durations(operations: GpuOperations, rows: NDArray[Any]) -> NDArray[Any]:
-    return operations.end_ns[rows] - operations.start_ns[rows]  # type: ignore[no-any-return]
-
-
-def _cover(operations: GpuOperations, rows: NDArray[Any]) -> Cover:
-    return union(operations.start_ns[rows], operations.end_ns[rows])
+def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> Cover:
+    """Return the time in which the GPU was idle because the call of one of these copies was under way."""
+    gaps, kinds = context.gaps, context.kinds
+    place = gaps.operations.row[gaps.after] if len(gaps.operations) else gaps.after
+    mine = kinds.copying & np.isin(place, context.operations.row[rows])
+    short = context.idle(mine & ~kinds.long_host, ("host", "launch"))
+    return joined(context.idle(mine, _IN_A_COPY), short)
 
 
 def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
-    """Yield advice if pages of unified memory migrate after page faults while kernels run."""
+    """Yield a finding if pages of unified memory migrate after page faults while kernels run."""
     operations = context.operations
-    kernels = operations.of(operations.kind == KINDS.index(KERNEL))
-    migrations = operations.of(operations.migration)
+    migrations = np.flatnonzero(operations.migration)
+    kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
     if not (len(kernels) and len(migrations)):
         return
     fields = context.capture.whole.columns(MEMCPY, "migration_cause", "bytes")
-    rows = np.flatnonzero(fields["migration_cause"][migrations.row] == _PAGE_FAULT)
-    faulted = union(migrations.start_ns[rows], migrations.end_ns[rows])
-    running = union(kernels.start_ns, kernels.end_ns)
-    waited = intersection(running, faulted).length
-    if not context.worth(waited):
+    row = operations.row[migrations]
+    faulted = migrations[fields["migration_cause"][row] == _PAGE_FAULT]
+    running = context.running(kernels)
+    cover = intersection(running, context.running(faulted))
+    if not context.worth(cover.length):
         return
-    size = human(int(fields["bytes"][migrations.row][rows].sum()), Unit.BYTES)
+    size = human(int(fields["bytes"][operations.row[faulted]].sum()), Unit.BYTES)
     yield Advice(
         "faulting_kernels",
-        "kernels run while the pages they touch migrate: their time includes the wait for them",
-        waited,
-        f"{len(rows):,} migrations of {size} after page faults; in {duration(waited)} of the "
-        f"kernels' {duration(running.length)} some were under way",
-        "prefetch what the kernel needs (cudaMemPrefetchAsync), or use cudaMalloc and explicit copies",
+        f"Page faults: kernels wait for {size} of unified memory to migrate",
+        cover.length,
+        f"{len(faulted):,} migrations after page faults; during {duration(cover.length)} of the kernels' "
+        f"{duration(running.length)} some were under way",
+        "Prefetching pages",
+        "prefetch what the kernel needs, or use cudaMalloc and explicit copies",
+        "cudaMemPrefetchAsync(data, bytes, device, stream);",
         "the kernel touches few of the pages, and which ones is not known before",
         "um_migrations",
+        cover=cover,
     )
 
 
 def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
-    """Yield advice if the GPU is idle until pages of unified memory have migrated, before a kernel."""
-    gaps, starts = context.gaps, context.operations.start_ns[np.isin(context.operations.kind, _COMPUTE)]
-    rows = np.flatnonzero((gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0)))
-    if not len(rows):
+    """Yield a finding if the GPU is idle until pages of unified memory have migrated, before a kernel."""
+    gaps, operations = context.gaps, context.operations
+    starts = operations.start_ns[operations.kind == KINDS.index(KERNEL)]
+    marks = (gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0))
+    if not marks.any():
         return
     causes = context.capture.whole.columns(MEMCPY, "migration_cause")["migration_cause"]
-    rows = rows[causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT]
-    lost = int(gaps.parts["migration"][rows].sum())
-    if not context.worth(lost):
+    rows = np.flatnonzero(marks)
+    marks[rows] = causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT
+    cover = context.idle(marks, ("migration",))
+    if not context.worth(cover.length):
         return
     yield Advice(
         "waiting_for_pages",
-        "the GPU is idle until pages of unified memory have moved",
-        lost,
-        f"idle for {duration(lost)} in {len(rows):,} gaps that end with a migration after a page "
-        "fault, and before a kernel",
-        "move what is needed at once: cudaMemPrefetchAsync, to the CPU too; keep both off the same pages",
+        f"Page faults: the GPU is idle {duration(cover.length)} until pages of unified memory have moved",
+        cover.length,
+        f"{int(marks.sum()):,} gaps that end with a migration after a page fault, and before a kernel",
+        "Prefetching pages",
+        "move what is needed at once, to the CPU too; keep CPU and GPU off the same pages",
+        "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",
         "the host computes on these pages meanwhile: then its own work takes the time",
         "um_migrations",
+        cover=cover,
     )
 
 
 CHECKS = (
     pageable,
-    not_hidden,
+    not_overlapped,
     tiny,
     faulting_kernels,
     waiting_for_pages,

@@ -65,6 +65,17 @@ def intersection(left: Cover, right: Cover) -> Cover:
     return union(times[both], times[both + 1])
 
 
+def difference(cover: Cover, taken: Cover) -> Cover:
+    """Return the part of a cover that the other does not cover."""
+    ends = np.iinfo(np.int64)
+    return intersection(cover, Cover(np.append(ends.min, taken.end), np.append(taken.start, ends.max)))
+
+
+def joined(*covers: Cover) -> Cover:
+    """Return the time that at least one cover covers."""
+    return union(*(np.concatenate(edges) for edges in zip(*covers, strict=True)))
+
+
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the positions of the intervals before and after each gap, in order of time.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, clipped, gpu_operations_of
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def unclipped(capture: Capture, kind: str, *fields: str) -> dict[str, NDArray[An
 def unclipped_work(capture: Capture) -> GpuOperations:
     """Return the selected operations with whole times, not clipped to the selected window."""
     operations = gpu_operations_of(capture)
-    if not (capture.view.selection.clip and capture.view.selection.windowed):
+    if not clipped(capture):
         return operations
     start, end = operations.start_ns.copy(), operations.end_ns.copy()
     for number, kind in enumerate(KINDS):

@@ -31,7 +31,7 @@ def trust(capture: Capture) -> list[str]:
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture)]
-    lost = _joined(capture) and launch_pairs_of(capture).without_call
+    lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     more = _MORE if remarks or lost else ""
     diagnosis = f"{'nsys: ' if missing else ''}{_diagnosis(capture)}"
     return [f"seen: {', '.join(_event_counts(capture))} · {diagnosis}{more}", *remarks]
@@ -42,8 +42,8 @@ def _clocks(capture: Capture) -> Iterator[str]:
     if not _joined(capture):
         return
     kernels, calls = _launched(capture)
-    begun = capture.columns("kernel", "start_ns")["start_ns"][kernels]
-    called = capture.columns("api", "start_ns")["start_ns"][calls]
+    begun = capture.whole.columns("kernel", "start_ns")["start_ns"][kernels]
+    called = capture.whole.columns("api", "start_ns")["start_ns"][calls]
     early = np.flatnonzero((called > begun) & (begun != MISSING))
     if len(early):
         most = duration(int((called[early] - begun[early]).max()))
@@ -57,18 +57,25 @@ def _graphs(capture: Capture) -> Iterator[str]:
 
 
 def _joined(capture: Capture) -> bool:
-    return capture.has("kernel") and capture.has("api")
+    return capture.has("kernel") and capture.whole.has("api")
 
 
 def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the kernels with a recorded launch, and the outermost call that launched each."""
-    pairs = launch_pairs_of(capture)
-    first = np.flatnonzero(np.diff(pairs.operation, prepend=-1))
-    if len(first) == len(pairs.operation):
-        return pairs.operation, pairs.api
-    start = capture.columns("api", "start_ns")["start_ns"][pairs.api]
-    order = np.lexsort((start, pairs.operation))
-    return pairs.operation[first], pairs.api[order][first]
+    """Return the selected kernels with a recorded launch, and the outermost call that launched each.
+
+    The call of a selected kernel can lie outside the selected time. Both are positions in the whole capture.
+    """
+    pairs = launch_pairs_of(capture.whole)
+    kernels, calls = pairs.operation, pairs.api
+    if capture.view.selection.narrows:
+        mine = np.isin(kernels, capture.columns("kernel", "row")["row"] - 1)
+        kernels, calls = kernels[mine], calls[mine]
+    first = np.flatnonzero(np.diff(kernels, prepend=-1))
+    if len(first) == len(kernels):
+        return kernels, calls
+    start = capture.whole.columns("api", "start_ns")["start_ns"][calls]
+    order = np.lexsort((start, kernels))
+    return kernels[first], calls[order][first]
 
 
 def _event_counts(capture: Capture) -> list[str]:
@@ -79,12 +86,12 @@ def _event_counts(capture: Capture) -> list[str]:
 def _launch_note(capture: Capture) -> str:
     if not capture.has("kernel"):
         return ""
-    if not capture.has("api"):
+    if not capture.whole.has("api"):
         return " (no launch calls recorded)"
-    _, calls = _launched(capture)
-    launching = np.zeros(capture.count("api"), dtype=bool)
+    kernels, calls = _launched(capture)
+    launching = np.zeros(capture.whole.count("api"), dtype=bool)
     launching[calls] = True  # much faster than sorting a million calls
-    count, without = marked(launching), launch_pairs_of(capture).without_call
+    count, without = marked(launching), capture.count("kernel") - len(kernels)
     lost = f", {without:,} without their call" if without else ""
     return f" from {count:,} launch{'' if count == 1 else 'es'}{lost}"
 

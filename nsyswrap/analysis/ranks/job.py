@@ -148,7 +148,8 @@ class Job:
         """The selection of the captures, as text; different processes are left out of it."""
         first = self.members[0].capture.view.selection
         several = len({member.capture.view.selection.processes for member in self.members}) > 1
-        return str(replace(first, processes=()) if several else first)
+        selection = replace(first, processes=()) if several else first
+        return selection.text(self.members[0].capture.window) if selection.narrows else ""
 
 
 def make_job(members: Sequence[Member]) -> Job:

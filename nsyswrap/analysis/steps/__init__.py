@@ -20,14 +20,16 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.occurrences import calls_of, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, repeated_range
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.steps.occurrences import Occurrences
+    from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
     from nsyswrap.capture.capture import Capture
 
 LEAST_STEPS = 3
@@ -43,8 +45,10 @@ class Steps:
     """The steps of one process, in order; times in ns on the host.
 
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
-    ones among them. ``warm_up`` is the number of leading steps that are warm-up. ``why_none`` says why there
-    is no steady part; it is empty if there is one.
+    ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to its
+    own: the GPU's pace where the host runs ahead. ``warm_up`` is the number of leading steps that are warm-up.
+    ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
+    readers must know about the steps.
     """
 
     global_pid: int
@@ -53,8 +57,16 @@ class Steps:
     end_ns: NDArray[Any]
     steady: NDArray[Any]
     outlier: NDArray[Any]
+    pace_ns: NDArray[Any]
     why_none: str = ""
     warm_up: int = 0
+    remark: str = ""
+
+    @classmethod
+    def none(cls, global_pid: int, why: str) -> Steps:
+        """Return no steps."""
+        times, marks = np.empty(0, np.int64), np.empty(0, bool)
+        return cls(global_pid, "", times, times, marks, marks, times, why)
 
     def __len__(self) -> int:
         """Return the number of all steps."""
@@ -91,7 +103,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             occurrences = named_range(whole, process, name)
         else:
             occurrences = repeated_range(whole, process) or repeated_sequence(whole, process)
-        found.append(_steps(process, occurrences, numbers, name))
+        found.append(_steps(whole, occurrences, process, numbers, name))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",
@@ -113,39 +125,54 @@ def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def _steps(
-    process: int, occurrences: Occurrences | None, numbers: tuple[int, int] | None, name: str
+    whole: Capture, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
 ) -> Steps:
     if occurrences is None:
-        none = np.empty(0, np.int64)
-        why = (
-            f"no NVTX range {name!r} in this process" if name else "no NVTX range or launch sequence repeats"
-        )
-        return Steps(process, "", none, none, none.astype(bool), none.astype(bool), why)
-    start, end = occurrences.start_ns, occurrences.end_ns
-    number = np.arange(len(start))
+        why = f"NVTX range {name!r} in this process" if name else "NVTX range or launch sequence repeats"
+        return Steps.none(process, f"no {why}")
+    start, end, calls = occurrences.start_ns, occurrences.end_ns, calls_of(whole, process)
+    number, pace = np.arange(len(start)), _pace(occurrences, calls)
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])
         why = "" if steady.any() else f"only {len(start):,} steps"
-        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), why)
-    warm_up = _warm_up(occurrences)
+        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), pace, why)
+    warm_up = _warm_up(occurrences, pace)
     steady = _between_breaks(occurrences, warm_up)
-    enough = np.count_nonzero(steady) >= LEAST_STEPS
-    why = "" if enough else f"{occurrences.label} repeats only {len(start):,} times"
-    return Steps(process, occurrences.label, start, end, steady, _outliers(occurrences, steady), why, warm_up)
+    why = "" if np.count_nonzero(steady) >= LEAST_STEPS else f"{occurrences.label} repeats too few times"
+    beside = occurrences.is_range and works_beside(whole, calls, occurrences)
+    remark = f"another thread launches GPU work of its own beside {occurrences.label}" if beside else ""
+    outlier = _outliers(occurrences, steady, pace)
+    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark)
 
 
-def _warm_up(occurrences: Occurrences) -> int:
+def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:
+    """Return the time from the completion of each occurrence's GPU work to that of the next, in ns."""
+    work = calls.of(calls.works)
+    done = np.append(MISSING, np.maximum.accumulate(work.gpu_end_ns))
+    ends = np.append(occurrences.start_ns[:1], occurrences.end_ns)
+    return np.diff(np.maximum(ends, done[np.searchsorted(work.start_ns, ends)]))  # type: ignore[no-any-return]
+
+
+def _warm_up(occurrences: Occurrences, pace: NDArray[Any]) -> int:
     """Return the number of warm-up steps: the leading unusual ones, at most half of all."""
-    duration = occurrences.end_ns - occurrences.start_ns
-    usual = np.median(duration[len(duration) // 2 :])
-    unusual = (duration > _LONG * usual) | occurrences.differs
+    unusual = occurrences.differs.copy() | _is_long(occurrences, pace, np.arange(len(pace)) >= len(pace) // 2)
     unusual[0] |= bool(occurrences.first_uses[0])
-    most, warm_up = len(duration) // 2, 0
+    most, warm_up = len(pace) // 2, 0
     for number in np.flatnonzero(unusual).tolist():
         if number > warm_up + _LOOK_AHEAD - 1 or number >= most:
             break
         warm_up = number + 1
     return int(occurrences.first_uses[0]) if warm_up >= most else warm_up
+
+
+def _is_long(occurrences: Occurrences, pace: NDArray[Any], usual: NDArray[Any]) -> NDArray[Any]:
+    """Mark occurrences that are long on the host and in pace, compared with the median of the usual ones.
+
+    A host that runs ahead makes some steps long: those in which it waits for room in the launch queue.
+    """
+    times = (occurrences.end_ns - occurrences.start_ns, pace)
+    long: NDArray[Any] = np.all([ns > _LONG * np.median(ns[usual]) for ns in times], axis=0)
+    return long
 
 
 def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
@@ -161,12 +188,11 @@ def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
     return (number > edges[longest]) & (number < edges[longest + 1])  # type: ignore[no-any-return]
 
 
-def _outliers(occurrences: Occurrences, steady: NDArray[Any]) -> NDArray[Any]:
+def _outliers(occurrences: Occurrences, steady: NDArray[Any], pace: NDArray[Any]) -> NDArray[Any]:
     """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
-    duration = occurrences.end_ns - occurrences.start_ns
     outlier = steady & (not occurrences.single)
     if steady.any():
-        outlier &= duration > _LONG * np.median(duration[steady])
+        outlier &= _is_long(occurrences, pace, steady)
         outlier[-1] &= not occurrences.drains
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _LEAST = 3  # occurrences
 _MANY = 16  # occurrences: a longer period with as many is the step, what repeats inside it is not
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
+_PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls lie in such intervals
 
 
@@ -33,7 +34,7 @@ class _Anchor(NamedTuple):
 def repeated_sequence(whole: Capture, process: int) -> Occurrences | None:
     """Return the occurrences of the sequence that a process repeats, or None if no sequence repeats.
 
-    The call that begins the sequence occurs once in it. Two stretches between its occurrences are equal if
+    The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its occurrences are equal if
     they hold the same calls, in any order. If several calls will do, the longest idle time before a call
     decides.
     """
@@ -57,10 +58,9 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     numbers = np.random.default_rng(0).integers(0, 2**62, len(ids), dtype=np.uint64)
     sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
-    count = np.bincount(codes)
-    rows = np.split(order_by_code(codes, len(ids)), np.cumsum(count)[:-1])
+    paused = before > _PAUSE * np.median(before)
     anchors = []
-    for positions in rows:
+    for positions in (*_by_code(codes), *_by_code(codes, paused)):
         if len(positions) < _LEAST:
             continue
         values, which = np.unique(np.diff(sums[positions]), return_inverse=True)
@@ -73,6 +73,13 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         if len(values) and equal.mean() >= _LEAST_EQUAL and part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
             anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
     return anchors
+
+
+def _by_code(codes: NDArray[Any], marks: NDArray[Any] | None = None) -> list[NDArray[Any]]:
+    """Return the positions of each code, only the marked ones if there are marks."""
+    rows = np.arange(len(codes)) if marks is None else np.flatnonzero(marks)
+    count = np.bincount(codes[rows])
+    return np.split(rows[order_by_code(codes[rows], len(count))], np.cumsum(count)[:-1])
 
 
 def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:

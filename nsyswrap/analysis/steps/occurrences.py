@@ -10,6 +10,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
@@ -25,7 +26,7 @@ class Occurrences(NamedTuple):
     ``label`` says what repeats. An occurrence ends where the next one begins; ``drains`` is True if the last
     one ends with GPU work that outlasts it. ``differs`` marks those with other launches than most.
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
-    is a single GPU operation: its duration as a step has no meaning.
+    is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
     """
 
     label: str
@@ -35,17 +36,22 @@ class Occurrences(NamedTuple):
     differs: NDArray[Any]
     first_uses: NDArray[Any]
     single: bool = False
+    is_range: bool = False
+
+
+_OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
 
 
 class Calls(NamedTuple):
     """The calls of a process that start GPU work or wait for it, by start; times in ns.
 
-    ``code`` numbers what a call does: which kernel it launches, which kind of copy it starts, how it waits.
+    ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it launches, which kind of copy it starts, how it waits.
     ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
     start GPU work, ``first`` those that launch a kernel for the first time, ``graph`` those that launch a
     CUDA graph.
     """
 
+    row: NDArray[Any]
     thread: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
@@ -88,5 +94,23 @@ def calls_of(whole: Capture, process: int) -> Calls:
     mine = (api["global_tid"] & PROCESS_MASK == process) & (code != -1)
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
-    every = Calls(api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
+    every = Calls(
+        np.arange(len(code)),
+        api["global_tid"],
+        api["start_ns"],
+        api["end_ns"],
+        gpu_end,
+        code,
+        works,
+        first,
+        graph,
+    )
     return every.of(rows)
+
+
+def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:
+    """Return True if another thread launches much work that none of the steps' threads is seen to cause."""
+    inside = calls.works & (calls.start_ns >= occurrences.start_ns[0])
+    inside &= calls.start_ns < occurrences.end_ns[-1]
+    _, launches = np.unique(causing_threads(whole)[calls.row[inside]], return_counts=True)
+    return np.count_nonzero(launches >= _OWN_PART * inside.sum()) > 1

@@ -113,5 +113,11 @@ def _occurrences(one: _Candidate, calls: Calls) -> Occurrences:
     firsts = np.sort(calls.start_ns[calls.first])
     first_uses = np.searchsorted(firsts, ends) > np.searchsorted(firsts, start)
     return Occurrences(
-        f"'{one.label}'", start, ends, work_end > one.end_ns[-1], np.zeros(len(start), bool), first_uses
+        f"'{one.label}'",
+        start,
+        ends,
+        drains=work_end > one.end_ns[-1],
+        differs=np.zeros(len(start), bool),
+        first_uses=first_uses,
+        is_range=True,
     )

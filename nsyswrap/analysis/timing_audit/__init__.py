@@ -4,6 +4,10 @@ The GPU runs behind the host. A range can end before the work it launched, and i
 before it. `range_work` tells own, earlier and other work apart. The verdict depends on own work that ends
 after the range, and on earlier work that ends after the range's start.
 
+Launches of another thread count where the range's thread is seen to have caused them: see `causation`. Other
+work of that thread can overlap with the range in time. It changes no verdict, and ``uncaused_ns`` says how much
+there was.
+
 The time that a range should have reported lasts from its start to its end, or to the end of its own work if
 that is later, minus the time lost to earlier work. Two waits are lost:
 
@@ -28,7 +32,8 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import ALL, launched_for
+from nsyswrap.analysis.nvtx_ranges import ALL
+from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.measured import measured_times
 from nsyswrap.analysis.timing_audit.range_work import nearby_work, operations_of, own_work
 from nsyswrap.base.missing import MISSING
@@ -65,6 +70,7 @@ class Audit:
     - ``own_end_after_ns``: from the range's end to the end of own work; negative if own work ended first
     - ``earlier_ns``: from the range's start to the end of earlier work
     - ``other_ns``: time in which other work ran
+    - ``uncaused_ns``: the part of it launched by threads of the process without ranges of the program's own
     - ``reported_ns``, ``events_ns``: host time and CUDA event time that nsyswrap.measure reported
     """
 
@@ -85,6 +91,7 @@ class Audit:
     reported_ns: NDArray[Any]
     events_ns: NDArray[Any]
     adopted: NDArray[Any]
+    uncaused_ns: NDArray[Any]
 
     def __len__(self) -> int:
         """Return the number of ranges."""
@@ -139,7 +146,7 @@ def _judged(
     inside = Inside(counting, ranges)
     operations = operations_of(whole, counting)
     own = own_work(operations, inside)
-    near = nearby_work(operations, ranges, own)
+    near = nearby_work(operations, ranges, own, ranging_threads(whole))
     api_ns, sync_ns, waited_ns = _waits(whole, calls, ranges, own, near)
     verdict, should_ns = _judge(ranges, calls, own, near, waited_ns)
     worked = own.launches > 0
@@ -161,6 +168,7 @@ def _judged(
         reported_ns=measured[0],
         events_ns=measured[1],
         adopted=inside.sum(_launching(operations, len(calls.start)) & (counting.thread != calls.thread)),
+        uncaused_ns=near.uncaused,
     )
 
 
@@ -229,3 +237,9 @@ def _judge(
     dependency = np.where(worked, np.maximum(blocked_until, ready) - ready, 0)
     lost = np.where(kinds[MIXED] | kinds[EARLIER], waited_ns + dependency, 0)
     return verdict, np.where(late, own.end, ranges.end) - ranges.start - lost
+
+
+def seems_measured(capture: Capture) -> NDArray[Any]:
+    """Mark the ranges that the program seems to measure with."""
+    timings = audit(capture)
+    return (timings.reported_ns != MISSING) | (timings.sync_ns > 0)  # type: ignore[no-any-return]

@@ -1,9 +1,11 @@
 """Tell the GPU work of an NVTX range from earlier and other work.
 
-Own work was started by calls that the range's thread made inside the range. Earlier work belongs to the same
-process: its calls began before the range, and it ended after the range's start. Other work is everything else
-that ran during the range, launched by other threads meanwhile or by other processes. Earlier and other work
-count on the devices of the own work, or on all devices of the process if there is no own work.
+Own work was started inside the range, by calls that the range's thread made or caused: see `causation`. Earlier
+work was started before the range and ended after the range's start. It was launched for the same thread, or ran
+in a stream into which this thread launches at any time: work in one stream runs in order. If the thread launches
+nothing at all, earlier work is that of its whole process. Other work is everything else that ran during the
+range. Earlier and other work count on the devices of the own work, or on all devices of the process if there is
+no own work.
 
 Migrations of unified memory have no call and count as none of these. An operation without a recorded call
 counts as launched at its start.
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.arrays.spans import Inside, Spans
     from nsyswrap.capture.capture import Capture
 
@@ -38,7 +39,7 @@ class Operations(NamedTuple):
     """GPU operations, times in ns; ``call`` is -1 and ``thread`` MISSING if the call was not recorded.
 
     ``launched`` is the start of the call. ``devices`` has one bit set: that of the device among the devices
-    of the process. ``device`` numbers the devices of all machines.
+    of the process. ``device`` numbers the devices of all machines, ``stream`` the streams.
     """
 
     start: NDArray[Any]
@@ -49,6 +50,7 @@ class Operations(NamedTuple):
     process: NDArray[Any]
     devices: NDArray[Any]
     device: NDArray[Any]
+    stream: NDArray[Any]
 
     def of(self, rows: NDArray[Any]) -> Operations:
         """Return the operations at these positions, or with True at theirs."""
@@ -79,6 +81,7 @@ def operations_of(whole: Capture, calls: Spans) -> Operations:
         process,
         (1 << number)[codes],
         group_keys(machine_ids(process), operations.device_id)[0],
+        group_keys(process, operations.device_id, operations.context_id, operations.stream_id)[0],
     )
 
 
@@ -108,15 +111,15 @@ def own_work(operations: Operations, inside: Inside) -> OwnWork:
     places = place[operations.call[rows]]
     first, last = (np.searchsorted(places, edge) for edge in (inside.first, inside.last))
     own = OwnWork(*(np.zeros(len(first), np.int64) for _ in OwnWork._fields))
-    for ranges, begins, members in _members(first, last):
-        part = operations.of(rows[members])
+    for ranges, begins, held in members(first, last):
+        part = operations.of(rows[held])
         new = np.diff(part.call, prepend=-1) != 0
         new[begins] = True
         own.launches[ranges] = np.add.reduceat(new.astype(np.int64), begins)
         own.first_call[ranges], own.first_start[ranges] = part.call[begins], part.start[begins]
         own.end[ranges] = np.maximum.reduceat(part.end, begins)
         own.gpu[ranges] = np.add.reduceat(part.end - part.start, begins)
-        own.busy[ranges] = _covered(begins, part.start, part.end)
+        own.busy[ranges] = covered(begins, part.start, part.end)
         own.devices[ranges] = np.bitwise_or.reduceat(part.devices, begins)
     return own
 
@@ -125,33 +128,53 @@ class NearbyWork(NamedTuple):
     """Work near each range that is not its own, times in ns.
 
     ``earlier`` is the time from the range's start to the end of earlier work, 0 without any. ``before_own``
-    is the end of the last operation before the first own one, MISSING without any. ``other`` is the time in
-    which other work ran.
+    is the end of the last operation that can have delayed the first own one, MISSING without any. ``other`` is
+    the time in which other work ran, ``uncaused`` the time in which some ran that a thread of the process
+    launched that has no ranges.
     """
 
     earlier: NDArray[Any]
     before_own: NDArray[Any]
     other: NDArray[Any]
+    uncaused: NDArray[Any]
 
 
-def nearby_work(operations: Operations, ranges: Spans, own: OwnWork) -> NearbyWork:
-    """Return the earlier and the other work of each range."""
+def nearby_work(operations: Operations, ranges: Spans, own: OwnWork, ranging: NDArray[Any]) -> NearbyWork:
+    """Return the earlier and the other work of each range; ``ranging`` are the threads with ranges."""
     near = NearbyWork(*(np.zeros(len(ranges.start), np.int64) for _ in NearbyWork._fields))
-    codes, keys = group_keys(ranges.thread & PROCESS_MASK, own.devices)
-    for code, (process, devices) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
+    codes, keys = group_keys(ranges.thread, own.devices)
+    for code, (thread, devices) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
         rows = np.flatnonzero(codes == code)
-        same = operations.process == process
-        mine = operations.of(same & (operations.devices & devices != 0) if devices else same)
         start, end = ranges.start[rows], ranges.end[rows]
-        near.earlier[rows] = np.maximum(_latest(mine.launched, mine.end, start), start) - start
-        near.before_own[rows] = _latest(mine.end, mine.end, own.first_start[rows] + 1)
-        others = operations.of(~same & np.isin(operations.device, np.unique(mine.device)))
-        foreign = union(others.start, others.end)
-        for thread in np.unique(ranges.thread[rows]).tolist():
-            part = ranges.thread[rows] == thread
-            by_others = mine.of(mine.thread != thread)
-            near.other[rows[part]] = _other_time(by_others, foreign, start[part], end[part])
+        ordered, apart = _ordered_and_apart(operations, thread, devices)
+        near.earlier[rows] = np.maximum(_latest(ordered.launched, ordered.end, start), start) - start
+        near.before_own[rows] = _latest(ordered.end, ordered.end, own.first_start[rows] + 1)
+        others = ordered.of(ordered.thread != thread)
+        near.other[rows] = _other_time(others, apart, start, end)
+        bare = [part.of(_of_bare_threads(part, thread, ranging)) for part in (others, apart)]
+        near.uncaused[rows] = _other_time(*bare, start, end)
     return near
+
+
+def _ordered_and_apart(operations: Operations, thread: int, devices: int) -> tuple[Operations, Operations]:
+    """Return the operations that can delay work of a thread by their order, and others on the same devices.
+
+    ``devices`` has one bit per device of the process, or is 0 for all of them.
+    """
+    same = operations.process == thread & PROCESS_MASK
+    same &= (operations.devices & devices != 0) | (not devices)
+    used = np.isin(operations.device, np.unique(operations.device[same]))
+    streams = np.unique(operations.stream[operations.thread == thread])
+    if len(streams):
+        same &= np.isin(operations.stream, streams) | (operations.thread == MISSING)
+    return operations.of(same), operations.of(used & ~same)
+
+
+def _of_bare_threads(operations: Operations, thread: int, ranging: NDArray[Any]) -> NDArray[Any]:
+    """Mark the operations that were launched by other threads of the process, those without ranges."""
+    bare = (operations.thread != MISSING) & (operations.thread != thread)
+    bare &= operations.process == thread & PROCESS_MASK
+    return bare & ~np.isin(operations.thread, ranging)  # type: ignore[no-any-return]
 
 
 def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
@@ -165,24 +188,25 @@ def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDA
 
 
 def _other_time(
-    by_others: Operations, foreign: Cover, start: NDArray[Any], end: NDArray[Any]
+    by_others: Operations, apart: Operations, start: NDArray[Any], end: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the time in each range with work of other processes, or launched in it by other threads."""
+    """Return the time in each range with work apart, or launched in the range by other threads."""
+    foreign = union(apart.start, apart.end)
     total = foreign.within(start, end)
     by_others = by_others.of(np.argsort(by_others.launched, kind="stable"))
     first, last = (np.searchsorted(by_others.launched, edge, "left") for edge in (start, end))
     low = start.min()
-    for ranges, begins, members in _members(first, last):
-        size = np.diff(begins, append=len(members))
+    for ranges, begins, held in members(first, last):
+        size = np.diff(begins, append=len(held))
         window = [np.repeat(edge[ranges], size) for edge in (start, end)]
-        ends = [np.clip(time[members], *window) for time in (by_others.start, by_others.end)]
-        # On a clock that stops while other processes work: that time counts once.
+        ends = [np.clip(time[held], *window) for time in (by_others.start, by_others.end)]
+        # On a clock that stops while work apart runs: that time counts once.
         alone = [time - foreign.within(np.full_like(time, low), time) for time in ends]
-        total[ranges] += _covered(begins, *alone)
+        total[ranges] += covered(begins, *alone)
     return total
 
 
-def _members(
+def members(
     first: NDArray[Any], last: NDArray[Any]
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """Yield blocks of ranges with members: numbers of the ranges, where each one begins, and the members.
@@ -197,7 +221,7 @@ def _members(
         yield ranges, begins, np.arange(size.sum()) + np.repeat(first[ranges] - begins, size)
 
 
-def _covered(begins: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+def covered(begins: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
     """Return the time that each group of intervals covers, in ns; ``begins`` has the first row of each."""
     least, most = np.minimum.reduceat(start, begins), np.maximum.reduceat(end, begins)
     edges = np.concatenate(([0], np.cumsum(most - least)))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
+    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
@@ -26,7 +27,7 @@ class Layout:
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
-    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences.
+    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences, ``bars`` Unicode blocks.
     """
 
     top: int | None = None
@@ -34,16 +35,21 @@ class Layout:
     csv_safe: bool = False
     width: int = 100
     color: bool = False
+    bars: bool = True
 
 
 @dataclass(frozen=True)
 class Document:
-    """Tables to write, the captures they are made of by label, and the reports that are missing."""
+    """Tables to write, the captures they are made of by label, and the reports that are missing.
+
+    ``answers`` are the lines of the answers that stand before the tables, by label of the capture.
+    """
 
     tables: Sequence[Table]
     captures: Mapping[str, Capture] = field(default_factory=dict)
     selection: Selection | None = None
     missing: Sequence[Missing] = ()
+    answers: Mapping[str, Sequence[Line]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.formats import Document, Format, Layout
+from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
+from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.make import Missing
 
 ENVELOPE = "nsyswrap-reports"
-VERSION = 1  # raised with every key that is added, removed or changes its meaning
+VERSION = 2  # raised with every key that is added, removed or changes its meaning
 
 
 def render(tables: Iterable[Table]) -> dict[str, str]:
@@ -76,7 +78,14 @@ def describe(label: str, capture: Capture) -> dict[str, Any]:
         "driver_version": info.driver_version or None,
         "cuda_version": info.cuda_version or None,
         "started_utc": info.started_utc or None,
+        "answer": _answer(capture),
     }
+
+
+def _answer(capture: Capture) -> dict[str, Any] | None:
+    """Return the answer of a capture; None if the capture lacks what it takes."""
+    answer, _ = answer_with_lines(capture)
+    return None if answer is None else as_dict(answer)
 
 
 def _window(selection: Selection) -> dict[str, Any]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import screen_width
+from nsyswrap.base.text import printable, screen_width
 from nsyswrap.base.units import TimeUnit, Unit
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.render.formats.text import column_cells, heading, left_out, printable
+from nsyswrap.render.formats.text import column_cells, heading, left_out
+from nsyswrap.reports.answer import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Column, Table
 
 _PADDED = 40  # a wider cell does not widen the other cells of its column
@@ -65,8 +67,18 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printable(text))
 
 
+def answer_markdown(label: str, lines: Iterable[Line]) -> str:
+    """Return an answer as a heading with the capture's label, and a list."""
+    items = [f"{'  ' if line.indented else ''}- {_escaped(line.text)}" for line in sentences(lines)]
+    return "\n".join([f"**{_escaped(label)}**" if label else "**Answer**", "", *items, ""])
+
+
 def _document(document: Document, layout: Layout) -> dict[str, str]:
-    return render(document.tables, top=layout.top, time_unit=layout.time_unit)
+    answers = {
+        f"answer {label}": answer_markdown(label if len(document.captures) > 1 else "", lines)
+        for label, lines in document.answers.items()
+    }
+    return {**answers, **render(document.tables, top=layout.top, time_unit=layout.time_unit)}
 
 
 FORMAT = Format(_document, for_people=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import re
 import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import clip, screen_width, shorten_all
+from nsyswrap.base.text import clip, printable, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.formats import Document, Format, Layout
 
@@ -31,8 +30,6 @@ _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST = 8  # and this much before all of them are
 _NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
-# Characters that move the cursor, break the line or change the direction of the text.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def render(
@@ -58,7 +55,7 @@ def table_lines(
 ) -> list[Line]:
     """Return one table as lines: title, header, rows, verdict, what was left out, and the selection.
 
-    ``whole`` is a remark on where to find the columns that do not fit.
+    ``whole`` says where to find the columns that do not fit; they are not mentioned if it is empty.
     """
     columns = table.columns
     cells = column_cells(table, top, time_unit)
@@ -70,7 +67,8 @@ def table_lines(
         laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
     remarks = left_out(table, top)
-    if hidden := len(columns) - len(kept):
+    hidden = len(columns) - len(kept)
+    if hidden and whole:
         remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
     return [
         title(table, width),
@@ -129,11 +127,6 @@ def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]
     """Wrap a sentence to lines of at most ``width`` columns. ``indent`` precedes all lines but the first."""
     lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
     return [rich_text.Text(clip(line, width), style=style) for line in lines]
-
-
-def printable(text: str) -> str:
-    """Write control characters as escapes: a name in a capture must not move the cursor."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.render.formats.text import printable
+from nsyswrap.base.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import without_folders
+from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import MadeReports
@@ -16,14 +18,37 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
-    from nsyswrap.reports.table import Table
+    from nsyswrap.reports.summary import Summary
+    from nsyswrap.reports.table import Table, Values
 
 
-def part_shown(selection: Selection) -> str:
-    """Return the selection as text, without the rule for rows at its ends unless --clip sets it."""
-    text = str(selection)
-    return text.rpartition("; ")[0] if selection.windowed and selection.clip is None else text
+def part_shown(capture: Capture) -> str:
+    """Return the selection as text, with the rule for rows at its ends only if they stay whole."""
+    selection = capture.view.selection
+    whole = selection.windowed and selection.clip is False
+    return capture.selected if whole else selection.part(capture.window) if selection.narrows else ""
+
+
+def _without_paths(made: Summary) -> Summary:
+    trust = [without_folders(line) for line in made.trust]
+    return replace(
+        made, ending=without_folders(made.ending), command=without_folders(made.command), trust=trust
+    )
+
+
+def _shareable(table: Table) -> Table:
+    """Return the table without absolute paths in its sentences. Names of kernels and ranges stay."""
+    data = {
+        column.name: _texts(table.data[column.name])
+        for column in table.columns
+        if column.is_sentence or (table.schema.layout == "paragraphs" and column.unit is Unit.TEXT)
+    }
+    notes = tuple(map(without_folders, table.notes))
+    return replace(table, data={**table.data, **data}, notes=notes, verdict=without_folders(table.verdict))
+
+
+def _texts(values: Values) -> list[str | None]:
+    return [None if text is None else without_folders(str(text)) for text in values]
 
 
 class Subject:
@@ -37,11 +62,14 @@ class Subject:
         ``reads`` names the reports that the page needs, so that one pass over an event table serves them all.
         """
         reports = [find_report(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
-        self.captures = captures
+        # All sections show the same selection, so that their counts agree.
+        self.captures = {label: capture.decided() for label, capture in captures.items()}
         self.job = job
-        for capture in captures.values():
+        for capture in self.captures.values():
             read_ahead(capture, reports)
-        self.summaries = {label: summary.summarise(capture) for label, capture in captures.items()}
+        self.summaries = {
+            label: _without_paths(summary.summarise(capture)) for label, capture in self.captures.items()
+        }
         self._made = MadeReports()
         for label, made in self.summaries.items():
             for table, _ in made.tables:
@@ -50,10 +78,10 @@ class Subject:
     @property
     def selected(self) -> str:
         """The selection as text if all captures have the same, else empty."""
-        selections = [capture.view.selection for capture in self.captures.values()]
+        every: Iterable[Capture] = self.captures.values()
         if self.job is not None:  # a rank may be one process of a capture
-            selections = [replace(selection, processes=()) for selection in selections]
-        parts = set(map(part_shown, selections))
+            every = [part.viewed(selection=replace(part.view.selection, processes=())) for part in every]
+        parts = set(map(part_shown, every))
         return parts.pop() if len(parts) == 1 else ""
 
     @property
@@ -74,10 +102,22 @@ class Subject:
         for label, capture in self.captures.items():
             if label not in {*made, *self._reasons(name)}:
                 self._made.attempt(report.schema, partial(report.make, capture), capture=label)
-        return {label: made[label] for label in self.captures if label in made}
+        return {label: _shareable(made[label]) for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:
-        return {part.capture: part.reason for part in self._made.missing if part.label == name}
+        return {
+            part.capture: self.shareable(part.capture, part.reason)
+            for part in self._made.missing
+            if part.label == name
+        }
+
+    def shareable(self, label: str, text: str) -> str:
+        """Return a text about a capture without absolute paths, because pages are sent to others."""
+        return without_folders(text.replace(str(self.captures[label].source), label))
+
+    def remarks(self, label: str) -> list[str]:
+        """Return what readers must know about the file of a capture."""
+        return [self.shareable(label, remark) for remark in self.captures[label].remarks]
 
     def missing(self, name: str) -> list[str]:
         """Return the reasons why captures cannot answer a report."""

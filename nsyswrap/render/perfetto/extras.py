@@ -106,9 +106,8 @@ def _counter(process: int, name: str, unit: str, times: NDArray[Any], value: NDA
 def cpu_page_faults(capture: Capture, lanes: Lanes) -> Section:
     """Return the CPU page faults in the selected time, named after the faulting instruction."""
     columns_read = capture.columns(KIND, "start_ns", "global_pid", "address")
-    window = capture.window
     start = columns_read["start_ns"]
-    row = np.flatnonzero((start != MISSING) & (start >= window.start_ns) & (start < window.end_ns))
+    row = np.flatnonzero((start != MISSING) & capture.window.holding(columns_read, clip=True))
     codes, names = name_codes(capture, KIND)
     known, process = distinct(columns_read["global_pid"][row])
     heads = [f'"pid":{number},"tid":{number}' for number in map(lanes.process, known.tolist())]

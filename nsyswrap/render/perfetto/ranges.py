@@ -10,7 +10,6 @@ import numpy as np
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.capture.selection import clipped
 from nsyswrap.render.perfetto.host import ThreadEvents, timed
 from nsyswrap.render.perfetto.rows import Section, Texts, encoded, lines, micros
 from nsyswrap.render.perfetto.slices import Bars, complete, outer_first
@@ -97,7 +96,8 @@ def _selected(capture: Capture, every: NamedEvents) -> NamedEvents:
     kept = np.isin(events.row, capture.columns(KIND, "row")["row"] - 1)
     times = [events.start_ns, events.end_ns]
     if capture.view.selection.clip and capture.view.selection.windowed:
-        times = [clipped(field, part, capture.window) for field, part in zip(SPANS, times, strict=True)]
+        spans = {**dict(zip(SPANS, times, strict=True)), "global_tid": events.thread}
+        times = list(capture.window.clip(spans).values())
     events = events._replace(start_ns=times[0], end_ns=times[1])
     selected = NamedEvents(events, every.codes, every.names).of(kept)
     return selected.of(timed(selected.events.start_ns, selected.events.end_ns))

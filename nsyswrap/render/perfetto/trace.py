@@ -145,7 +145,7 @@ def _gpu_sections(capture: Capture, bars: GpuBars, lane: NDArray[Any], lanes: La
 def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
     if any(part.count for part in sections):
         return
-    selected = str(capture.view.selection)
+    selected = capture.selected
     raise NotInCapture(
         f"{capture.source}: no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
         "select more of it" if selected else "profile again with --trace=cuda,nvtx,osrt",
@@ -178,7 +178,7 @@ def _members(capture: Capture) -> dict[str, Any]:
         "tool": f"nsyswrap {__version__}",
         "nsys": info.exporter_version,
         "capture": capture.source.name,
-        "selection": str(capture.view.selection),
+        "selection": capture.selected,
         "gpus": ", ".join(info.gpus),
         "driver": info.driver_version,
         "cuda": info.cuda_version,

@@ -47,7 +47,7 @@ class Plot:
 
     def draw(self, captures: Mapping[str, Capture]) -> Sheet:
         """Return the figure of captures by label; raises NotInCapture."""
-        return self.draw_data({label: self.compute(capture) for label, capture in captures.items()})
+        return self.draw_data({label: self.compute(capture.decided()) for label, capture in captures.items()})
 
     def draw_data(self, data: Mapping[str, Any]) -> Sheet:
         """Return the figure of data from ``compute`` by label."""

@@ -24,9 +24,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.base.text import clip, shorten_all
+from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.formats.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

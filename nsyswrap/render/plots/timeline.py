@@ -140,7 +140,7 @@ def compute(capture: Capture) -> Timeline:
 
 
 def _selection_note(capture: Capture) -> list[str]:
-    return [f"selected: {selection}"] if (selection := str(capture.view.selection)) else []
+    return [f"selected: {capture.selected}"] if capture.selected else []
 
 
 def _busy_percent(capture: Capture) -> list[tuple[str, float]]:

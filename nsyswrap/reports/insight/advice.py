@@ -1,13 +1,16 @@
-"""What to do about a run: findings, ranked by the time at stake, with the evidence for each.
+"""What to do: findings, ranked by the time that a change can save, with the evidence for each.
 
-Looked for: launches, host code, synchronises and allocations that the GPU waits for; pageable, tiny and
-unhidden copies; kernels that wait for pages or have too few blocks; communication that nothing hides; NVTX
-ranges that do not time what they launch; lost events.
+The steady part is judged: the repeated steps, without start-up and warm-up. If there is none, the whole
+capture is judged, or what is selected.
 
-Time at stake is the time that a finding concerns: no change can save more of it, and two findings may
-concern the same. What concerns less than 5 % of the time between the first and the last operation on the
-GPU is left out; where nothing else is found, a note names what concerns 1 % or more. Findings without a
-time are about whether the figures hold, and come first.
+Searched for: launches, synchronizing, host code, input, allocating and loading that the GPU waits for; pageable
+and tiny copies; copies and communication with no kernel beside them; kernels that wait for pages or have few
+blocks; ranks that others wait for; unusually long steps; idle time with another cause; NVTX ranges that the
+program measures with and that do not time their GPU work; lost events.
+
+At stake is the time of the judged part that a finding concerns: no change can save more. Time on several
+devices counts once. Two findings can concern the same time; then they name each other. A finding of less than
+5 % of the judged time is left out.
 """
 
 from __future__ import annotations
@@ -16,14 +19,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import advise
-from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
+from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
+from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
+    from nsyswrap.analysis.advice import Advice
     from nsyswrap.capture.capture import Capture
 
 _LESS_PERCENT = 1.0
@@ -31,18 +35,16 @@ _LESS_PERCENT = 1.0
 
 def compute(capture: Capture) -> Result:
     """Return one row per finding."""
-    context = AdviceContext(capture)
-    findings = advise(capture)
+    parts = judged_parts(capture)
+    findings, notes = advise_parts(capture, parts)
     stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
     shares = [
-        np.nan if finding.potential_ns is None else context.percent(finding.potential_ns)
-        for finding in findings
+        np.nan if finding.potential_percent is None else finding.potential_percent for finding in findings
     ]
-    notes = (
-        *operation_notes(capture),
-        *(capture.notes_on_fields("memcpy", "migration_cause") if context.operations.migration.any() else ()),
-        *(() if findings else _less_notes(capture, context)),
-    )
+    migrates = gpu_operations_of(capture).migration.any()
+    if not findings:
+        less, _ = advise_parts(capture, parts, _LESS_PERCENT)
+        notes = [*_less_notes(less), *notes]
     return Result(
         {
             "finding": [finding.name for finding in findings],
@@ -53,35 +55,46 @@ def compute(capture: Capture) -> Result:
             "advice": [finding.do for finding in findings],
             "unless": [finding.unless for finding in findings],
             "see": [finding.see for finding in findings],
+            "example": [finding.example for finding in findings],
+            "shares": [", ".join(finding.shares) or None for finding in findings],
         },
-        notes,
+        (
+            *operation_notes(capture),
+            *(capture.notes_on_fields("memcpy", "migration_cause") if migrates else ()),
+            *notes,
+        ),
     )
 
 
-def _less_notes(capture: Capture, context: AdviceContext) -> tuple[str, ...]:
+def _less_notes(findings: list[Advice]) -> list[str]:
     """Return a note that names what concerns less time than a finding."""
     less = [
-        f"{finding.what} ({duration(finding.potential_ns)}, {percent(context.percent(finding.potential_ns))})"
-        for finding in advise(capture, _LESS_PERCENT)
+        f"{finding.what} ({duration(finding.potential_ns)}, {percent(finding.potential_percent or 0)})"
+        for finding in findings
         if finding.potential_ns is not None
     ]
-    text = f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}"
-    return (text,) if less else ()
+    return (
+        [f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}"] if less else []
+    )
 
 
 SCHEMA = Schema(
     name="advice",
-    title="Advice",
+    title="Findings",
     layout="paragraphs",
     columns=(
         Column("finding", "Finding", Unit.TEXT, "short name of the finding"),
         Column("at_stake_ns", "At Stake", Unit.NS, "time it concerns: no change can save more"),
-        Column("at_stake_percent", "Share", Unit.PERCENT, "of the time from the first to the last operation"),
+        Column("at_stake_percent", "Share", Unit.PERCENT, "of the time judged"),
         Column("what", "What", Unit.TEXT, "what was found"),
         Column("evidence", "Evidence", Unit.TEXT, "the figures that say so", drop_order=2),
         Column("advice", "Do", Unit.TEXT, "what to do about it", drop_order=2),
         Column("unless", "Unless", Unit.TEXT, "when the advice would be wrong", drop_order=3),
         Column("see", "See", Unit.TEXT, "report that has the rows behind it", drop_order=4),
+        Column("example", "Code", Unit.TEXT, "a line of code that does it", drop_order=4),
+        Column(
+            "shares", "Shares With", Unit.TEXT, "findings that concern some of the same time", drop_order=4
+        ),
     ),
 )
 

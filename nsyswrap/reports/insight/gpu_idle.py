@@ -22,7 +22,7 @@ from nsyswrap.analysis.gpu_operations import (
     name_notes,
     names,
     operation_notes,
-    window,
+    windows,
 )
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
@@ -107,15 +107,15 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
 def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     """Return how much of the time nothing ran, and why."""
     gaps, operations = gaps_of(capture), gpu_operations_of(capture)
-    ends = [window(capture, operations.of(rows)) for _, _, rows in operations.by_device()]
-    total, every = int(gaps.duration_ns.sum()), sum(last - first for first, last in ends)
+    lengths = [windows(capture, operations.of(rows)).length for _, _, rows in operations.by_device()]
+    total, every = int(gaps.duration_ns.sum()), sum(lengths)
     spent = {cause: int(part.sum()) for cause, part in gaps.parts.items()}
     causes = [
         f"{percent(100 * time / total)} {CAUSES[cause]}{_more(cause, capture, data)}"
         for cause, time in sorted(spent.items(), key=lambda part: -part[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
-    added = f" of {len(ends)} pairs of process and device added up" if len(ends) > 1 else ""
+    added = f" of {len(lengths)} pairs of process and device added up" if len(lengths) > 1 else ""
     return f"Idle {duration(total)}, {percent(100 * total / every)} of the time{added}: {'; '.join(causes)}."
 
 

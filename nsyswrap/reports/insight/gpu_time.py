@@ -2,7 +2,8 @@
 
 Busy is the time in which at least one operation ran: kernels, whole-graph executions, copies, memsets,
 migrations of unified memory. It is held against the window from the first operation to the last, or against
-what is selected. A device that several processes used has a row of its own too, without a process.
+what is selected: of several NVTX ranges their union, without the time between them. A device that several
+processes used has a row of its own too, without a process.
 
 Computing are kernels and whole-graph executions; what is inside a graph that was recorded whole is not known.
 Copies are those that the program asked for; communication are kernels of NCCL and the like, by their names.
@@ -25,12 +26,13 @@ from nsyswrap.analysis.gpu_operations import (
     communicating,
     gpu_operations_of,
     operation_notes,
+    pieces_of,
     window,
+    windows,
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import machine_ids, process_ids
-from nsyswrap.capture.schema import PID_SHIFT
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> Result:
     """Return one row per device and process, and one before these for a shared device."""
-    operations = gpu_operations_of(capture)
+    operations = pieces_of(capture)
     communicates = communicating(capture, operations)
     rows = [
         {
@@ -57,7 +59,7 @@ def compute(capture: Capture) -> Result:
         for process, device, mine in _users(operations)
     ]
     data = {column.name: np.array([row[column.name] for row in rows]) for column in SCHEMA.columns}
-    return Result(data, tuple(_notes(capture, operations)))
+    return Result(data, tuple(_notes(capture, gpu_operations_of(capture))))
 
 
 def _users(operations: GpuOperations) -> Iterator[tuple[int, int, NDArray[Any]]]:
@@ -83,6 +85,7 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
         return union(mine.start_ns[which], mine.end_ns[which])
 
     first, last = window(capture, mine)
+    whole = windows(capture, mine).length
     durations = mine.end_ns - mine.start_ns
     busy, copying = union(mine.start_ns, mine.end_ns).length, cover(copies)
     hidden = intersection(copying, cover(kernels | graphs)).length
@@ -92,10 +95,10 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
     return {
         "start_ns": first,
         "end_ns": last,
-        "window_ns": last - first,
+        "window_ns": whole,
         "busy_ns": busy,
-        "idle_ns": last - first - busy,
-        "utilisation_percent": _percent(busy, last - first),
+        "idle_ns": whole - busy,
+        "utilisation_percent": _percent(busy, whole),
         "kernel_total_ns": int(durations[kernels].sum()),
         "kernel_busy_ns": cover(kernels).length,
         "graph_busy_ns": cover(graphs).length,
@@ -141,13 +144,13 @@ def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
 
 def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
     """Return the pairs of process and device with work that the selection does not exclude by id."""
-    chosen, owner = capture.view.selection, capture.window.process
+    chosen = capture.view.selection
     return {
         (process, device)
         for process, device, _ in gpu_operations_of(capture.whole).by_device()
         if not chosen.devices or device in chosen.devices
         if not chosen.processes or process_ids(np.array(process)) in chosen.processes
-        if owner is None or process >> PID_SHIFT == owner
+        if capture.window.selects_process(process)
     }
 
 
@@ -212,7 +215,7 @@ SCHEMA = Schema(
             "start_ns", "Start", Unit.NS, "start of the window: first operation, or of what is selected", 9
         ),
         Column("end_ns", "End", Unit.NS, "end of the window: last operation, or of what is selected", 9),
-        Column("window_ns", "Window", Unit.NS, "length of the window"),
+        Column("window_ns", "Window", Unit.NS, "length of the window, without the time between NVTX ranges"),
         Column("busy_ns", "Busy", Unit.NS, "time in which at least one operation ran"),
         Column("idle_ns", "Idle", Unit.NS, "rest of the window", 1),
         Column(

@@ -1,10 +1,12 @@
 """Copies and memsets by direction, kinds of memory and size: how much, how long, at what bandwidth.
 
 Bandwidth is the sum of the bytes over the sum of the durations, in bytes/s (10^9 is a GB): nsys' own
-throughput column divides integers and comes out low. Operations are whole in it, also where a time window
-cuts them off. Left out of it, and counted, are operations that took no time, and those whose duration is not
-that of the transfer: peer copies that the driver takes through the host, of which nsys times one piece, and
-whatever is faster than the GPU's memory.
+throughput column divides integers and comes out low. Left out of it, and counted, are operations that took no
+time, and those whose duration is not that of the transfer: peer copies that the driver takes through the
+host, of which nsys times one piece, and whatever is faster than the GPU's memory.
+
+Of an operation that a time window cuts, sums have the time inside, and bytes in proportion to it. Counts and
+medians are of whole operations.
 
 What a link gives is known of a GPU's memory alone. A copy inside a GPU reads each byte and writes it, so half
 of that memory's bandwidth is its limit; a memset has all of it. A copy that fits the L2 cache can be faster.
@@ -83,7 +85,7 @@ def compute(capture: Capture) -> Result:
             "up_to": [
                 None if number == MISSING else [*UP_TO.values(), LARGER][number] for number in size.tolist()
             ],
-            **_totals(capture, moved, Groups(codes, len(kind))),
+            **_totals(capture, moved, codes, len(kind)),
             **bandwidths(capture, moved, codes, len(kind)),
             **waiting_calls(capture, moved, codes, len(kind)),
         },
@@ -91,17 +93,18 @@ def compute(capture: Capture) -> Result:
     )
 
 
-def _totals(capture: Capture, moved: Transfers, groups: Groups) -> dict[str, NDArray[Any]]:
-    """Return the totals of all operations in each row."""
+def _totals(capture: Capture, moved: Transfers, codes: NDArray[Any], rows: int) -> dict[str, NDArray[Any]]:
+    """Return the totals of all operations in each row; ``codes`` has the row of each operation."""
+    groups = Groups(codes, rows)
     start, end = moved.operations.start_ns, moved.operations.end_ns
-    size, time = groups.of(moved.size_bytes), groups.of(end - start)
+    whole_size, whole_time = groups.of(moved.size_bytes), groups.of(moved.duration_ns)
     overlap = compute_overlap(capture, moved.operations.global_pid, moved.operations.device_id, start, end)
     return {
-        "count": size.count,
-        "total_bytes": size.total,
-        "total_ns": time.total,
-        "med_bytes": size.med,
-        "med_ns": time.med,
+        "count": whole_size.count,
+        "total_bytes": np.rint(np.bincount(codes, moved.selected_bytes, rows)).astype(np.int64),
+        "total_ns": groups.of(moved.selected_ns).total,
+        "med_bytes": whole_size.med,
+        "med_ns": whole_time.med,
         "overlap_ns": groups.of(overlap).total,
     }
 
@@ -162,7 +165,12 @@ SCHEMA = Schema(
             "largest size of an operation in the row; missing for migrations, which are all in one row",
         ),
         Column("count", "Count", Unit.COUNT, "number of operations"),
-        Column("total_bytes", "Size", Unit.BYTES, "sum of the bytes"),
+        Column(
+            "total_bytes",
+            "Size",
+            Unit.BYTES,
+            "sum of the bytes, of a part of an operation in proportion to its time",
+        ),
         TOTAL_TIME,
         Column(
             "bandwidth_bytes_per_s",
@@ -212,9 +220,11 @@ SCHEMA = Schema(
             "carried where they overlap",
             8,
         ),
-        Column("med_bandwidth_bytes_per_s", "Med Bandwidth", Unit.BYTES_PER_S, "median of one operation", 9),
-        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one operation", 10),
-        Column("med_ns", "Med Time", Unit.NS, "median duration of one operation", 11),
+        Column(
+            "med_bandwidth_bytes_per_s", "Med Bandwidth", Unit.BYTES_PER_S, "median of one whole operation", 9
+        ),
+        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one whole operation", 10),
+        Column("med_ns", "Med Time", Unit.NS, "median duration of one whole operation", 11),
     ),
 )
 

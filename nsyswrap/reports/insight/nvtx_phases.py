@@ -5,8 +5,8 @@ what they started (wherever that ran, also after the range), the copies and mems
 and the time the range's thread waited in synchronising calls. Inside are calls of the range's thread and,
 where one thread opens all of the program's ranges, of those that have none. Unified-memory migrations belong
 to no call.
-Medians are over the range's instances. A launch counts in every range around it. Calls and what they started
-are those of the whole capture, whatever is selected of the ranges.
+Medians are over the range's instances. A launch counts in every range around it. A range with a part in what
+is selected counts whole, with all calls in it and what they started.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import adopted_notes, launched_for, own_texts
+from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
+from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.table import Column, Report, Result, Schema
@@ -100,8 +102,13 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
-    """Return the closed push/pop ranges by start, a code of the name each, and the names without domains."""
-    events = capture.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
+    """Return the closed push/pop ranges by start, a code of the name each, and the names without domains.
+
+    The ranges are the selected ones, with whole times.
+    """
+    fields = ("start_ns", "end_ns", "event_type", "global_tid")
+    chosen = capture.columns("nvtx", "row")["row"] - 1
+    events = {field: values[chosen] for field, values in capture.whole.columns("nvtx", *fields).items()}
     closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(closed)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]

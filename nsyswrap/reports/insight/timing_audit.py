@@ -18,7 +18,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
-from nsyswrap.analysis.nvtx_ranges import ALL, adopted_notes, range_labels
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
     EARLIER,
@@ -29,6 +29,7 @@ from nsyswrap.analysis.timing_audit import (
     VERDICTS,
     audit,
 )
+from nsyswrap.analysis.timing_audit.causation import adopted_notes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids

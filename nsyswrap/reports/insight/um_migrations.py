@@ -16,7 +16,14 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import operation_notes
-from nsyswrap.analysis.transfers import PAGE_BYTES, compute_overlap, page_counts, pages_by_process, per_s
+from nsyswrap.analysis.transfers import (
+    PAGE_BYTES,
+    bytes_within,
+    compute_overlap,
+    page_counts,
+    pages_by_process,
+    per_s,
+)
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema
@@ -52,13 +59,14 @@ def compute(capture: Capture) -> Result:
 
 
 def _migrations(capture: Capture) -> Arrays:
-    """Return the fields of the selected migrations, and their uncut durations as ``whole_ns``."""
+    """Return the fields of the selected migrations, with ``selected_ns`` and their whole durations."""
     kinds = capture.columns("memcpy", "copy_kind")["copy_kind"] if capture.has("memcpy") else ()
     rows = np.flatnonzero(np.isin(kinds, UNIFIED_MEMORY_KINDS))
     if not len(rows):
-        return {field: np.empty(0, np.int64) for field in (*_MOVE, "whole_ns")}
+        return {field: np.empty(0, np.int64) for field in (*_MOVE, "selected_ns", "whole_ns")}
     moved = {field: values[rows] for field, values in capture.columns("memcpy", *_MOVE, "row").items()}
     span = capture.whole.columns("memcpy", *SPANS)
+    moved["selected_ns"] = capture.durations("memcpy")[rows]
     moved["whole_ns"] = (span["end_ns"] - span["start_ns"])[moved.pop("row") - 1]
     return moved
 
@@ -68,7 +76,10 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
     codes, (process, device, kind, cause) = group_keys(*keys)
     groups = Groups(codes, len(kind))
     size, span = groups.of(moved["bytes"]), (moved["start_ns"], moved["end_ns"])
-    timed = groups.of(np.where(moved["whole_ns"] > 0, moved["bytes"], 0))
+    within = bytes_within(moved["bytes"], moved["whole_ns"], moved["selected_ns"])
+    timed = np.where(moved["whole_ns"] > 0, within, 0)
+    total, in_time = (np.bincount(codes, part, len(kind)) for part in (within, timed))
+    time = groups.of(moved["selected_ns"])
     directions = capture.labels("copy_kind")
     # Exports misspell one of the labels.
     causes = {**capture.labels("migration_cause"), **schema.ENUMS["migration_cause"][1], MISSING: None}
@@ -78,9 +89,9 @@ def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
         "event": [directions.get(number, f"kind {number}") for number in kind.tolist()],
         "cause": [causes.get(number, f"cause {number}") for number in cause.tolist()],
         "count": size.count,
-        "total_bytes": size.total,
-        "total_ns": groups.of(span[1] - span[0]).total,
-        "bandwidth_bytes_per_s": per_s(timed.total, groups.of(moved["whole_ns"]).total),
+        "total_bytes": np.rint(total).astype(np.int64),
+        "total_ns": time.total,
+        "bandwidth_bytes_per_s": per_s(in_time, time.total),
         "med_bytes": size.med,
         "overlap_ns": groups.of(compute_overlap(capture, *keys[:2], *span)).total,
         **page_counts(moved, codes, kind),
@@ -96,7 +107,7 @@ def _gpu_faults(capture: Capture) -> dict[str, Any]:
     return {
         **_no_figures("um_gpu_fault", process, device),
         "count": groups.of(faults["faults"]).total,
-        "total_ns": groups.of(span[1] - span[0]).total,
+        "total_ns": groups.of(capture.durations("um_gpu_fault")).total,
         "overlap_ns": groups.of(compute_overlap(capture, *place, *span)).total,
     }
 

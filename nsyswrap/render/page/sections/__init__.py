@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 # From the top of the page to the bottom.
 NAMES = (
-    "head",
     "ranks",
     "verdicts",
+    "head",
     "timeline",
     "kernels",
     "classes",

@@ -1,4 +1,4 @@
-"""The first section: a card for each capture, and the checks of the recording."""
+"""Where the captures come from: a card for each, and the checks of the recording."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from nsyswrap.render.page.subject import part_shown
 from nsyswrap.render.page.tables import folded_table
 
 if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.summary import Summary
 
 
 def head(subject: Subject) -> Markup:
     """Return a card for each capture and the table of all checks."""
-    cards = (_card(label, subject.summaries[label], capture) for label, capture in subject.captures.items())
+    cards = (_card(subject, label, subject.summaries[label]) for label in subject.captures)
     checks = subject.table("diagnostics")
     return section(
         "ran",
@@ -26,9 +25,9 @@ def head(subject: Subject) -> Markup:
     )
 
 
-def _card(label: str, summary: Summary, capture: Capture) -> Markup:
+def _card(subject: Subject, label: str, summary: Summary) -> Markup:
     contents, *warnings = summary.trust
-    selected = part_shown(capture.view.selection)
+    selected = part_shown(subject.captures[label])
     return element(
         "article",
         element("h3", label),
@@ -36,7 +35,7 @@ def _card(label: str, summary: Summary, capture: Capture) -> Markup:
         element("p", summary.origin),
         element("p", f"selected: {selected}", class_="warning") if selected else None,
         element("p", contents, class_="trust"),
-        *(element("p", text.strip(), class_="warning") for text in (*warnings, *capture.remarks)),
+        *(element("p", text.strip(), class_="warning") for text in (*warnings, *subject.remarks(label))),
         class_="card",
     )
 

@@ -1,0 +1,114 @@
+"""Find GPU work that leaves the GPU badly used: kernels with few blocks, exposed communication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.advice.context import Advice
+from nsyswrap.analysis.arrays.intervals import difference
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.analysis.gpu_operations import GpuOperations
+
+_GRID = ("grid_x", "grid_y", "grid_z")
+_FEW = 0.5  # blocks for each multiprocessor
+
+
+def few_blocks(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
+    kernels = context.operations.of(context.operations.kind == KINDS.index(KERNEL))
+    count = _multiprocessors(context)
+    if not len(kernels) or count is None:
+        return
+    whole = context.capture.whole
+    sizes = whole.columns(KERNEL, *_GRID)
+    blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
+    took = kernels.end_ns - kernels.start_ns
+    few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
+    unused = max(
+        _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
+    )
+    if not context.worth(unused):
+        return
+    codes, texts = name_codes(whole, KERNEL)
+    names = codes[kernels.row]
+    worst = int(np.bincount(names[few], took[few]).argmax())
+    median = f"{np.median(blocks[few]):g}"
+    yield Advice(
+        "few_blocks",
+        f"Few blocks: kernels with {median} blocks (median) on {count} multiprocessors",
+        unused,
+        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in all; most of it in {texts[worst]}",
+        "More blocks",
+        "give the kernel more blocks: more elements at once, smaller blocks, or batch small problems",
+        "kernel<<<(n + 255) / 256, 256>>>(data, n);",
+        "other streams fill the GPU meanwhile, or one block is all that the problem allows",
+        "cuda_gpu_kern_gb_sum",
+    )
+
+
+def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
+    """Return the time that multiprocessors were idle beside kernels with few blocks alone, in ns.
+
+    Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
+    use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
+    """
+    share = np.where(few, part, 1.0)
+    times = np.concatenate([kernels.start_ns, kernels.end_ns])
+    order = np.argsort(times, kind="stable")
+    used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (share, np.ones(len(few))))
+    idle = np.where(running > 0.5, np.maximum(1 - used, 0), 0)
+    return int((np.diff(times[order]) * idle).sum())
+
+
+def _multiprocessors(context: AdviceContext) -> int | None:
+    """Return the number of multiprocessors of a GPU; None if it is not recorded or the GPUs differ."""
+    whole = context.capture.whole
+    if not whole.has("gpu"):
+        return None
+    counts = set(whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {MISSING, 0}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if communication kernels are exposed: no other kernel runs at the same time."""
+    operations = context.operations
+    communicates = communicating(context.capture, operations)
+    if not communicates.any():
+        return
+    kernels = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+    running = context.running(communicates)
+    cover = difference(running, context.running(kernels & ~communicates))
+    if not context.worth(cover.length):
+        return
+    hidden = running.length - cover.length
+    yield Advice(
+        "exposed_communication",
+        f"Exposed communication: {duration(cover.length)} of NCCL kernels with no compute beside them",
+        cover.length,
+        f"communication kernels ran for {duration(running.length)}, of it {duration(hidden)} beside compute; "
+        "waiting for slower ranks is part of it",
+        "Communication beside compute",
+        "overlap it with compute (buckets, its own stream), communicate less, or find the rank that is late",
+        "model = DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True)",
+        "the compute that could hide it needs its result",
+        "gpu_time",
+        cover=cover,
+    )
+
+
+CHECKS = (
+    few_blocks,
+    exposed_communication,
+)

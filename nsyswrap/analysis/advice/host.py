@@ -1,0 +1,269 @@
+"""Find what the host did while the GPU had nothing to do: launching, waiting, allocating, loading, own code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
+from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
+from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION
+from nsyswrap.base.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.analysis.step_budget import Budget
+
+TO_DEVICE, TO_HOST = 1, 2  # copyKind
+TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
+_LISTED = 4  # step numbers
+_EVERY = 0.75  # waits per GPU operation
+_MOST = 0.5  # of the host time
+_CALLS = ("launch", "copy", "call", "synchronise")
+_BOUND = 0.25  # of the time: from there on, it is what bounds the program
+
+
+def launch_bound(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the GPU waits for launches that nothing but the launches before them holds up."""
+    kinds = context.kinds
+    gaps = kinds.launching & ~kinds.waited
+    inside = context.idle(gaps, ("launch", "call"))
+    between = context.idle(gaps & ~kinds.long_host, ("host",))
+    cover = joined(inside, between)
+    if not context.worth(cover.length) or not inside.length:
+        return
+    repeats = context.launches.of(~context.launches.first)
+    bound = cover.length >= _BOUND * context.window_ns
+    call, work = (duration(np.median(ns)) for ns in (repeats.api_ns, repeats.gpu_ns))
+    yield Advice(
+        "launch_bound",
+        f"{'Launch-bound' if bound else 'Launches leave the GPU idle'}: median launch {call} for {work} of GPU work",
+        cover.length,
+        f"{len(repeats):,} repeated launches; idle {duration(inside.length)} inside launches and "
+        f"{duration(between.length)} in short host code between them",
+        "CUDA graphs or fusion",
+        "launch less: CUDA graphs, torch.compile, fused kernels, larger batches",
+        "step = torch.compile(step, mode='reduce-overhead')  # or torch.cuda.CUDAGraph",
+        "nsys makes every launch slower: compare the time without nsys before and after",
+        "launch_overhead",
+        cover=cover,
+    )
+
+
+def host_bound(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the GPU is idle while the launching thread runs host code for long."""
+    kinds = context.kinds
+    gaps = kinds.long_host & ~kinds.loading & ~_for_input(context)
+    cover = context.idle(gaps, ("host",))
+    if not context.worth(cover.length):
+        return
+    count = int(np.count_nonzero(gaps & (context.gaps.parts["host"] > 0)))
+    lasting = duration(np.median(context.gaps.parts["host"][gaps]))
+    bound = cover.length >= _BOUND * context.window_ns
+    yield Advice(
+        "host_bound",
+        f"{'Host-bound: host code' if bound else 'Host code'} leaves the GPU idle, median {lasting} a time",
+        cover.length,
+        f"{count:,} gaps ({context.steps_text(count)}) in which the launching thread was outside of CUDA for "
+        f"{duration(cover.length)}",
+        "Less host code between launches",
+        "take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",
+        "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
+        "the program had nothing to compute then, as between requests",
+        "gpu_idle",
+        cover=cover,
+    )
+
+
+def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the GPU waits for data: host code before a copy to the device, or a traced wait."""
+    cover = context.idle(_for_input(context), ("host", "copy", "launch"))
+    if not context.worth(cover.length):
+        return
+    gaps = _for_input(context)
+    lasting = duration(np.median(context.gaps.parts["host"][gaps]))
+    if waits_in_host_code(context) is not None:
+        what = f"Waiting for input: the launching thread waits in OS calls, median {lasting} a time"
+        how = "the thread waited in OS calls for most of it"
+    else:
+        what = f"Waiting for input or other host code: {lasting} before each copy to the GPU"
+        how = "--trace cuda,nvtx,osrt tells waiting from computing"
+    yield Advice(
+        "waiting_for_input",
+        what,
+        cover.length,
+        f"{context.steps_text(int(gaps.sum()))} waits, {duration(cover.length)} in all; {how}",
+        "Loading input ahead",
+        "load and prepare input in other processes, ahead of the step that needs it",
+        "DataLoader(dataset, num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
+        "the host computes something else there: then move that out of the loop",
+        "gpu_idle",
+        cover=cover,
+    )
+
+
+def _for_input(context: AdviceContext) -> NDArray[Any]:
+    """Mark the gaps in which a thread prepared or awaited input.
+
+    Where OS calls are traced, they are those in which the thread waited in one for most of its host time.
+    Otherwise they are those with long host code that end with a copy to the device.
+    """
+    kinds, gaps = context.kinds, context.gaps
+    long = kinds.long_host & ~kinds.loading
+    waited = waits_in_host_code(context)
+    if waited is not None:
+        return long & (waited > _MOST * gaps.parts["host"])
+    return long & kinds.copying & (copy_kind(context) == TO_DEVICE)
+
+
+def copy_kind(context: AdviceContext) -> NDArray[Any]:
+    """Return the kind of the copy that ends each gap; only that of gaps that a copy ends has a meaning."""
+    gaps, kinds = context.gaps, context.kinds
+    kind = np.zeros(len(gaps), np.int64)
+    if kinds.copying.any():
+        rows = gaps.operations.row[gaps.after[kinds.copying]]
+        kind[kinds.copying] = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
+    return kind
+
+
+def synchronizing(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the host waits until the GPU is idle before it launches again."""
+    kinds = context.kinds
+    small_result = kinds.copying & (copy_kind(context) == TO_HOST)
+    gaps = (kinds.waited & ~kinds.copying) | small_result
+    cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
+    if not context.worth(cover.length):
+        return
+    waits = _waits(context)
+    every = waits >= _EVERY * len(context.operations)
+    how = "Synchronizing after every GPU operation" if every else "Synchronizing"
+    yield Advice(
+        "synchronizing",
+        f"{how} leaves the GPU idle until the next launch",
+        cover.length,
+        f"{context.steps_text(waits)} waits for the GPU; idle {duration(cover.length)} after them, until the "
+        "wait returned and the next launch arrived",
+        "Waiting less often",
+        "no .item(), .cpu(), print of a tensor or cudaDeviceSynchronize in the loop; wait on events",
+        "loss_sum += loss.detach()  # and .item() once after the loop",
+        "the host needs each result before it can go on, or waits in order to time what it launched",
+        "gpu_idle",
+        cover=cover,
+    )
+
+
+def _waits(context: AdviceContext) -> int:
+    classes = call_classes(context.capture) if context.capture.has("api") else np.empty(0)
+    return int(np.count_nonzero(classes == CLASSES.index(SYNCHRONISE)))
+
+
+def allocating(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the GPU is idle while memory is allocated or freed."""
+    gaps = context.kinds.allocating
+    cover = joined(
+        context.idle(gaps, ("allocate", *_CALLS)), context.idle(gaps & ~context.kinds.long_host, ("host",))
+    )
+    if not context.worth(cover.length):
+        return
+    spent = context.idle(gaps, ("allocate",)).length
+    yield Advice(
+        "allocating",
+        f"Allocating: the GPU is idle while memory is allocated or freed ({duration(spent)})",
+        cover.length,
+        f"{context.steps_text(int(gaps.sum()))} gaps with allocating or freeing calls; cudaFree also waits "
+        "until the GPU is idle",
+        "Memory allocated once",
+        "allocate before the loop, or from a pool: cudaMallocAsync, PyTorch's cache without empty_cache()",
+        "buffer = torch.empty(shape, device='cuda')  # before the loop; torch.mul(a, b, out=buffer) in it",
+        "it happens once and the program runs for long",
+        "gpu_idle",
+        cover=cover,
+    )
+
+
+def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if the GPU is idle while kernels are compiled, loaded or launched for the first time."""
+    gaps = context.kinds.loading
+    cover = context.idle(gaps, ("load", "host", "allocate", *_CALLS))
+    if not context.worth(cover.length):
+        return
+    loads = int(loads_in_gaps(context).sum())
+    steps = context.part.steps.found
+    where = "in the steps" if steps else "before kernels run for the first time"
+    yield Advice(
+        "loading_in_loop",
+        f"JIT compiling or module loading {where}: the GPU waits {duration(cover.length)}",
+        cover.length,
+        f"{context.steps_text(loads)} loading calls; {duration(context.idle(gaps, ('load',)).length)} in "
+        f"loading, {duration(context.idle(gaps, ('host',)).length)} in host code of the same gaps",
+        "Compiling and loading once",
+        "compile and load before the loop: fixed shapes, cached kernels, one warm-up call for each kernel",
+        "step = torch.compile(step, dynamic=True)  # and call it once before the loop",
+        "the program is meant to run each kernel once only",
+        "gpu_idle",
+        cover=cover,
+    )
+
+
+def spikes(context: AdviceContext) -> Iterator[Advice]:
+    """Yield a finding if a few unusually long steps take much time in which the GPU does not compute."""
+    steps = context.part.steps
+    if not steps.found or not steps.outlier.any():
+        return
+    numbers = np.flatnonzero(steps.outlier)
+    lost = sum(_without_compute(budget) for budget in context.part.budgets) / len(context.part.budgets)
+    usual = steps.outlier[steps.steady]
+    more = int((lost[usual] - np.median(lost[~usual])).sum())
+    if not context.worth(more):
+        return
+    pace = steps.pace_ns
+    median = float(np.median(pace[steps.steady & ~steps.outlier]))
+    longer = float(np.median(pace[numbers])) / max(median, 1)
+    listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
+    yield Advice(
+        "spikes",
+        f"Spikes: {len(numbers)} of {int(steps.steady.sum())} steps take {longer:.1f} x the median ({listed})",
+        more,
+        f"median step {duration(median)}, these {duration(np.median(pace[numbers]))}; in them the GPU does not "
+        f"compute for {duration(more)} more than usual",
+        "Taking the long steps' extra work out",
+        "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
+        "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
+        "that work is needed there and then",
+        "step_budget",
+        cover=difference(
+            union(steps.start_ns[numbers], steps.end_ns[numbers]),
+            union(
+                context.operations.start_ns[_computes(context)], context.operations.end_ns[_computes(context)]
+            ),
+        ),
+    )
+
+
+def _computes(context: AdviceContext) -> NDArray[Any]:
+    return np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+
+
+def _without_compute(budget: Budget) -> NDArray[Any]:
+    """Return the time of each step in which the device did not compute, in ns."""
+    compute = BUSY[: BUSY.index(COMMUNICATION)]
+    return budget.duration_ns - sum(budget.state_ns[state] for state in compute)  # type: ignore[no-any-return]
+
+
+CHECKS = (
+    launch_bound,
+    host_bound,
+    waiting_for_input,
+    synchronizing,
+    allocating,
+    loading_in_loop,
+    spikes,
+)

@@ -1,0 +1,48 @@
+"""Find the rank that the other ranks of a capture wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.advice.context import Advice
+from nsyswrap.analysis.gpu_operations import communicating, gpu_operations_of
+from nsyswrap.analysis.ranks.job import make_job
+from nsyswrap.analysis.ranks.members import Member
+from nsyswrap.analysis.ranks.waiting import regular, waiting, waiting_verdict
+from nsyswrap.base.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.capture.capture import Capture
+
+
+def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percent: float) -> Iterator[Advice]:
+    """Yield a finding if one process of several is regularly the last to arrive at collectives."""
+    if len(parts) < 2 or not communicating(capture, gpu_operations_of(capture)).any():
+        return
+    job = make_job([Member(f"process {part.process_id}", None, part.view) for part in parts])
+    if not len(job.matched):
+        return
+    result = waiting(job)
+    late = int(result.last.argmax())
+    most = int(result.for_ns[:, late].argmax())
+    waited = min(int(result.for_ns[most, late]), parts[most].window_ns)
+    if 100.0 * waited < least_percent * parts[most].window_ns or not regular(
+        int(result.last[late]), int(result.collectives[late]), len(parts)
+    ):
+        return
+    names = [member.label for member in job.members]
+    yield Advice(
+        "waiting_for_rank",
+        f"Waiting for a rank: {names[most]} waited {duration(waited)} for {names[late]}",
+        waited,
+        waiting_verdict(job),
+        "Equal work on all ranks",
+        "give all ranks equal work, or find what holds that rank up: --by rank shows all of them",
+        "nsyswrap report --by rank",
+        "the ranks have unequal work on purpose",
+        "rank_waiting",
+        window_ns=parts[most].window_ns,
+    )

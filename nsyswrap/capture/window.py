@@ -1,0 +1,209 @@
+"""The selected intervals of time: which rows have a part in them, and which part.
+
+An NVTX range can have many instances, which nest, overlap, or lie on several threads. Each selects its own
+time for its process or its thread. For one thread the intervals are united, so that no time counts twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Events = Mapping[str, NDArray[Any]]
+
+LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
+
+
+class Intervals(NamedTuple):
+    """Intervals in order of time that do not overlap or touch, in ns. There is at least one."""
+
+    start: NDArray[Any]
+    end: NDArray[Any]
+
+    def holding(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+        """Mark the rows with a part in an interval, also rows of 0 ns."""
+        at, inside = self._first(start)
+        return inside & ((self.start[at] <= start) | (self.start[at] < end))  # type: ignore[no-any-return]
+
+    def overlapping(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+        """Mark the rows in an interval by nsys' rule; a row that never ended counts by its start alone."""
+        marks = np.zeros(len(start), dtype=bool)
+        for times in (start, end):
+            at, inside = self._first(times)
+            marks |= inside & (self.start[at] <= times) & (times != MISSING)
+        later = np.searchsorted(self.start, start, "right")  # the first interval that such a row can span
+        ends = self.end[np.minimum(later, len(self.end) - 1)]
+        spans = (later < len(self.start)) & (ends <= end) & (start != MISSING) & (end != MISSING)
+        return marks | spans  # type: ignore[no-any-return]
+
+    def clip(self, start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the first and last selected time of each row. MISSING stays."""
+        first, last = self._ends(start, end)
+        clipped = np.clip(start, self.start[first], self.end[first])
+        until = np.clip(end, self.start[last], self.end[last])
+        return tuple(
+            np.where(times == MISSING, MISSING, part) for times, part in ((start, clipped), (end, until))
+        )  # type: ignore[return-value]
+
+    def split(
+        self, start: NDArray[Any], end: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the part of each row in each interval it crosses: position of the row, start and end."""
+        first, last = self._ends(start, end)
+        parts = np.maximum(last - first, 0) + 1
+        row = np.repeat(np.arange(len(start)), parts)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+        at = first[row] + within
+        edges = self.start[at], self.end[at]
+        return row, np.clip(start[row], *edges), np.clip(end[row], *edges)
+
+    def lasting(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+        """Return the time of each clipped row that lies in intervals, in ns."""
+        if len(self.start) == 1:
+            return end - start  # type: ignore[no-any-return]
+        return self._before(end) - self._before(start)  # type: ignore[no-any-return]
+
+    def _before(self, times: NDArray[Any]) -> NDArray[Any]:
+        passed = np.concatenate(([0], np.cumsum((self.end - self.start)[:-1])))
+        at = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
+        return passed[at] + np.clip(times, self.start[at], self.end[at]) - self.start[at]  # type: ignore[no-any-return]
+
+    def _first(self, times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the first interval that ends after each time, and whether there is one."""
+        at = np.searchsorted(self.end, times, "right")
+        return np.minimum(at, len(self.end) - 1), at < len(self.end)
+
+    def _ends(self, start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the first and the last interval that each row has a part in."""
+        first, _ = self._first(start)
+        last = np.maximum(np.searchsorted(self.start, end, "left") - 1, 0)
+        return first, np.where(end > start, last, first)
+
+
+def united(start: NDArray[Any], end: NDArray[Any]) -> Intervals:
+    """Return the union of intervals in any order. One of 0 ns stays if it touches no other."""
+    order = np.argsort(start, kind="stable")
+    start, reached = start[order], np.maximum.accumulate(end[order])
+    first = np.append(True, start[1:] > reached[:-1])
+    return Intervals(start[first], reached[np.append(first[1:], True)])
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The selected instances: their times in ns, and the thread and process each selects; MISSING: any.
+
+    A process is a globalTid shifted right by PID_SHIFT, without the bits of the thread. ``first`` and
+    ``last`` are the numbers of the selected instances of an NVTX range, ``total`` counts all of its name.
+    """
+
+    starts: NDArray[Any]
+    ends: NDArray[Any]
+    threads: NDArray[Any]
+    processes: NDArray[Any]
+    first: int = 0
+    last: int = 0
+    total: int = 0
+    _united: dict[tuple[int, int], Intervals | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def start_ns(self) -> int:
+        """The start of the first instance in ns."""
+        return int(self.starts.min())
+
+    @property
+    def end_ns(self) -> int:
+        """The end of the last instance in ns."""
+        return int(self.ends.max())
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one instance is selected."""
+        return len(self.starts) > 1
+
+    def selects_process(self, global_id: int) -> bool:
+        """Return True if an instance selects times of this process."""
+        return bool(np.isin(self.processes, (MISSING, global_id >> PID_SHIFT)).any())
+
+    def of_process(self, global_id: int) -> Intervals:
+        """Return the intervals of a process; those of all if no instance selects this process."""
+        return self._of(global_id >> PID_SHIFT, MISSING) or self._of(MISSING, MISSING)  # type: ignore[return-value]
+
+    def holding(self, events: Events, *, clip: bool) -> NDArray[Any]:
+        """Mark the rows that are selected: with a part in an interval, or by nsys' rule if rows stay whole.
+
+        ``events`` has start_ns and, where the events have them, end_ns, global_tid, global_pid, event_type.
+        """
+        start = events["start_ns"]
+        end = _known_ends(events) if clip else events["end_ns"]
+        marks = np.zeros(len(start), dtype=bool)
+        for rows, intervals in self._by_owner(events):
+            mark = intervals.holding if clip else intervals.overlapping
+            marks[rows] = mark(start[rows], end[rows])
+        return marks
+
+    def clip(self, events: Events) -> dict[str, NDArray[Any]]:
+        """Return starts and ends clipped to the intervals; those of a row in several are the outer ones."""
+        times = {name: events[name].copy() for name in ("start_ns", "end_ns") if name in events}
+        for rows, intervals in self._by_owner(events):
+            part = [values[rows] for values in times.values()]
+            for values, clipped in zip(times.values(), intervals.clip(part[0], part[-1]), strict=False):
+                values[rows] = clipped
+        return times
+
+    def lasting(self, events: Events) -> NDArray[Any]:
+        """Return the selected time of each clipped row in ns, without the time between instances."""
+        time_ns: NDArray[Any] = events["end_ns"] - events["start_ns"]
+        for rows, intervals in self._by_owner(events):
+            time_ns[rows] = intervals.lasting(events["start_ns"][rows], events["end_ns"][rows])
+        return time_ns
+
+    def _by_owner(self, events: Events) -> Iterator[tuple[NDArray[Any] | slice, Intervals]]:
+        """Yield rows and their intervals. Rows of other processes and threads are in no interval."""
+        ids = events.get("global_tid", events.get("global_pid"))
+        everyone = self._of(MISSING, MISSING)
+        if ids is None or (self.processes == MISSING).any() or not (ids != MISSING).any():
+            yield slice(None), everyone  # type: ignore[misc]  # trimmed exports lack globalPid
+            return
+        owners, codes = np.unique(ids, return_inverse=True)
+        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        for owner, mine in zip(owners.tolist(), rows, strict=True):
+            intervals = self._of(owner >> PID_SHIFT, owner if "global_tid" in events else MISSING)
+            if owner != MISSING and intervals is not None:
+                yield mine, intervals
+
+    def _of(self, process: int, thread: int) -> Intervals | None:
+        """Return the intervals of a process and a thread, MISSING for any; None if there is none."""
+        key = process, thread
+        if key not in self._united:
+            mine = np.ones(len(self.starts), dtype=bool)
+            if process != MISSING:
+                mine &= np.isin(self.processes, (MISSING, process))
+            if thread != MISSING:
+                mine &= np.isin(self.threads, (MISSING, thread))
+            self._united[key] = united(self.starts[mine], self.ends[mine]) if mine.any() else None
+        return self._united[key]
+
+
+def _known_ends(events: Events) -> NDArray[Any]:
+    """Return the ends of rows; an NVTX range that never ended lasts to the capture's end."""
+    end = events.get("end_ns", events["start_ns"])
+    if "event_type" in events:
+        ranges = np.isin(events["event_type"], (*NVTX_PUSH_POP, *NVTX_START_END))
+        end = np.where(ranges & (end == MISSING), MOST, end)
+    return end
+
+
+def whole_time(start_ns: int = LEAST, end_ns: int = MOST) -> Window:
+    """Return the window of one interval that selects all processes and threads."""
+    start, end, anyone = (np.array([value]) for value in (start_ns, end_ns, MISSING))
+    return Window(start, end, anyone, anyone)

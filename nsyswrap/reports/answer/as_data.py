@@ -1,0 +1,88 @@
+"""The answer as plain data. Its JSON Schema is ``docs/answer.schema.json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.missing import MISSING
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+
+FORMAT = "nsyswrap-answer"
+VERSION = 1  # raised with every key that is removed or changes its meaning, and every one not at an end
+# The reports that have the rows behind the figures.
+SOURCES = {
+    "steps": "step_budget",
+    "busy": "step_budget",
+    "idle": "gpu_idle",
+    "findings": "advice",
+    "recording": "diagnostics",
+}
+
+
+def as_dict(answer: Answer) -> dict[str, Any]:
+    """Return the answer as numbers, texts, lists and dicts. Times are in ns; what is not known is None."""
+    judged = bool(answer.devices)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "part": answer.part if judged else None,
+        "no_steady_part_because": answer.why_whole or None,
+        "steps": _steps(answer.steps) if answer.steps else None,
+        "start_up": asdict(answer.start_up) if answer.start_up else None,
+        "window_ns": answer.window_ns,
+        "busy_percent": answer.share(sum(answer.busy_ns.values())) if judged else None,
+        "busy_ns": dict(answer.busy_ns),
+        "idle_percent": answer.share(sum(answer.idle_ns.values())) if judged else None,
+        "idle_ns": dict(answer.idle_ns),
+        "devices": [_device(device) for device in answer.devices],
+        "withheld_because": answer.withheld or None,
+        "findings": [_finding(finding) for finding in answer.findings],
+        "notes": list(answer.notes),
+        "sources": dict(SOURCES),
+    }
+
+
+def _steps(steps: JudgedSteps) -> dict[str, Any]:
+    return {
+        "label": steps.label,
+        "count": steps.count,
+        "first": steps.first,
+        "last": steps.last,
+        "warm_up_count": steps.warm_up,
+        "total_count": steps.total,
+        "chosen": steps.chosen,
+        "mean_ns": steps.mean_ns,
+        "median_ns": steps.median_ns,
+        "outliers": [{**asdict(outlier), "filled_ns": dict(outlier.filled_ns)} for outlier in steps.outliers],
+    }
+
+
+def _device(device: DeviceTime) -> dict[str, Any]:
+    return {
+        "process_id": None if device.process_id == MISSING else device.process_id,
+        "device_id": device.device_id,
+        "window_ns": device.window_ns,
+        "busy_ns": dict(device.busy_ns),
+        "idle_ns": dict(device.idle_ns),
+    }
+
+
+def _finding(finding: Advice) -> dict[str, Any]:
+    return {
+        "name": finding.name,
+        "what": finding.what,
+        "potential_ns": finding.potential_ns,
+        "potential_percent": finding.potential_percent,
+        "window_ns": finding.window_ns,
+        "remedy": finding.remedy,
+        "evidence": finding.evidence,
+        "do": finding.do,
+        "example": finding.example,
+        "unless": finding.unless,
+        "report": finding.see,
+        "shares_time_with": list(finding.shares),
+    }

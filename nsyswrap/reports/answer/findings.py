@@ -1,0 +1,123 @@
+"""The findings of an answer in lines: what is wrong, and how much of the time a change can save."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.advice import WORTH_PERCENT
+from nsyswrap.analysis.state_names import IDLE_NAMES
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import clip, printable, screen_width
+from nsyswrap.base.units import duration
+from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
+from nsyswrap.reports.answer.steps import outlier_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.answer import Answer
+
+_MOST = 5  # findings in lines
+_SPIKES = "spikes"  # the finding that is about outlier steps
+
+
+def has_spikes(answer: Answer) -> bool:
+    """Return True if the lines of the findings tell of the outlier steps."""
+    return any(finding.name == _SPIKES for finding in _shown(answer))
+
+
+def finding_lines(answer: Answer) -> Iterator[list[Line]]:
+    """Yield the lines of each finding, the first in full; of none, why there is none.
+
+    The last lines name the commands that show more. A withheld verdict has no findings.
+    """
+    findings = _shown(answer)
+    if answer.withheld:
+        yield []
+    elif not findings:
+        yield list(_nothing(answer))
+    for number, finding in enumerate(findings):
+        before = {other.name for other in findings[:number]}
+        lines = (
+            _other(finding, answer, again=bool(before & {*finding.shares}))
+            if number
+            else _first(finding, answer)
+        )
+        yield [*lines, *_more(finding, answer)]
+    yield list(_commands(answer))
+
+
+def _worth(answer: Answer) -> list[Advice]:
+    return [finding for finding in answer.findings if finding.potential_ns is not None]
+
+
+def _shown(answer: Answer) -> list[Advice]:
+    return _worth(answer)[:_MOST]
+
+
+def _first(finding: Advice, answer: Answer) -> Iterator[Line]:
+    yield from wrapped_lines(finding.what, "finding", "bad")
+    remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
+    most = f"would save at most {_percent(finding)}{_of_a_step(answer)}"
+    texts = [f"{remedy} {most} ({_times(finding, answer)})", f"{remedy} {most}"]
+    yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
+
+
+def _other(finding: Advice, answer: Answer, *, again: bool) -> Iterator[Line]:
+    """Yield a finding in one line; in two if its headline is too long."""
+    what, common = printable(finding.what), ", in part the same time" if again else ""
+    most = f"at most {_percent(finding)}{common}"
+    if screen_width(f"{what}: {most}") <= room("finding"):
+        yield Line(f"{what}: {most}", "finding", "warning")
+        return
+    yield from wrapped_lines(what, "finding", "warning")
+    remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
+    texts = [f"{remedy}: at most {_percent(finding)}{_of_a_step(answer)}{common}", f"{remedy}: {most}", most]
+    yield Line(first_fitting(texts, room("detail")), "detail")
+
+
+def _percent(finding: Advice) -> str:
+    return whole_percent(finding.potential_percent or 0.0)
+
+
+def _of_a_step(answer: Answer) -> str:
+    return " of a step" if answer.steps else ""
+
+
+def _times(finding: Advice, answer: Answer) -> str:
+    """Return the time saved and the time judged, of the mean step if there are steps."""
+    count = answer.steps.count if answer.steps else 1
+    saved, judged = (duration(ns / count) for ns in (finding.potential_ns or 0, finding.window_ns))
+    unit = judged.rpartition(" ")[2]
+    return f"{saved.removesuffix(f' {unit}')} of {judged}"
+
+
+def _more(finding: Advice, answer: Answer) -> Iterator[Line]:
+    """Yield what else there is to say about some findings."""
+    if finding.name == "waiting_for_rank":
+        yield Line("nsyswrap report --by rank compares all ranks", "detail")
+    if finding.name == _SPIKES:
+        yield from outlier_lines(answer, "detail")
+
+
+def _nothing(answer: Answer) -> Iterator[Line]:
+    """Yield that nothing costs much, or the largest cause if the GPU idles."""
+    cause, ns = next(iter(answer.idle_ns.items()), ("", 0))
+    if answer.share(ns) < WORTH_PERCENT:
+        yield Line(f"Nothing found that costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
+        return
+    text = f"Largest cause of idle time: {IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))}"
+    yield Line(f"{text} of the {answer.part}", "finding", "warning")
+    yield Line("nsyswrap report -r gpu_idle lists the gaps", "detail")
+
+
+def _commands(answer: Answer) -> Iterator[Line]:
+    findings = len(_worth(answer))
+    if findings > _MOST:
+        yield Line(f"{findings - _MOST} more, and what to do: nsyswrap report --advice", "note")
+    elif findings:
+        yield Line("What to do, with a line of code for each: nsyswrap report --advice", "note")
+    processes = {device.process_id for device in answer.devices} - {MISSING}
+    if len(processes) > 1 and all(finding.name != "waiting_for_rank" for finding in answer.findings):
+        yield Line(f"{len(processes)} processes: nsyswrap report --by rank compares them", "note")

@@ -1,0 +1,143 @@
+"""The answer in lines of at most 80 columns, the same for a terminal, a page, a notebook and Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.state_names import BUSY_NAMES, IDLE_NAMES, KERNELS, OTHER_KERNELS, OTHER_NAME
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import clip, printable, screen_width, shorten
+from nsyswrap.base.units import duration
+from nsyswrap.reports.answer.findings import finding_lines, has_spikes
+from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
+from nsyswrap.reports.answer.shares import Shares, merged, shares_of
+from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
+from nsyswrap.reports.answer.without_gpu import without_gpu_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+    from nsyswrap.capture.capture import Capture
+
+_MOSTLY_PERCENT, _WELL_PERCENT = 50, 80  # busy
+_SKEWED = 0.1  # of the median: then the mean is not the typical step
+_MOST_NOTES = 2
+_BAR = 12  # columns that small parts leave to a bar
+_SMALL = 0.05
+_LEAST_PARTS = 2
+
+
+def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
+    """Return the answer of a capture in lines: busy, idle causes, findings, then facts, doubts and notes."""
+    if not answer.devices:
+        return list(without_gpu_lines(capture))
+    first, *others = finding_lines(answer)
+    return [
+        *_busy_lines(answer),
+        *_why_whole(answer),
+        *(_withheld(answer) if answer.withheld else first),
+        *start_up_lines(answer),
+        *(() if has_spikes(answer) else outlier_lines(answer)),
+        *(line for lines in others for line in lines),
+        *_notes(answer),
+    ]
+
+
+def _busy_lines(answer: Answer) -> Iterator[Line]:
+    shares = shares_of(answer)
+    percent = 100 * shares.part(shares.busy)
+    level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
+    several = len({device.device_id for device in answer.devices}) > 1
+    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of"
+    yield Line(_verdict(head, answer), "verdict", level)
+    yield from _step_lines(answer)
+    largest = max(shares.idle_parts.values(), default=0)
+    bar = tuple(map(shares.part, (shares.busy, largest, shares.idle - largest)))
+    mostly = percent >= _MOSTLY_PERCENT
+    if mostly:
+        yield Line(_parts("busy", shares, shares.busy, shares.busy_parts, bar=True), "shares", bar=bar)
+    if shares.idle:
+        text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
+        yield Line(text, "shares", bar=() if mostly else bar)
+    if len(answer.devices) > 1:
+        yield Line(_devices(answer), "detail")
+
+
+def _verdict(head: str, answer: Answer) -> str:
+    """Return the first line. A long label of the steps is shortened, but the total time goes first."""
+    steps = answer.steps
+    if steps is None:
+        window = duration(max(device.window_ns for device in answer.devices))
+        where = " from first to last GPU operation" if answer.part == "whole capture" else ""
+        return f"{head} the {answer.part}: {window}{where}"
+    part = f"steps {steps.first:,} to {steps.last:,}" if steps.chosen else f"the {answer.part}"
+    before = f"{head} {part}: {steps.count:,} x "
+    total = f" ({duration(steps.mean_ns * steps.count)})"
+    each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
+    label = printable(steps.label.removeprefix("a sequence of "))
+    texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
+    short = f"{before}{shorten(label, room('verdict') - len(before) - len(each))}{each}"
+    return first_fitting([*texts, short], room("verdict"))
+
+
+def _skewed(steps: JudgedSteps) -> bool:
+    return abs(steps.mean_ns - steps.median_ns) > _SKEWED * steps.median_ns
+
+
+def _step_lines(answer: Answer) -> Iterator[Line]:
+    """Yield mean and median of the steps where they differ."""
+    steps = answer.steps
+    if steps is not None and _skewed(steps):
+        mean, median = duration(steps.mean_ns), duration(steps.median_ns)
+        yield Line(f"a step takes {mean} on average, {median} in the median", "detail")
+
+
+def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, bar: bool) -> str:
+    """Return a total and its parts; small parts are merged until the line fits, or has room for a bar."""
+    names = {**BUSY_NAMES, **IDLE_NAMES, OTHER_NAME: OTHER_NAME}
+    if [name for name in parts if name in KERNELS] == [OTHER_KERNELS]:
+        names[OTHER_KERNELS] = "kernels"
+    while True:
+        texts = [f"{names[name]} {shares.text(units)} %" for name, units in parts.items()]
+        text = f"{title} {shares.text(total)} %: {', '.join(texts)}"
+        *_, last = (units for name, units in parts.items() if name != OTHER_NAME)
+        columns = room("shares") - (_BAR if bar and shares.part(last) < _SMALL else 0)
+        if screen_width(text) <= columns or len(parts) <= _LEAST_PARTS:
+            return text
+        parts = merged(parts)
+
+
+def _devices(answer: Answer) -> str:
+    processes = {device.process_id for device in answer.devices}
+    texts = [_device(device, by_process=len(processes) > 1) for device in answer.devices]
+    rest = [f", {len(texts) - count} more (-r gpu_time)" for count in range(len(texts))]
+    fewer = [f"{', '.join(texts[:count])}{rest[count]}" for count in range(len(texts) - 1, 0, -1)]
+    return first_fitting([", ".join(texts), *fewer], room("detail"))
+
+
+def _device(device: DeviceTime, *, by_process: bool) -> str:
+    percent = whole_percent(100 * sum(device.busy_ns.values()) / max(device.window_ns, 1))
+    process = f" in process {device.process_id}" if by_process and device.process_id != MISSING else ""
+    return f"GPU {device.device_id}{process}: {percent}"
+
+
+def _why_whole(answer: Answer) -> Iterator[Line]:
+    if answer.why_whole and answer.part == "whole capture":
+        text = f"No steady part: {answer.why_whole}"
+        ends = ("; the whole capture is judged", "; all of it is judged", "")
+        texts = [f"{clip(printable(text), room('fact'))}{end}" for end in ends]
+        yield Line(first_fitting(texts, room("fact")), "fact")
+
+
+def _withheld(answer: Answer) -> Iterator[Line]:
+    yield from wrapped_lines(f"No verdict: {answer.withheld}", "finding", "bad")
+    yield Line("Record it again; nsyswrap report -r diagnostics lists what is wrong", "detail")
+
+
+def _notes(answer: Answer) -> Iterator[Line]:
+    for finding in answer.findings:
+        if finding.potential_ns is None:
+            yield from wrapped_lines(f"Doubt: {finding.what}", "doubt", "warning")
+    for note in answer.notes[:_MOST_NOTES]:
+        yield from wrapped_lines(f"Note: {note}", "note")

@@ -1,0 +1,72 @@
+"""Start-up, warm-up and outlier steps in lines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.state_names import state_name
+from nsyswrap.base.units import duration
+from nsyswrap.reports.answer.line import Line, first_fitting, room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nsyswrap.analysis.answer import Answer, Outlier
+    from nsyswrap.reports.answer.line import Kind
+
+_LOADING_PART = 0.01  # of the start-up: less loading is not said
+_FEW = 5  # outliers that are listed by number
+_FIRST = 3  # numbers of many outliers
+
+
+def start_up_lines(answer: Answer) -> Iterator[Line]:
+    """Yield how long the start-up took, and how many warm-up steps are left out."""
+    if answer.steps is None or answer.start_up is None:
+        return
+    start_up, warm_up = answer.start_up, answer.steps.warm_up
+    left_out = f"{warm_up:,} warm-up step{'' if warm_up == 1 else 's'} left out" if warm_up else ""
+    if not start_up.duration_ns:
+        if left_out:
+            yield Line(left_out, "fact")
+        return
+    first = f"step {answer.steps.first:,}" if warm_up else "the first step"
+    text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
+    loading = ""
+    if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:
+        loading = f", of it {duration(start_up.loading_ns)} loading modules"
+    end = f"; {left_out}" if left_out else ""
+    texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
+    yield Line(first_fitting(texts, room("fact")), "fact")
+
+
+def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
+    """Yield which steps are unusually long, by how much, and what fills them."""
+    if answer.steps is None or not answer.steps.outliers:
+        return
+    outliers = answer.steps.outliers
+    longer_ns = sum(one.duration_ns - answer.steps.median_ns for one in outliers) / len(outliers)
+    which = _which(outliers, answer.steps.count)
+    text = f"{which} take{'s' if len(outliers) == 1 else ''} {duration(longer_ns)} longer"
+    filled: dict[str, int] = {}
+    for outlier in outliers:
+        for state, ns in outlier.filled_ns.items():
+            filled[state] = filled.get(state, 0) + ns
+    most = sorted(filled, key=lambda state: -filled[state])[:2]
+    mean = "" if len(outliers) == 1 else " on average"
+    parts = [f"{state_name(state)} {duration(filled[state] / len(outliers))}" for state in most]
+    texts = [f"{text}{mean}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
+    texts += [f"{text}: mostly {state_name(state)}" for state in most[:1]]
+    yield Line(first_fitting([*texts, text], room(kind)), kind, "warning")
+
+
+def _which(outliers: Sequence[Outlier], total: int) -> str:
+    numbers = [outlier.number for outlier in outliers]
+    if len(numbers) == 1:
+        return f"Outlier: step {numbers[0]:,}"
+    apart = {later - earlier for earlier, later in pairwise(numbers)}
+    if len(numbers) > 2 and len(apart) == 1 and 1 not in apart:  # noqa: PLR2004 - two numbers are no rhythm
+        return f"Outliers: every {apart.pop():,} steps from step {numbers[0]:,} on ({len(numbers):,})"
+    if len(numbers) <= _FEW:
+        return f"Outliers: steps {', '.join(f'{number:,}' for number in numbers)}"
+    return f"Outliers: {len(numbers):,} of {total:,} steps ({', '.join(map(str, numbers[:_FIRST]))}, …)"
