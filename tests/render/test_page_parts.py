@@ -135,6 +135,13 @@ def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
         assert kept in page
 
 
+@pytest.mark.parametrize("name", ["add2/both", "copies/pinned", "nvtx/host", "p2p/staged"])
+def test_a_recorded_page_names_no_folder(name: str, tmp_path: Path) -> None:
+    page = render({"x": open_capture(run_folder(name, tmp_path))})  # nsys names its own log files
+    markup = re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
+    assert re.findall(r"""(?:^|[\s"'>=(:])/\w[\w.-]*/[^<]{9}""", markup) == []
+
+
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
     assert "holds no CUDA API calls; none happened, or none were collected (--trace=cuda)." in audit(
         opened(tmp_path, nvtx("step", 0, 9))
