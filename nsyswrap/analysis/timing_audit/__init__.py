@@ -237,9 +237,3 @@ def _judge(
     dependency = np.where(worked, np.maximum(blocked_until, ready) - ready, 0)
     lost = np.where(kinds[MIXED] | kinds[EARLIER], waited_ns + dependency, 0)
     return verdict, np.where(late, own.end, ranges.end) - ranges.start - lost
-
-
-def seems_measured(capture: Capture) -> NDArray[Any]:
-    """Mark the ranges that the program seems to measure with."""
-    timings = audit(capture)
-    return (timings.reported_ns != MISSING) | (timings.sync_ns > 0)  # type: ignore[no-any-return]

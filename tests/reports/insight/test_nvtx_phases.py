@@ -199,3 +199,12 @@ def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tm
     rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
     for hint in hints_without(tmp_path, REPORT, missing, *rows):
         assert f"(--trace={trace})" in hint
+
+
+def test_a_range_that_a_window_cuts_counts_whole(tmp_path: Path) -> None:
+    ranges = [nvtx("step", 100 * i, 100 * i + 60) for i in range(3)]
+    launches = [launch(i, 100 * i + 20, wait=5, lasting=30 + i) for i in range(3)]
+    capture = opened(tmp_path, *ranges, *(one for pair in launches for one in pair))
+    # The window has the end of the first range and the second: launches and times are those of both, whole.
+    found = capture.select(time="50ns/180ns").report(REPORT).rows()
+    assert found == [("step", 2, 1.0, 60.0, 10.0, 5.0, 30.5, 0.0, 0.0)]
