@@ -18,7 +18,15 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, window, windows
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KERNEL,
+    KINDS,
+    gpu_operations_of,
+    previous_ends,
+    window,
+    windows,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.base.missing import MISSING
@@ -54,9 +62,9 @@ CAUSES = {
 _CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES])
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
 _COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
-# On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency;
-# the time in ns holds if no launch has one.
-_LATENCY_RATIO, _LATENCY_NS = 3, 10_000
+# On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency of
+# repeated launches, or of all operations if no launch is repeated.
+_LATENCY_RATIO = 3
 
 
 class Segments(NamedTuple):
@@ -230,8 +238,14 @@ def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
 def _longest_latency(whole: Capture) -> float:
     """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
     launches = launches_of(whole)
-    repeats = launches.of(launches.uncontended & ~launches.first)
-    return _LATENCY_RATIO * float(np.median(repeats.latency_ns)) if len(repeats) else _LATENCY_NS
+    latency_ns = launches.latency_ns[launches.uncontended & ~launches.first]
+    if not len(latency_ns):
+        operations = gpu_operations_of(whole)
+        launched = np.flatnonzero(operations.call >= 0)
+        call_ns = whole.columns("api", "start_ns")["start_ns"][operations.call[launched]]
+        idle = previous_ends(operations)[launched] <= call_ns
+        latency_ns = (operations.start_ns[launched] - call_ns)[idle]
+    return _LATENCY_RATIO * float(np.median(latency_ns)) if len(latency_ns) else 0.0
 
 
 def _segments(

@@ -100,7 +100,8 @@ def test_the_profiler_and_loading_inside_a_launch(
     [
         (50, 60, {"host": 40, "launch": 13}),
         (3, 10, {"queued": 53}),  # back when the GPU ran dry
-        (3, 11, {"launch": 53}),  # still under way
+        (3, 11, {"launch": 1, "queued": 52}),  # still under way, but back long before the operation
+        (3, 60, {"launch": 53}),
         (3, 64, {"launch": 53}),
         (10, 11, {"launch": 53}),
         (63, 70, {"host": 53}),

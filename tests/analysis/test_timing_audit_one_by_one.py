@@ -102,7 +102,9 @@ def drawn(seed: int) -> Drawn:
         for _ in range(dice.choice((1, 1, 2)) if made.name == LAUNCH else 0):
             start = made.start + STEP * dice.randrange(8)
             ends = start + STEP * dice.randrange(1, 8)
-            operations.append(Operation(i, made.thread[0], dice.randrange(2), dice.choice((7, 7, 8)), start, ends))
+            operations.append(
+                Operation(i, made.thread[0], dice.randrange(2), dice.choice((7, 7, 8)), start, ends)
+            )
     operations += [Operation(None, 100, 0, 7, *span(4)) for _ in range(dice.randrange(2))]
     ranges = [
         Range(dice.choice(threads), *span(12), dice.choice((0, 0, 1))) for _ in range(dice.randrange(1, 9))
@@ -124,7 +126,7 @@ def own_of(capture: Drawn, thread: Thread) -> list[Range]:
 
 
 def bursts(items: list[Item], events: list[tuple[int, int]]) -> list[list[Item]]:
-    """The calls and ranges of a worker, divided where it paused for unusually long around a caller's event."""
+    """The calls and ranges of a worker, divided at unusually long pauses around a caller's event."""
 
     def passed(item: Item) -> int:
         return sum(start <= item.start for start, _ in events)
@@ -155,23 +157,29 @@ class Pair:
         events = [(made.start, made.end) for made in capture.calls if made.thread == caller]
         borders = [time for one in capture.ranges if one.thread == caller for time in (one.start, one.end)]
         self.events = sorted([*events, *((time, time) for time in borders)])
-        calls = [Item(made.start, made.end, i) for i, made in enumerate(capture.calls) if made.thread == worker]
+        calls = [
+            Item(made.start, made.end, i) for i, made in enumerate(capture.calls) if made.thread == worker
+        ]
         ranges = [Item(one.start, one.end, None) for one in own_of(capture, worker)]
         items = sorted([*sorted(calls, key=lambda item: item.start), *ranges], key=lambda item: item.start)
         parts = bursts(items, self.events)
         held = [part for part in parts if self.holds(part)]
-        near = [
-            part for part in parts if any(item.call is None or self.around(item.start) for item in part)
-        ]
+        near = [part for part in parts if any(item.call is None or self.around(item.start) for item in part)]
         self.share = len(held) / max(len(near), 1)
         around = {id(self.around(part[0].start)[-1]) for part in held}
         regular = bool(held) and len(around) >= 0.9 * len(self.mine)  # all ranges have the same name
-        enough = self.share >= 0.9 and regular
+        enough = self.share >= 0.9 and regular and len(held) >= (2 if ranges else 1)
+        self.silence = statistics.mean([self.length(part[0].start) for part in held]) if enough else 0
         self.caused = [item.call for part in held for item in part if item.call is not None and enough]
 
     def around(self, time: int) -> list[Range]:
         """The ranges in which this time is, the innermost last."""
         return [one for one in self.mine if one.start <= time < one.end]
+
+    def length(self, time: int) -> int:
+        """The time between the caller's events around a time at which it is silent."""
+        before = max(end for start, end in self.events if start <= time)
+        return min(start for start, _ in self.events if start > time) - before
 
     def holds(self, part: list[Item]) -> bool:
         first, last = min(item.start for item in part), max(item.end for item in part)
@@ -198,7 +206,7 @@ def causes(capture: Drawn) -> dict[int, Thread]:
         if worker != caller and worker[0] == caller[0]
     ]
     found: dict[int, Thread] = {}
-    for pair, caller in sorted(pairs, key=lambda one: -one[0].share):
+    for pair, caller in sorted(pairs, key=lambda one: one[0].silence):
         for call_number in pair.caused:
             found.setdefault(call_number, caller)
     return {
@@ -238,7 +246,9 @@ class Loops:
         self.other = [
             ran
             for ran in everything
-            if ran.device in used and ran not in older and (ran not in self.process or self.not_mine(ran))
+            if ran.device in used
+            and ran not in older
+            and (ran not in self.process or self.not_mine(ran))
             and (ran not in self.process or one.start <= self.launch_time(ran) < one.end)
         ]
         self.earlier_end = max([one.start, *(ran.end for ran in self.earlier)])

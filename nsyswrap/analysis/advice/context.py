@@ -136,7 +136,7 @@ class GapKinds:
     ``allocating``: at least a tenth of it is allocating or freeing.
     ``waited``: the thread waited for the GPU before it launched what ended the gap.
     ``copying``: the operation that ends it is a copy or memset. ``launching``: it is a repeated launch.
-    ``long_host``: host code takes more than ten times the median launch call.
+    ``long_host``: host code takes more than ten times the median call that launches or copies.
     """
 
     _PART = 0.1  # of a gap
@@ -150,8 +150,6 @@ class GapKinds:
         launched = ended >= 0
         first = np.append(launches.first, False)[ended]
         close = np.append(back_to_back(whole, launches), False)[ended] if len(launches) else launched
-        repeats = context.launches.of(~context.launches.first)
-        self.launch_call_ns = float(np.median(repeats.api_ns)) if len(repeats) else 0.0
         if context.part.steps.found:
             self.loading = first | (loads_in_gaps(context) > 0)
         else:
@@ -162,7 +160,19 @@ class GapKinds:
         after = context.gaps.operations.kind[gaps.after] if len(gaps.operations) else gaps.after
         self.copying = plain & ~launched & (gaps.after >= 0) & (after == KINDS.index(MEMCPY))
         self.launching = plain & launched
-        self.long_host = parts["host"] > self._LONG_HOST * self.launch_call_ns
+        self.long_host = parts["host"] > self._LONG_HOST * _launch_call_ns(context)
+
+
+def _launch_call_ns(context: AdviceContext) -> float:
+    """Return the median time in repeated launch calls; without any, in calls that start GPU work; in ns."""
+    repeats = context.launches.of(~context.launches.first)
+    if len(repeats):
+        return float(np.median(repeats.api_ns))
+    calls = np.unique(context.operations.call[context.operations.call >= 0])
+    if not len(calls):
+        return 0.0
+    api = context.capture.whole.columns("api", "start_ns", "end_ns")
+    return float(np.median((api["end_ns"] - api["start_ns"])[calls]))
 
 
 def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:

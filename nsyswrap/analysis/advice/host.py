@@ -12,7 +12,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION
-from nsyswrap.base.units import duration, percent
+from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
 _LISTED = 4  # step numbers
-_EVERY = 0.5  # of the operations are followed by a wait
+_EVERY = 0.75  # waits per GPU operation
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
@@ -70,7 +70,7 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
     bound = cover.length >= _BOUND * context.window_ns
     yield Advice(
         "host_bound",
-        f"{'Host-bound' if bound else 'Host code leaves the GPU idle'}: it waits for host code, median {lasting} a time",
+        f"{'Host-bound: host code' if bound else 'Host code'} leaves the GPU idle, median {lasting} a time",
         cover.length,
         f"{count:,} gaps ({context.steps_text(count)}) in which the launching thread was outside of CUDA for "
         f"{duration(cover.length)}",
@@ -143,12 +143,11 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(cover.length):
         return
     waits = _waits(context)
-    operations = max(len(context.operations), 1)
-    every = f"after {percent(100 * min(waits / operations, 1))} of the GPU operations"
-    how = f"Synchronizing {every}" if waits >= _EVERY * operations else "Synchronizing drains the GPU"
+    every = waits >= _EVERY * len(context.operations)
+    how = "Synchronizing after every GPU operation" if every else "Synchronizing"
     yield Advice(
         "synchronizing",
-        f"{how}: it is idle until the next launch",
+        f"{how} leaves the GPU idle until the next launch",
         cover.length,
         f"{context.steps_text(waits)} waits for the GPU; idle {duration(cover.length)} after them, until the "
         "wait returned and the next launch arrived",

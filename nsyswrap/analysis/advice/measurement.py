@@ -9,7 +9,8 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
-from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit, seems_measured
+from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
+from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -32,8 +33,9 @@ def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
     if capture.has("nvtx") and capture.whole.has("api") and len(gpu_operations_of(capture)):
         timings = audit(capture)
         measured = seems_measured(capture)
-        for off, make in ((_short(timings), _ends_too_early), (_long(timings), _starts_too_early)):
-            off &= _own_ranges(capture, timings)
+        own = _own_ranges(capture, timings)
+        for wrongly, make in ((_short(timings), _ends_too_early), (_long(timings), _starts_too_early)):
+            off = wrongly & own
             if (off & measured).any():
                 wrong.append(make(_ranges(capture, timings, off & measured)))
             elif off.any():

@@ -28,7 +28,7 @@ _TEXTS = {
         "the program runs without nsys: then this time is not lost",
     ),
     "queued": (
-        "Short kernels: the GPU is idle between operations that were queued already",
+        "Short kernels: the GPU is idle between queued operations",
         "Fewer, longer kernels",
         "fuse short kernels, or launch them as a CUDA graph; fewer dependencies between streams",
         "step = torch.compile(step)",

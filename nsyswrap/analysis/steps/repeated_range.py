@@ -78,7 +78,7 @@ def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_C
     if not len(rows):
         return []
     names, texts = range_labels(whole, rows)
-    depth = tree(spans).depth
+    depth = np.maximum(tree(spans).depth, 0)  # MISSING if two ranges have the same times
     codes, (_, text) = group_keys(spans.thread, names)
     candidates = []
     for code, label in enumerate(text.tolist()):

@@ -187,9 +187,8 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     """Return how busy the GPU was in the judged part, and why it was idle."""
     rows, processes = np.asarray(data["row"]), np.asarray(data["process_id"])
     steady = rows == STEADY
-    judged = np.flatnonzero(
-        steady | (np.isin(rows, (CAPTURE, SELECTED)) & ~np.isin(processes, processes[steady]))
-    )
+    whole = np.isin(rows, (CAPTURE, SELECTED)) & ~np.isin(processes, processes[steady])
+    judged = np.concatenate((np.flatnonzero(steady), np.flatnonzero(whole)))
     spent = {
         column.name: int(np.asarray(data[column.name])[judged].sum())
         for column in SCHEMA.columns
