@@ -102,7 +102,9 @@ def drawn(seed: int) -> Drawn:
         for _ in range(dice.choice((1, 1, 2)) if made.name == LAUNCH else 0):
             start = made.start + STEP * dice.randrange(8)
             ends = start + STEP * dice.randrange(1, 8)
-            operations.append(Operation(i, made.thread[0], dice.randrange(2), dice.choice((7, 7, 8)), start, ends))
+            operations.append(
+                Operation(i, made.thread[0], dice.randrange(2), dice.choice((7, 7, 8)), start, ends)
+            )
     operations += [Operation(None, 100, 0, 7, *span(4)) for _ in range(dice.randrange(2))]
     ranges = [
         Range(dice.choice(threads), *span(12), dice.choice((0, 0, 1))) for _ in range(dice.randrange(1, 9))
@@ -155,14 +157,14 @@ class Pair:
         events = [(made.start, made.end) for made in capture.calls if made.thread == caller]
         borders = [time for one in capture.ranges if one.thread == caller for time in (one.start, one.end)]
         self.events = sorted([*events, *((time, time) for time in borders)])
-        calls = [Item(made.start, made.end, i) for i, made in enumerate(capture.calls) if made.thread == worker]
+        calls = [
+            Item(made.start, made.end, i) for i, made in enumerate(capture.calls) if made.thread == worker
+        ]
         ranges = [Item(one.start, one.end, None) for one in own_of(capture, worker)]
         items = sorted([*sorted(calls, key=lambda item: item.start), *ranges], key=lambda item: item.start)
         parts = bursts(items, self.events)
         held = [part for part in parts if self.holds(part)]
-        near = [
-            part for part in parts if any(item.call is None or self.around(item.start) for item in part)
-        ]
+        near = [part for part in parts if any(item.call is None or self.around(item.start) for item in part)]
         self.share = len(held) / max(len(near), 1)
         around = {id(self.around(part[0].start)[-1]) for part in held}
         regular = bool(held) and len(around) >= 0.9 * len(self.mine)  # all ranges have the same name
@@ -238,7 +240,9 @@ class Loops:
         self.other = [
             ran
             for ran in everything
-            if ran.device in used and ran not in older and (ran not in self.process or self.not_mine(ran))
+            if ran.device in used
+            and ran not in older
+            and (ran not in self.process or self.not_mine(ran))
             and (ran not in self.process or one.start <= self.launch_time(ran) < one.end)
         ]
         self.earlier_end = max([one.start, *(ran.end for ran in self.earlier)])

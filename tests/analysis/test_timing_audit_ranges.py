@@ -293,7 +293,10 @@ def test_exports_that_do_not_say_whose_an_operation_is(tmp_path: Path) -> None:
         (launch(1, 2, 8, 20), [True, False]),  # the first launch of its name
         ([*launch(1, -3, -1, 0), *launch(2, 2, 8, 20)], [False, False]),
         ([call("cuModuleLoadData", 2, 4)], [True, False]),
-        ([call("cuModuleLoadData", 2, 4, tid=OTHER)], [False, False]),  # nothing shows that the range caused it
+        (
+            [call("cuModuleLoadData", 2, 4, tid=OTHER)],
+            [False, False],
+        ),  # nothing shows that the range caused it
         ([call("cuKernelGetName", 2, 4), call("cudaFuncSetAttribute", 5, 6)], [False, False]),
         ([call("cudaMemcpy", 2, 9, 1), memcpy(1, 4, 8, 8, correlationId=1)], [False, False]),
     ],

@@ -34,9 +34,9 @@ class _Anchor(NamedTuple):
 def repeated_sequence(whole: Capture, process: int) -> Occurrences | None:
     """Return the occurrences of the sequence that a process repeats, or None if no sequence repeats.
 
-    The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its occurrences are equal if
-    they hold the same calls, in any order. If several calls will do, the longest idle time before a call
-    decides.
+    The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
+    occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest idle
+    time before a call decides.
     """
     calls = calls_of(whole, process)
     anchors = _anchors(calls)
@@ -59,6 +59,7 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
+    paused[0] = True  # nothing came before the first call
     anchors = []
     for positions in (*_by_code(codes), *_by_code(codes, paused)):
         if len(positions) < _LEAST:
