@@ -59,6 +59,7 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
+    paused[0] = True  # nothing came before the first call
     anchors = []
     for positions in (*_by_code(codes), *_by_code(codes, paused)):
         if len(positions) < _LEAST:
