@@ -91,7 +91,7 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
     gaps = _for_input(context)
     lasting = duration(np.median(context.gaps.parts["host"][gaps]))
     if waits_in_host_code(context) is not None:
-        what = f"Waiting for input: the launching thread waits in OS calls, median {lasting} a time"
+        what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} a time"
         how = "the thread waited in OS calls for most of it"
     else:
         what = f"Waiting for input or other host code: {lasting} before each copy to the GPU"
@@ -144,7 +144,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
         return
     waits = _waits(context)
     every = waits >= _EVERY * len(context.operations)
-    how = "Synchronizing after every GPU operation" if every else "Synchronizing"
+    how = "Synchronizing after every operation" if every else "Synchronizing"
     yield Advice(
         "synchronizing",
         f"{how} leaves the GPU idle until the next launch",
@@ -197,7 +197,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
         return
     loads = int(loads_in_gaps(context).sum())
     steps = context.part.steps.found
-    where = "in the steps" if steps else "before kernels run for the first time"
+    where = "in the steps" if steps else "at first use"
     yield Advice(
         "loading_in_loop",
         f"JIT compiling or module loading {where}: the GPU waits {duration(cover.length)}",
