@@ -33,7 +33,7 @@ def only(folder: Path, *rows: Row) -> Budget:
 
 def test_the_states_are_those_of_a_busy_gpu_and_the_causes_of_idling() -> None:
     assert (*BUSY, *(f"idle_{cause}" for cause in IDLE)) == STATES
-    assert BUSY == (*COMPUTE, "communication", "memcpy")
+    assert (*COMPUTE, "communication", "memcpy") == BUSY
     assert len(set(STATES)) == len(STATES)
 
 
