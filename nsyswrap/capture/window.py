@@ -138,6 +138,10 @@ class Window:
         """Return the intervals of a process; those of all if no instance selects this process."""
         return self._of(global_id >> PID_SHIFT, MISSING) or self._of(MISSING, MISSING)  # type: ignore[return-value]
 
+    def of_thread(self, global_id: int) -> Intervals:
+        """Return the intervals of a thread; those of all if no instance selects this thread."""
+        return self._of(global_id >> PID_SHIFT, global_id) or self._of(MISSING, MISSING)  # type: ignore[return-value]
+
     def holding(self, events: Events, *, clip: bool) -> NDArray[Any]:
         """Mark the rows that are selected: with a part in an interval, or by nsys' rule if rows stay whole.
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.formats import Document, Format, Layout
     from nsyswrap.reports import Request
     from nsyswrap.reports.answer import Line
+    from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap import reports
@@ -302,8 +303,8 @@ def _write(document: Document, asked: ReportOptions) -> None:
         names = ", ".join(str(capture.source) for capture in document.captures.values())
         raise NotInCapture(f"{names} holds nothing for the reports asked for")
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
-    if document.tables and document.tables[0].selection and not prints_selection:
-        note(f"nsyswrap: selected: {document.tables[0].selection}")
+    if not prints_selection:
+        _note_selection(document.tables)
     if asked.csv_folder:
         write_csv(asked.csv_folder, document.tables, asked.layout)
     if not asked.prints_tables:
@@ -316,6 +317,17 @@ def _write(document: Document, asked: ReportOptions) -> None:
         _write_files(files, asked.output or Path())
     else:
         _emit("\n".join(map(str, files.values())), asked.output)
+
+
+def _note_selection(tables: Sequence[Table]) -> None:
+    """Print what is selected, with the tables it holds for if they differ."""
+    labels: dict[str, list[str]] = {}
+    for table in tables:
+        labels.setdefault(table.selection, []).append(table.label)
+    for selection, names in labels.items():
+        where = f" in {', '.join(names)}" if len(labels) > 1 else ""
+        if selection:
+            note(f"nsyswrap: selected{where}: {selection}")
 
 
 def _write_files(files: Mapping[str, str | bytes], output: Path) -> None:

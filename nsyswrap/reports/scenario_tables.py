@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
 _OPERATOR = Column("operator", "Operator", Unit.TEXT, "implementation that was timed")
-_PHASE_COLUMNS = ("launches", "api_med_ns", "queue_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
+_PHASE_COLUMNS = ("launches", "api_med_ns", "queued_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
 _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
 _GPU_COLUMNS = (
     Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),

@@ -11,6 +11,7 @@ from report_tables import records_of
 from tiny_export import PID, call, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, selected_ns, window, windows
+from nsyswrap.render.page.lanes import streams, threads
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
@@ -105,6 +106,16 @@ def test_ranges_of_several_processes_select_each_their_own(tmp_path: Path) -> No
     assert [found[pid]["window_ns"] for pid in (PID, 200)] == [20, 10]
     assert [found[pid]["busy_ns"] for pid in (PID, 200)] == [10, 10]
     assert (found[None]["window_ns"], found[None]["busy_ns"]) == (30, 20)  # the device: [5, 25) of [0, 30)
+
+
+def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: Capture) -> None:
+    clipped = part.decided()
+    assert [(lane.title, len(lane), lane.busy_ns) for lane in streams(clipped)] == [
+        ("stream 7", 2, 25),
+        ("stream 8", 1, 10),
+    ]
+    calls = [lane.busy_ns for lane in threads(clipped) if lane.title == "CUDA API"]
+    assert calls == [2, 25]
 
 
 def test_the_screen_counts_the_same_kernels_everywhere(part: Capture) -> None:

@@ -138,14 +138,14 @@ def test_a_part_is_cut_out(cli: Cli, tmp_path: Path) -> None:
     rows = [nvtx("step", 15, 45), kernel("a", 0, 10), kernel("b", 20, 30), kernel("c", 40, 50, deviceId=1)]
     source = write(tmp_path / "a.sqlite", *rows)
     done = cli("export", source, "--perfetto", "o.json", "--parquet", "p", "--nvtx", "step", "--device", "0")
-    assert "selected: NVTX range step" in done.stderr
+    assert "selected: NVTX range 'step': its only instance" in done.stderr
     assert [part.name for part in read(tmp_path / "o.json").of("kernel")] == ["b"]
     assert arrow.read_table(tmp_path / "p" / "kernel.parquet").column("name").to_pylist() == ["b"]
     done = cli("export", source, "--perfetto", "c.json", "--time", "45ns/", "--clip", "yes")
     assert [(part.start, part.end) for part in read(tmp_path / "c.json").slices] == [(45, 50)]
     missing = cli("export", source, "--perfetto", "d.json", "--nvtx", "nowhere")
     assert missing.returncode == 65
-    assert "no 'nowhere'" in missing.stderr
+    assert "no NVTX range named 'nowhere'" in missing.stderr
 
 
 def test_nothing_to_write_is_said(cli: Cli, capture: Path, tmp_path: Path) -> None:

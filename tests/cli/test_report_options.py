@@ -76,6 +76,12 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
     assert (
         done.stdout.count("selected: time 0.00000002s/0.000000065s; rows cut at its ends (--clip yes)") == 1
     )
+    as_csv = cli("report", export, "-r", f"{KERNELS},gpu_time", "--nvtx", "a", "--csv", "out")
+    said = "NVTX range 'a': its only instance; "
+    assert as_csv.stderr.splitlines()[:2] == [
+        f"nsyswrap: selected in {KERNELS}: {said}whole rows (--clip no)",
+        f"nsyswrap: selected in gpu_time: {said}rows cut at its ends (--clip yes)",
+    ]
     told = cli("report", export, "-r", "all", "--time", "20ns/65ns", "--clip", "yes").stdout
     assert "--clip no" not in told
 

@@ -52,7 +52,7 @@ def test_the_schema_is_one_and_says_no() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     document = json.loads(json_format.as_one([]))
     CHECK.validate(document)
-    for broken in ({**document, "version": 2}, {**document, "more": 1}, {**document, "reports": [{}]}, {}):
+    for broken in ({**document, "version": 1}, {**document, "more": 1}, {**document, "reports": [{}]}, {}):
         assert not CHECK.is_valid(broken)
 
 
@@ -110,7 +110,7 @@ def test_real_captures_fit(name: str) -> None:
 def test_the_envelope_is_always_the_same() -> None:
     assert json.loads(json_format.as_one([])) == {
         "format": "nsyswrap-reports",
-        "version": 1,
+        "version": 2,
         "tool": {"name": "nsyswrap", "version": __version__},
         "captures": [],
         "window": {"time": None, "nvtx": None, "devices": [], "processes": [], "clip": None},

@@ -49,12 +49,14 @@ def test_title_card_and_stderr_say_which_part_it_is(asked: tuple[str, ...], tmp_
 
 # The launches of the first two lie before the window, the first kernel ends where it begins: nsys counts it.
 # k[100,200)   k[150 ..... 250)   k[300 ... 320)          window [200, 310)
-@pytest.mark.parametrize("asked", [{"time": "200ns/310ns"}, {"nvtx": "step"}], ids=str)
-def test_a_page_of_a_part_counts_the_same_kernels_everywhere(asked: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("time", "nvtx_name"), [("200ns/310ns", ""), ("", "step")])
+def test_a_page_of_a_part_counts_the_same_kernels_everywhere(
+    time: str, nvtx_name: str, tmp_path: Path
+) -> None:
     rows = [nvtx("step", 200, 260), nvtx("step", 240, 310), nvtx("outside", 0, 400)]
     rows += [kernel("k", *times, i) for i, times in enumerate(((100, 200), (150, 250), (300, 320)), 1)]
     rows += [call("cudaLaunchKernel", start, start + 5, i) for i, start in enumerate((80, 130, 280), 1)]
-    page = render({"x": opened(tmp_path, *rows).select(**asked)})
+    page = render({"x": opened(tmp_path, *rows).select(time=time, nvtx=nvtx_name)})
     assert "seen: 2 kernels from 2 launches, 0 copies" in page
     assert (
         cells(page, "cuda_gpu_kern_sum", "instances") == cells(page, "kernel_class_sum", "instances") == ["2"]
@@ -133,6 +135,13 @@ def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
     assert "lies in x/.recording-1/report.qdstrm" in page
     for kept in (">train.py --data=data data<", "the clock of x.log jumped", "x holds no CUDA API calls"):
         assert kept in page
+
+
+@pytest.mark.parametrize("name", ["add2/both", "copies/pinned", "nvtx/host", "p2p/staged"])
+def test_a_recorded_page_names_no_folder(name: str, tmp_path: Path) -> None:
+    page = render({"x": open_capture(run_folder(name, tmp_path))})  # nsys names its own log files
+    markup = re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
+    assert re.findall(r"""(?:^|[\s"'>=(:])/\w[\w.-]*/[^<]{9}""", markup) == []
 
 
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:

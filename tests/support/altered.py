@@ -34,8 +34,8 @@ def scaled(path: Path, target: Path, factor: float) -> Path:
     with closing(sqlite3.connect(target)) as db, db:
         for table in _tables(db):
             for column in sorted(_columns(db, table) & {*_TIMES}):
-                changed = f'CAST(ROUND("{column}" * {factor}) AS INTEGER)'
-                db.execute(f'UPDATE "{table}" SET "{column}" = {changed}')  # noqa: S608
+                times_factor = f'CAST(ROUND("{column}" * ?) AS INTEGER)'
+                db.execute(f'UPDATE "{table}" SET "{column}" = {times_factor}', (factor,))  # noqa: S608 - no input
         _change_marks(db, times)
     return target
 

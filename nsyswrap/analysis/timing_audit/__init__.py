@@ -5,8 +5,8 @@ before it. `range_work` tells own, earlier and other work apart. The verdict dep
 after the range, and on earlier work that ends after the range's start.
 
 Launches of another thread count where the range's thread is seen to have caused them: see `causation`. Other
-work of that thread can overlap with the range in time. It changes no verdict, and ``uncaused_ns`` says how much
-there was.
+work of that thread can overlap with the range in time. It changes no verdict, and ``uncaused_ns`` says how
+much there was.
 
 The time that a range should have reported lasts from its start to its end, or to the end of its own work if
 that is later, minus the time lost to earlier work. Two waits are lost:
@@ -237,9 +237,3 @@ def _judge(
     dependency = np.where(worked, np.maximum(blocked_until, ready) - ready, 0)
     lost = np.where(kinds[MIXED] | kinds[EARLIER], waited_ns + dependency, 0)
     return verdict, np.where(late, own.end, ranges.end) - ranges.start - lost
-
-
-def seems_measured(capture: Capture) -> NDArray[Any]:
-    """Mark the ranges that the program seems to measure with."""
-    timings = audit(capture)
-    return (timings.reported_ns != MISSING) | (timings.sync_ns > 0)  # type: ignore[no-any-return]

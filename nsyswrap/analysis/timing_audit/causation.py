@@ -1,29 +1,32 @@
 """Find the thread whose NVTX ranges the launches of each API call count for.
 
-Launches count for the ranges of their own thread. They also count for a range of another thread of the process
-where it is seen that this thread caused them. Below, the *caller* is the thread with the range, the *worker* is
-the thread that launches.
+Launches count for the ranges of their own thread. They also count for a range of another thread of the
+process where it is seen that this thread caused them. Below, the *caller* is the thread with the range, the
+*worker* is the thread that launches.
 
-The caller is *silent* while it is in no CUDA call and no NVTX range of it starts or ends. Marks do not
-count, as samplers write them at any time. A caller that waits
-for a worker is silent, as a thread in PyTorch's ``loss.backward()`` is. The calls of the worker are divided into
-*bursts*. A new burst begins at the first call after an event of the caller, if the worker had paused for longer
-than it usually does between two calls without such an event. Usually means 90 % of these pauses, and at least
-twice their median. So the calls of a worker that goes on at its own pace, whatever the caller does, are one
-burst.
+The caller is *silent* while it is in no CUDA call and no NVTX range of it starts or ends. Marks do not count,
+as samplers write them at any time. A caller that waits for a worker is silent, as a thread in PyTorch's
+``loss.backward()`` is. The calls of the worker are divided into *bursts*. A new burst begins at the first
+call after an event of the caller, if the worker had paused for longer than it usually does between two calls
+without such an event. Usually means 90 % of these pauses, and at least twice their median. So the calls of a
+worker that goes on at its own pace, whatever the caller does, are one burst.
 
-A burst is *enclosed* if all of it lies in one stretch of silence inside a range of the program's own. Ranges of
-the program's own are those outside the domains of libraries. An enclosed burst counts for the caller's ranges if
-one of these holds:
+A burst is *enclosed* if all of it lies in one stretch of silence inside a range of the program's own. Ranges
+of the program's own are those outside NVTX domains, or all if its process has no such range. An enclosed
+burst counts for the caller's ranges if one of these holds:
 
-- The worker is PyTorch's autograd thread, by the name of the thread. Here every event of the caller ends a burst.
+- The worker is PyTorch's autograd thread, by the name of the thread. Here every event of the caller ends a
+  burst.
 - An OS runtime call of the caller that waits, such as ``pthread_cond_wait``, lasts throughout the burst.
   Condition waits with a time limit are left out: Python's threads wait like this for the interpreter's lock.
-- The pattern holds for the pair of threads. At least 90 % of the worker's bursts during the caller's ranges are
-  enclosed, and at least 90 % of the ranges with the names of those that enclose them directly enclose some. If
-  the worker has ranges of its own, these are part of its bursts and have to be enclosed as well.
+- The pattern holds for the pair of threads. At least 90 % of the worker's bursts during the caller's ranges
+  are enclosed, and at least 90 % of the ranges with the names of those that enclose them directly enclose
+  some. If the worker has ranges of its own, these are part of its bursts and have to be enclosed as well, and
+  at least two bursts are needed: an idle thread in one long range causes nothing.
 
-Without such evidence another thread's launches count for that thread alone.
+If several callers qualify for a call, it counts for the one whose stretches of silence are the shortest.
+Calls of a thread that is a caller itself count for this thread alone. Without such evidence another thread's
+launches count for that thread alone.
 """
 
 from __future__ import annotations
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 PATTERN_SHARE = 0.9
+_LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
+HOW_TO_TELL = "trace OS runtime calls (--trace=cuda,nvtx,osrt)"
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
 _AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
@@ -64,8 +69,8 @@ def launched_for(
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield marks of ranges, and for these the thread that each call's launches count for.
 
-    ``ranges`` and ``calls`` are the threads of both. Calls that another thread caused count for its ranges, and
-    for those of the thread that made them.
+    ``ranges`` and ``calls`` are the threads of both. Calls that another thread caused count for its ranges,
+    and for those of the thread that made them.
     """
     causing = causing_threads(whole)
     callers = np.isin(ranges, np.unique(causing[causing != calls]))
@@ -84,9 +89,22 @@ def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
     return (text,) if held else ()
 
 
+def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
+    """Return a note if uncaused work of other threads ran during ranges: ``uncaused_ns`` of each range."""
+    count = np.count_nonzero(uncaused_ns)
+    how = "give that thread NVTX ranges of its own"
+    if not whole.has("osrt"):
+        how = f"{HOW_TO_TELL}, or {how}"
+    text = (
+        f"ranges during which GPU work of a thread without ranges ran: {count}; this work does not count for "
+        f"them, as nothing shows that they wait for it; to tell, {how}"
+    )
+    return (text,) if count else ()
+
+
 @per_capture
 def causing_threads(whole: Capture) -> NDArray[Any]:
-    """Return the thread that caused each API call of the whole capture: the one that made it, or its caller."""
+    """Return the thread that caused each API call of the whole capture: its own thread, or a caller."""
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
     causing = calls.thread.copy()
     pairs = _pairs(own_ranges(whole)[1].thread, calls.thread)
@@ -94,7 +112,7 @@ def causing_threads(whole: Capture) -> NDArray[Any]:
         return causing
     threads = {thread: _Thread.of(whole, calls, thread) for thread in {i for pair in pairs for i in pair}}
     caused = [(*_caused(threads[caller], threads[worker]), caller) for caller, worker in pairs]
-    for _, rows, caller in sorted(caused, key=lambda one: -one[0]):
+    for _, rows, caller in sorted(caused, key=lambda one: one[0]):
         free = rows[causing[rows] == calls.thread[rows]]
         causing[free] = caller
     callers = np.unique(causing[causing != calls.thread])
@@ -151,7 +169,8 @@ class _Items(NamedTuple):
 class _Thread:
     """What one thread does: the positions of its calls, its ranges, borders and waits, all by start, in ns.
 
-    ``names`` has a code for the name of each range. ``borders`` are the times at which its NVTX ranges start and end.
+    ``names`` has a code for the name of each range. ``borders`` are the times at which its NVTX ranges start
+    and end.
     """
 
     calls: _Items
@@ -216,7 +235,7 @@ def _waits_of(whole: Capture, thread: int) -> Spans:
 
 
 def _caused(caller: _Thread, worker: _Thread) -> tuple[float, NDArray[Any]]:
-    """Return the share of the worker's bursts that count for the caller, and the positions of their calls."""
+    """Return the mean silence in ns around the bursts that count, and the positions of their calls."""
     items = worker.items if len(worker.ranges.start) and not worker.autograd else worker.calls
     stretch, silent = _stretches(caller, items)
     burst = _bursts(items, stretch, cut=worker.autograd)
@@ -228,14 +247,19 @@ def _caused(caller: _Thread, worker: _Thread) -> tuple[float, NDArray[Any]]:
     enclosed = np.logical_and.reduceat(silent & inside, first)
     enclosed &= np.minimum.reduceat(stretch, first) == np.maximum.reduceat(stretch, first)
     relevant = np.logical_or.reduceat(inside | (items.call < 0), first)
-    share = np.count_nonzero(enclosed) / max(np.count_nonzero(relevant), 1)
-    counts = enclosed
-    if not worker.autograd and not (
-        share >= PATTERN_SHARE and _regular(caller, start[enclosed], end[enclosed])
-    ):
-        counts = enclosed & _waited(caller.waits, start, end)
+    share = int(enclosed.sum()) / max(int(relevant.sum()), 1)
+    pattern = share >= PATTERN_SHARE and _regular(caller, start[enclosed], end[enclosed])
+    pattern = pattern and int(enclosed.sum()) >= (_LEAST_BURSTS if items is worker.items else 1)
+    counts = enclosed if worker.autograd or pattern else enclosed & _waited(caller.waits, start, end)
     calls = items.call[counts[burst]]
-    return share, calls[calls >= 0]
+    return _silence(caller, stretch[first][counts]), calls[calls >= 0]
+
+
+def _silence(caller: _Thread, stretch: NDArray[Any]) -> float:
+    """Return the mean length of these stretches in ns."""
+    starts, reached = caller.events
+    # Inside a range there is an event on either side.
+    return float(np.mean(starts[stretch] - reached[stretch - 1])) if len(stretch) else 0.0
 
 
 def _stretches(caller: _Thread, items: _Items) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -272,11 +296,11 @@ def _regular(caller: _Thread, start: NDArray[Any], end: NDArray[Any]) -> bool:
     innermost = closest(Spans(thread, start, end), caller.ranges, -caller.ranges.start)
     held = np.unique(innermost[innermost >= 0])
     named = np.count_nonzero(np.isin(caller.names, caller.names[held]))
-    return len(held) > 0 and len(held) >= PATTERN_SHARE * named
+    return bool(0 < len(held) >= PATTERN_SHARE * named)
 
 
 def _waited(waits: Spans, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
     """Mark the bursts throughout which one of the waits lasts."""
     last = np.searchsorted(waits.start, start, "right") - 1
     reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(waits.end)))
-    return reached[last + 1] >= end  # type: ignore[no-any-return]
+    return reached[last + 1] >= end

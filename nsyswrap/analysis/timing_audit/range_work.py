@@ -1,11 +1,11 @@
 """Tell the GPU work of an NVTX range from earlier and other work.
 
-Own work was started inside the range, by calls that the range's thread made or caused: see `causation`. Earlier
-work was started before the range and ended after the range's start. It was launched for the same thread, or ran
-in a stream into which this thread launches at any time: work in one stream runs in order. If the thread launches
-nothing at all, earlier work is that of its whole process. Other work is everything else that ran during the
-range. Earlier and other work count on the devices of the own work, or on all devices of the process if there is
-no own work.
+Own work was started inside the range, by calls that the range's thread made or caused: see `causation`.
+Earlier work was started before the range and ended after the range's start. It was launched for the same
+thread, or ran in a stream into which this thread launches at any time: work in one stream runs in order. If
+the thread launches nothing at all, earlier work is that of its whole process. Other work is everything else
+that ran during the range. Earlier and other work count on the devices of the own work, or on all devices of
+the process if there is no own work.
 
 Migrations of unified memory have no call and count as none of these. An operation without a recorded call
 counts as launched at its start.
@@ -128,8 +128,8 @@ class NearbyWork(NamedTuple):
     """Work near each range that is not its own, times in ns.
 
     ``earlier`` is the time from the range's start to the end of earlier work, 0 without any. ``before_own``
-    is the end of the last operation that can have delayed the first own one, MISSING without any. ``other`` is
-    the time in which other work ran, ``uncaused`` the time in which some ran that a thread of the process
+    is the end of the last operation that can have delayed the first own one, MISSING without any. ``other``
+    is the time in which other work ran, ``uncaused`` the time in which some ran that a thread of the process
     launched that has no ranges.
     """
 
@@ -151,8 +151,8 @@ def nearby_work(operations: Operations, ranges: Spans, own: OwnWork, ranging: ND
         near.before_own[rows] = _latest(ordered.end, ordered.end, own.first_start[rows] + 1)
         others = ordered.of(ordered.thread != thread)
         near.other[rows] = _other_time(others, apart, start, end)
-        bare = [part.of(_of_bare_threads(part, thread, ranging)) for part in (others, apart)]
-        near.uncaused[rows] = _other_time(*bare, start, end)
+        others, apart = (part.of(_of_bare_threads(part, thread, ranging)) for part in (others, apart))
+        near.uncaused[rows] = _other_time(others, apart, start, end)
     return near
 
 

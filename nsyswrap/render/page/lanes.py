@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     GRAPH_NAME,
@@ -20,6 +21,7 @@ from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
     MEMSET,
+    clipped,
     gpu_operations_of,
 )
 from nsyswrap.analysis.kernel_names import classify
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.window import Intervals
 
     Coded = tuple[NDArray[Any], Sequence[Any]]  # a code per operation, and the value of each code
     Spans = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # thread, start, end
@@ -55,6 +58,7 @@ class Lane:
     ``series`` is each event's position in ``kinds``, which are pairs of a family and a kind within it.
     ``name`` is its position in ``names``. ``row`` is the event's position among all API calls, or -1 if it is
     not an API call. ``call`` is the position of the API call that launched the event, or -1.
+    ``selected`` are the NVTX ranges that events are clipped to, if there are several.
     """
 
     group: str
@@ -67,10 +71,17 @@ class Lane:
     names: Sequence[str]
     row: NDArray[Any]
     call: NDArray[Any]
+    selected: Cover | None = None
 
     def __len__(self) -> int:
         """Return the number of events."""
         return len(self.start_ns)
+
+    @property
+    def busy_ns(self) -> int:
+        """The selected time in which at least one event went on, in ns."""
+        busy = union(self.start_ns, self.end_ns)
+        return busy.length if self.selected is None else intersection(busy, self.selected).length
 
 
 def _no_calls(count: int) -> NDArray[Any]:
@@ -116,7 +127,12 @@ def streams(capture: Capture) -> Iterator[Lane]:
             names=_name_texts(names),
             row=_no_calls(len(mine)),
             call=operations.call[mine],
+            selected=_selected(capture, capture.window.of_process(owner)),
         )
+
+
+def _selected(capture: Capture, ranges: Intervals) -> Cover | None:
+    return Cover(*ranges) if clipped(capture) and capture.window.several else None
 
 
 def _title(context: int, stream: int, *, several: bool) -> str:
@@ -205,6 +221,7 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
             names=_name_texts(names),
             row=row[mine],
             call=_no_calls(len(mine)),
+            selected=_selected(capture, capture.window.of_thread(thread)),
         )
         yield thread, lane
 
@@ -240,6 +257,7 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
                 names=_name_texts(names),
                 row=_no_calls(len(mine)),
                 call=_no_calls(len(mine)),
+                selected=_selected(capture, capture.window.of_thread(owner)),
             )
             yield owner, lane
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.answer.line import Level
 
 _MOSTLY_PERCENT, _WELL_PERCENT = 50, 80  # busy
 _SKEWED = 0.1  # of the median: then the mean is not the typical step
@@ -47,7 +48,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
 def _busy_lines(answer: Answer) -> Iterator[Line]:
     shares = shares_of(answer)
     percent = 100 * shares.part(shares.busy)
-    level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
+    level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     several = len({device.device_id for device in answer.devices}) > 1
     head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of"
     yield Line(_verdict(head, answer), "verdict", level)

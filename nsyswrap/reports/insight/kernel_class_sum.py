@@ -1,7 +1,8 @@
 """Kernels by what they compute: matrix products, attention, point by point, moving data, ...
 
 The class comes from the full demangled name, whatever kernels are called by. A kernel that no rule knows is
-``other``; rules of the user's own come before the built-in ones.
+``other``; rules of the user's own come before the built-in ones. Under a selected time all figures are of
+the parts of kernels inside it.
 """
 
 from __future__ import annotations

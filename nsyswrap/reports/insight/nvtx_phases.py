@@ -1,12 +1,17 @@
-"""NVTX ranges by name: what the launches inside them cost, per instance.
+"""NVTX push/pop ranges by name: what the launches inside them cost, per instance.
 
-For every push/pop range: the calls inside that launched kernels or whole CUDA graphs, their queue times and
-what they started (wherever that ran, also after the range), the copies and memsets that calls inside started,
-and the time the range's thread waited in synchronising calls. Inside are calls of the range's thread and,
-where one thread opens all of the program's ranges, of those that have none. Unified-memory migrations belong
-to no call.
-Medians are over the range's instances. A launch counts in every range around it. A range with a part in what
-is selected counts whole, with all calls in it and what they started.
+A call is inside a range if it begins there, on the range's thread or on a thread that this one waits for: see
+`timing_audit.causation`. A call counts in every range around it. Of the calls inside are given:
+
+- the launches, as their number, and the sum of the time in these calls;
+- the time of the range in which at least one of these launches had returned and its GPU work had not started;
+  waits that overlap count once, and waits after the end of the range do not count;
+- the sums of the durations of the kernels and graphs, and of the copies and memsets, that the calls inside
+  started, also where these run after the range;
+- the time in synchronizing calls of the range's own thread.
+
+Each median is over all instances of the name, those with 0 included. Ranges are those selected, whole; calls
+and GPU work are those of the whole capture. Unified-memory migrations belong to no call.
 """
 
 from __future__ import annotations
@@ -30,8 +35,17 @@ from nsyswrap.reports.table import Column, Report, Result, Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.launches import Launches
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
+
+_TIMES = (
+    "api",
+    "queued",
+    "kernel",
+    "copy",
+    "sync",
+)  # of which the medians are given, in order of the columns
 
 
 def compute(capture: Capture) -> Result:
@@ -42,9 +56,9 @@ def compute(capture: Capture) -> Result:
     data: dict[str, Values] = {
         "range": names,
         "instances": np.bincount(codes, minlength=len(names)),
-        "launches": per_range.pop("launches").avg,
+        "launches": per_range["launches"].avg,
         "range_med_ns": grouped(codes, ranges.end - ranges.start, len(names)).med,
-        **{f"{field}_med_ns": statistics.med for field, statistics in per_range.items()},
+        **{f"{field}_med_ns": per_range[field].med for field in _TIMES},
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(
@@ -57,34 +71,45 @@ def compute(capture: Capture) -> Result:
 
 
 def _per_range(capture: Capture, ranges: Spans) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """Return the sums over the calls in each range, and its launches by other threads.
-
-    Only the waits of its own thread count.
-    """
+    """Return the figures of each range, and the number of its launches by other threads."""
     whole = capture.whole
-    per_call = _per_call(whole)
+    per_call, launches = _per_call(whole), launches_of(whole)
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
-    sums = {field: np.zeros(len(ranges.start), np.int64) for field in per_call}
+    sums = {field: np.zeros(len(ranges.start), np.int64) for field in ("launches", *_TIMES)}
     adopted = np.zeros(len(ranges.start), np.int64)
     sums["sync"] = Inside(calls, ranges).sum(per_call.pop("sync"))
     for marks, threads in launched_for(whole, ranges.thread, calls.thread):
-        inside = Inside(calls._replace(thread=threads), Spans(*(field[marks] for field in ranges)))
+        part = Spans(*(field[marks] for field in ranges))
+        inside = Inside(calls._replace(thread=threads), part)
         for field, values in per_call.items():
             sums[field][marks] = inside.sum(values)
+        sums["queued"][marks] = _queued(launches, threads[launches.call], part)
         adopted[marks] = inside.sum(per_call["launches"] * (threads != calls.thread))
     return sums, adopted
 
 
+def _queued(launches: Launches, threads: NDArray[Any], ranges: Spans) -> NDArray[Any]:
+    """Return the time in each range in which at least one launch made in it waited for its GPU work."""
+    total = np.zeros(len(ranges.start), np.int64)
+    if not len(launches) or not len(total):
+        return total
+    inside = Inside(Spans(threads, launches.start_ns, launches.end_ns), ranges)
+    for rows, begins, held in members(inside.first, inside.last):
+        waiting = inside.order[held]
+        last = np.repeat(ranges.end[rows], np.diff(begins, append=len(held)))
+        start = np.minimum(launches.end_ns[waiting], last)
+        total[rows] = covered(begins, start, np.clip(launches.gpu_start_ns[waiting], start, last))
+    return total
+
+
 def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
-    """Return 1 or 0 launches per API call, and its part of each time in ns."""
+    """Return 1 or 0 launches per API call, and its part of each time that is summed, in ns."""
     api = whole.columns("api", "start_ns", "end_ns")
     launches, operations = launches_of(whole), gpu_operations_of(whole)
     copying = np.isin(operations.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))) & (operations.call >= 0)
     copying &= ~np.isin(operations.call, launches.call)  # a graph's nodes count as launched work
     copies = operations.of(copying)
     spent, waits = api["end_ns"] - api["start_ns"], call_classes(whole) == CLASSES.index(SYNCHRONISE)
-    # A kernel that starts before the call returns has no queue time.
-    queue_ns = np.maximum(launches.gpu_start_ns - launches.end_ns, 0)
 
     def spread(call: NDArray[Any], values: NDArray[Any] | int) -> NDArray[Any]:
         sums = np.zeros(len(spent), np.int64)
@@ -94,7 +119,6 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
     return {
         "launches": spread(launches.call, 1),
         "api": spread(launches.call, launches.api_ns),
-        "queue": spread(launches.call, queue_ns),
         "kernel": spread(launches.call, launches.gpu_ns),
         "copy": spread(copies.call, copies.end_ns - copies.start_ns),
         "sync": np.where(waits, spent, 0),
@@ -102,18 +126,17 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
-    """Return the closed push/pop ranges by start, a code of the name each, and the names without domains.
+    """Return the selected closed push/pop ranges by start, codes of their names, and these without domains.
 
-    The ranges are the selected ones, with whole times.
+    A range at the edge of what is selected is not cut: its calls and its time are those of the whole range.
     """
-    fields = ("start_ns", "end_ns", "event_type", "global_tid")
-    chosen = capture.columns("nvtx", "row")["row"] - 1
-    events = {field: values[chosen] for field, values in capture.whole.columns("nvtx", *fields).items()}
+    events = capture.whole.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
     closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
-    rows = np.flatnonzero(closed)
+    rows = capture.columns("nvtx", "row")["row"] - 1
+    rows = rows[closed[rows]]
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
-    return spans, *own_texts(capture, rows)
+    return spans, *own_texts(capture.whole, rows)
 
 
 SCHEMA = Schema(
@@ -124,27 +147,32 @@ SCHEMA = Schema(
         Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
         Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
         Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
-        Column("api_med_ns", "API Med", Unit.NS, "median per instance: time in launch calls"),
+        Column("api_med_ns", "API Med", Unit.NS, "median per instance: sum of the time in launch calls"),
         Column(
-            "queue_med_ns",
-            "Queue Med",
+            "queued_med_ns",
+            "Queued Med",
             Unit.NS,
-            "median per instance: nsys' queue times of the launches",
+            "median time of the range in which at least one launch of it waited for its GPU work to start",
             drop_order=2,
         ),
         Column(
             "kernel_med_ns",
             "Kernel Med",
             Unit.NS,
-            "median per instance: GPU time of the kernels and graphs launched",
+            "median per instance: sum of the GPU time of the kernels and graphs launched",
         ),
         Column(
             "copy_med_ns",
             "Copy Med",
             Unit.NS,
-            "median per instance: GPU time of copies and memsets",
+            "median per instance: sum of the GPU time of copies and memsets",
         ),
-        Column("sync_med_ns", "Sync Med", Unit.NS, "median per instance: time in synchronising calls"),
+        Column(
+            "sync_med_ns",
+            "Sync Med",
+            Unit.NS,
+            "median per instance: time of its thread in synchronizing calls",
+        ),
     ),
 )
 

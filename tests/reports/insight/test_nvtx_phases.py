@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 REPORT = "nvtx_phases"
 HEADER = (
-    "range,instances,launches,range_med_ns,api_med_ns,queue_med_ns,kernel_med_ns,copy_med_ns,sync_med_ns\n"
+    "range,instances,launches,range_med_ns,api_med_ns,queued_med_ns,kernel_med_ns,copy_med_ns,sync_med_ns\n"
 )
 
 
@@ -48,7 +48,7 @@ def test_a_launch_a_copy_and_a_wait(tmp_path: Path) -> None:
     assert csv_of(capture, REPORT) == (
         f"{HEADER}"
         "outer,1,1.0,1000.0,10.0,380.0,100.0,30.0,500.0\n"
-        "inner,1,1.0,200.0,10.0,380.0,100.0,30.0,0.0\n"
+        "inner,1,1.0,200.0,10.0,140.0,100.0,30.0,0.0\n"
     )
 
 
@@ -63,7 +63,7 @@ def test_a_launch_counts_in_every_range_around_it(tmp_path: Path) -> None:
     )
     assert found == {
         "outer": (1, 1.0, 1000.0, 10.0, 380.0, 100.0, 0.0, 390.0),
-        "inner": (1, 1.0, 400.0, 10.0, 380.0, 100.0, 0.0, 0.0),
+        "inner": (1, 1.0, 400.0, 10.0, 290.0, 100.0, 0.0, 0.0),  # it waits from 210 on, to 500 in the range
     }
     assert list(found) == ["outer", "inner"]  # in order of appearance
 
@@ -78,6 +78,27 @@ def test_medians_are_over_the_instances_of_a_range(tmp_path: Path) -> None:
     )
     # per instance 0, 2 and 1 launches; API 0, 20, 10; queue 0, 6, 2; kernels 0, 14, 4
     assert found == {"step": (3, 1.0, 101.0, 10.0, 2.0, 4.0, 0.0, 0.0)}
+
+
+def test_waits_that_overlap_count_once_and_end_with_the_range(tmp_path: Path) -> None:
+    # CPU   step[0 .................................. 500)
+    #         L[0,10)  L[20,30)  L[40,50)     L[400,410)
+    # GPU   kernels at 110, 130, 300 and 900: launches wait in 10-300 and in 410-500, the third one for 250
+    found = phases(
+        tmp_path,
+        nvtx("step", 0, 500),
+        *launch(1, 0, wait=100, lasting=20),
+        *launch(2, 20, wait=100, lasting=20),
+        *launch(3, 40, wait=250, lasting=20),
+        *launch(4, 400, wait=490, lasting=20),
+    )
+    assert found == {"step": (1, 4.0, 500.0, 40.0, 290.0 + 90.0, 80.0, 0.0, 0.0)}
+
+
+def test_a_range_at_the_edge_of_a_selection_is_whole(tmp_path: Path) -> None:
+    rows = [nvtx("step", 0, 100), nvtx("step", 200, 320), *launch(1, 62, wait=8, lasting=5)]
+    capture = opened(tmp_path, *rows).select(time="60ns/150ns", clip=True)
+    assert capture.report(REPORT).rows() == [("step", 1, 1.0, 100.0, 10.0, 8.0, 5.0, 0.0, 0.0)]
 
 
 def test_copies_and_graphs_count_for_the_range_that_called_for_them(tmp_path: Path) -> None:
@@ -178,3 +199,12 @@ def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tm
     rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
     for hint in hints_without(tmp_path, REPORT, missing, *rows):
         assert f"(--trace={trace})" in hint
+
+
+def test_a_range_that_a_window_cuts_counts_whole(tmp_path: Path) -> None:
+    ranges = [nvtx("step", 100 * i, 100 * i + 60) for i in range(3)]
+    launches = [launch(i, 100 * i + 20, wait=5, lasting=30 + i) for i in range(3)]
+    capture = opened(tmp_path, *ranges, *(one for pair in launches for one in pair))
+    # The window has the end of the first range and the second: launches and times are those of both, whole.
+    found = capture.select(time="50ns/180ns").report(REPORT).rows()
+    assert found == [("step", 2, 1.0, 60.0, 10.0, 5.0, 30.5, 0.0, 0.0)]

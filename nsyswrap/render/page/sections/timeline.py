@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import Unit
 from nsyswrap.render.page import colors
@@ -245,7 +244,7 @@ def _table(picture: Picture) -> Table:
                 lane.group,
                 lane.title,
                 len(lane),
-                union(lane.start_ns, lane.end_ns).length,
+                lane.busy_ns,
                 int((lane.end_ns - lane.start_ns).max()),
                 int(lane.start_ns.min()),
                 len(rows),
