@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import call, global_id, kernel, nvtx, opened, row
+from tiny_export import call, changed, global_id, kernel, nvtx, opened, row
 
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 
@@ -55,18 +55,17 @@ def test_the_steady_part_is_judged(tmp_path: Path) -> None:
 
 
 def test_outliers_are_judged_but_not_typical(tmp_path: Path) -> None:
-    later = [
-        row._replace(
-            cells={key: value + 300 if key in ("start", "end") else value for key, value in row.cells.items()}
-        )
-        if row.cells["start"] >= 300
-        else row
-        for row in program(steps=9)
-    ]
-    [part] = judged_parts(opened(tmp_path, *later))
+    capture = opened(tmp_path, *(later(row) for row in program(steps=9)))
+    [part] = judged_parts(capture)
     assert part.steps.duration_ns.tolist() == [100, 100, 400, 100, 100, 100, 100, 100, 90]
     assert len(part.budgets[0].start_ns) == 9
     assert part.typical[0].tolist() == [0, 100, 600, 700, 800, 900, 1000, 1100]
+
+
+def later(row: Row, since: int = 300) -> Row:
+    """Move what begins at 300 ns or later by 300 ns."""
+    times: dict[str, int] = {key: row.cells[key] for key in ("start", "end")}  # type: ignore[misc]
+    return changed(row, **{key: ns + 300 for key, ns in times.items()}) if times["start"] >= since else row
 
 
 def test_without_steps_the_whole_is_judged(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _repeated_sequence(works: list[Work]) -> Found | None:
             anchors.append(_Anchor(positions, end - start, equal, gap))
     if not anchors:
         return None
-    anchors = [one for one in anchors if len(one.positions) >= 16] or anchors
+    anchors = [one for one in anchors if len(one.positions) >= 10] or anchors
     fewest = min(len(one.positions) for one in anchors)
     period = [one for one in anchors if len(one.positions) <= fewest + 1]
     return _sequence_occurrences(works, max(period, key=lambda one: (sum(one.equal), one.gap)))
@@ -187,12 +187,13 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
     first_use = any(work.first for work in works[positions[0] : positions[1]])
     last, differs = works[positions[-1] :][: anchor.length], [not same for same in anchor.equal]
     if Counter(work.does for work in last) == Counter(work.does for work in usual):
-        host, end = max(work.call.end for work in last), max(work.gpu_end for work in last)
-        ends = [*starts[1:], max(host, end)]
-        return Found(label, starts, ends, end > host, [*differs, False], first_use, single)
-    return Found(
-        label, starts[:-1], starts[1:], drains=False, differs=differs, first_use=first_use, single=single
-    )
+        differs.append(False)
+    else:  # cut off by the end of the program: the one before it is the last
+        last = works[positions[-2] : positions[-1]]
+        starts.pop()
+    host, end = max(work.call.end for work in last), max(work.gpu_end for work in last)
+    ends = [*starts[1:], max(host, end)]
+    return Found(label, starts, ends, end > host, differs[: len(starts)], first_use, single)
 
 
 def _steps(process: int, found: Found, works: list[Work]) -> SlowSteps:

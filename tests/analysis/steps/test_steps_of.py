@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from nsyswrap.analysis.steps import parse_choice, steps_of
 from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from tiny_export import Row
 
     from nsyswrap.analysis.steps import Steps
@@ -67,8 +67,8 @@ def every(count: int, first: int = 0, length: int = LENGTH) -> list[int]:
     return [first + i * length for i in range(count)]
 
 
-def numbers(marks: Sequence[bool]) -> list[int]:
-    return np.flatnonzero(marks).tolist()  # type: ignore[no-any-return]
+def numbers(marks: NDArray[Any]) -> list[int]:
+    return np.flatnonzero(marks).tolist()
 
 
 def training(steps: int, names: str = "abc") -> Drawing:
@@ -309,20 +309,20 @@ class TestSequence:
         drawing = self.loop(20)
         drawing.kernels("ab", 20 * LENGTH)
         steps = only(tmp_path, drawing)
-        assert (starts(steps), steps.end_ns[-1]) == (every(20), 20 * LENGTH)
+        assert (starts(steps), steps.end_ns[-1]) == (every(20), 19 * LENGTH + 85)
 
 
 class TestWarmUp:
     """Which leading steps are not steady."""
 
-    def lasting(self, *lengths: int, loads: bool = False) -> Drawing:
+    def lasting(self, *lengths: float, loads: bool = False) -> Drawing:
         drawing, now = Drawing(), 0
         for length in lengths:
-            drawing.range("step", now, now + length * LENGTH)
+            drawing.range("step", now, now + int(length * LENGTH))
             if loads:
                 drawing.rows.append(call("cuModuleLoadData", now + 10, now + 500))
             drawing.launch("a", now + 1000, gpu_ns=100)
-            now += length * LENGTH
+            now += int(length * LENGTH)
         return drawing
 
     @pytest.mark.parametrize(
@@ -345,6 +345,21 @@ class TestWarmUp:
     def test_outliers_have_numbers(self, tmp_path: Path) -> None:
         steps = only(tmp_path, self.lasting(3, 1, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1))
         assert (steps.warm_up, numbers(steps.outlier)) == (1, [4, 9])
+
+    @pytest.mark.parametrize(("length", "outliers"), [(1.5, []), (1.6, [6])])
+    def test_how_long_an_outlier_is(self, length: float, outliers: list[int], tmp_path: Path) -> None:
+        steps = only(tmp_path, self.lasting(*(1,) * 6, length, *(1,) * 6))
+        assert numbers(steps.outlier) == outliers
+
+    def test_a_step_is_no_outlier_if_the_gpu_keeps_its_pace(self, tmp_path: Path) -> None:
+        # The host waits in the 7th step for room in the queue; the GPU completes a step each 10 us all along.
+        drawing, launched = Drawing(), 0
+        for i in range(12):
+            length = 65_000 if i == 6 else 2000
+            drawing.range("step", launched, launched + length)
+            drawing.launch("a", launched, gpu_ns=(i + 2) * LENGTH - launched - 5)
+            launched += length
+        assert numbers(only(tmp_path, drawing).outlier) == []
 
     def test_many_long_steps_are_no_outliers(self, tmp_path: Path) -> None:
         assert numbers(only(tmp_path, self.lasting(*(1, 1, 2) * 5)).outlier) == []
