@@ -30,7 +30,7 @@ def export(tmp_path: Path) -> Path:
     return write(tmp_path / "x.sqlite", *rows)
 
 
-def first_line(cli: Cli, *options: object) -> str:
+def first_line(cli: Cli, *options: str | Path) -> str:
     done = cli("report", *options)
     assert done.returncode == 0, done.stderr
     return str(done.stdout.splitlines()[0])

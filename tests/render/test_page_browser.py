@@ -100,6 +100,9 @@ def test_the_answer_has_the_lines_of_the_screen(page_of: PageOf, captures: Captu
         lines = sentences(answer_lines(capture, capture.answer))
         shown = [f"{line.text} {answer_bar(line)}".strip() for line in lines]
         assert answers.nth(number).locator("p").all_inner_texts() == shown
+        for width in (1280, 360):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert all(line.is_visible() for line in answers.nth(number).locator("p").all())
 
 
 def test_figures_of_verdicts_are_those_of_the_report(

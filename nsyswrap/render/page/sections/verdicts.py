@@ -58,7 +58,8 @@ def _answer_tile(subject: Subject, label: str) -> Markup:
 
 def _line(line: Line) -> Markup:
     bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
-    classes = " ".join(part for part in (line.kind, line.level) if part)
+    level = "warning" if line.level == "bad" else line.level
+    classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
     return element("p", line.text, " " if bar else None, bar, class_=classes)
 
 
