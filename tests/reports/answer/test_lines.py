@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from made_answers import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, steps
+from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, steps
 from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
