@@ -283,7 +283,7 @@ def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
     assert found["spikes"].potential_ns == 6 * 1000
 
 
-# In the long step 5, from 6000 on: allocating, loading, waiting, launching late, a pageable copy, communication.
+# In the long step 5, from 6000 on: waiting, launching late, a pageable copy, communication.
 def test_what_fills_a_long_step_is_no_other_finding(tmp_path: Path) -> None:
     busy = [
         *(call("cudaFree", 6000, 6300), call("cuModuleLoadData", 6300, 6600), call(SYNC, 6600, 6900)),
