@@ -122,6 +122,15 @@ class TestRange:
             drawing.range("heartbeat", start, start + 5990, tid=PID + 1)
         assert only(tmp_path, drawing).label == "'step'"
 
+    def test_a_range_of_a_thread_that_launches_little(self, tmp_path: Path) -> None:
+        drawing = training(30)
+        drawing.range("main", -10, 40 * LENGTH)
+        for start in every(12, length=2 * LENGTH):
+            drawing.range("watch", start, start + 2 * LENGTH - 10, tid=PID + 1)
+        drawing.launch("norm", 100, tid=PID + 1)  # one of 91 launches
+        # With more launches on its thread, 'watch' would be the outer one.
+        assert only(tmp_path, drawing).label == "'step'"
+
     def test_a_range_of_a_library(self, tmp_path: Path) -> None:
         drawing = training(12)
         drawing.rows.append(domain("library", 3))
@@ -304,6 +313,13 @@ class TestSequence:
             drawing.launch(letter, i * 100)
         steps = only(tmp_path, drawing)
         assert (steps.found, steps.why_none) == (False, "no NVTX range or launch sequence repeats")
+
+    def test_a_sequence_that_is_a_small_part_of_the_program(self, tmp_path: Path) -> None:
+        drawing = self.loop(5)
+        for i in range(60):
+            drawing.launch(f"once {i}", 6 * LENGTH + 50 * i)
+        steps = only(tmp_path, drawing)
+        assert (len(steps), steps.why_none) == (0, "no NVTX range or launch sequence repeats")
 
     def test_an_incomplete_last_sequence_is_no_step(self, tmp_path: Path) -> None:
         drawing = self.loop(20)
