@@ -54,7 +54,6 @@ def test_summaries_are_the_reports_that_do_not_grow_with_the_run(tmp_path: Path)
     many = lengths(tmp_path / "many", again(everything(), 40))
     assert set(few) == set(NAMES)
     growing = {name for name in NAMES if many[name] > 2 * few[name]}
-    growing |= {"step_budget"}  # a row for each step, and these rows make none
     assert growing == set(NAMES) - set(SUMMARIES)
 
 
