@@ -30,7 +30,7 @@ _MOST_STATES = 2  # that filled an outlier
 
 @dataclass(frozen=True)
 class Outlier:
-    """An unusually long step: its number, its duration, and the states with the most additional time in ns."""
+    """An unusually long step: its number, its duration, and the states with most extra time in ns."""
 
     number: int
     duration_ns: int
@@ -42,8 +42,8 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``median_ns`` is the median pace. ``warm_up`` counts the steps before ``first``; it is 0 if ``chosen``: then
-    the user named the steps by number. ``total`` is the number of all steps.
+    ``median_ns`` is the median pace. ``warm_up`` counts the steps before ``first``; it is 0 if ``chosen``:
+    then the user named the steps by number. ``total`` is the number of all steps.
     """
 
     label: str
@@ -209,6 +209,6 @@ def _withheld(capture: Capture) -> str:
     if share < _EARLY_PERCENT or -np.median(early) < np.median(launches.api_ns):
         return ""
     return (
-        f"{percent(share)} of the launches began on the GPU before their call, by {duration(-np.median(early))} "
-        "(median): the clocks of CPU and GPU do not agree"
+        f"{percent(share)} of the launches began on the GPU before their call, by "
+        f"{duration(-np.median(early))} (median): the clocks of CPU and GPU do not agree"
     )

@@ -21,7 +21,8 @@ _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is 
 class Info:
     """The origin of a capture; an empty string or None means that it is not recorded.
 
-    ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if nsys was to record CUDA in at least one process.
+    ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if
+    nsys was to record CUDA in at least one process.
     """
 
     command: tuple[str, ...]

@@ -228,3 +228,8 @@ def test_an_idle_thread_with_a_long_range_takes_nothing(tmp_path: Path) -> None:
     found = judged(opened(tmp_path, ranged("server", -50, 500, 99), *training()))
     assert found[0][1:] == (0, 0)  # neither what the step launches, nor what its backward causes
     assert found[1] == ("complete", 5, 3)
+
+
+def test_a_thread_with_ranges_inside_one_long_range_of_another_keeps_its_launches(tmp_path: Path) -> None:
+    found = judged(opened(tmp_path, ranged("server", -50, 500, 99), *step_rows()))
+    assert found == [("no GPU work", 0, 0), *[("complete", 1, 0)] * 4]

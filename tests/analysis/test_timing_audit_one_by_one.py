@@ -13,6 +13,7 @@ from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from nsyswrap.analysis.timing_audit import Audit
@@ -112,10 +113,35 @@ def drawn(seed: int) -> Drawn:
     return Drawn(calls, operations, sorted(ranges, key=lambda one: one.start))
 
 
-def union(spans: list[tuple[int, int]], start: int = 0, end: int = 2 * LENGTH) -> int:
+def in_turns(seed: int) -> Drawn:
+    """Two threads that take turns in ranges of the first one; now and then a call comes out of turn."""
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    main, worker = (100, 100), (100, 101)
+    calls, ranges, time = [], [], 0
+    for _ in range(dice.randrange(2, 7)):
+        began = time
+        for thread in (main, worker, main):
+            for _ in range(dice.randrange(1, 4)):
+                time += STEP * dice.randrange(1, 4)
+                out_of_turn = dice.random() < 0.06
+                calls.append(Call(worker if out_of_turn else thread, LAUNCH, time, time + STEP))
+            time += STEP * dice.randrange(1, 8)
+        ranges.append(Range(main, began, time, 0))
+        time += STEP
+    if dice.random() < 0.3:
+        ranges += [Range(worker, made.start, made.end + STEP, 0) for made in calls if made.thread == worker]
+    streams = {main: 7, worker: dice.choice((7, 8))}
+    operations = [
+        Operation(i, 100, 0, streams[made.thread], made.end + STEP, made.end + STEP * dice.randrange(2, 9))
+        for i, made in enumerate(calls)
+    ]
+    return Drawn(calls, operations, sorted(ranges, key=lambda one: one.start))
+
+
+def union(spans: list[tuple[int, int]], start: int = 0, end: int = 1000 * STEP) -> int:
     """How many steps from ``start`` to ``end`` any of the spans holds, one after another."""
-    ticks = range(start, end, STEP)
-    return STEP * sum(any(first <= tick < last for first, last in spans) for tick in ticks)
+    ticks = {tick for first, last in spans for tick in range(max(first, start), min(last, end), STEP)}
+    return STEP * len(ticks)
 
 
 def own_of(capture: Drawn, thread: Thread) -> list[Range]:
@@ -319,9 +345,15 @@ def values(found: Audit, i: int) -> dict[str, Any]:
     return {"verdict": VERDICTS[found.verdict[i]], **numbers}
 
 
+@pytest.mark.parametrize("draw", [drawn, in_turns])
 @pytest.mark.parametrize("seed", range(120))
-def test_as_loops_say(seed: int, tmp_path: Path) -> None:
-    capture = drawn(seed)
+def test_as_loops_say(seed: int, draw: Callable[[int], Drawn], tmp_path: Path) -> None:
+    capture = draw(seed)
     found = audit(opened(tmp_path, *capture.rows()))
     expected = [Loops(capture, one).judged() for one in capture.ranges]
     assert [values(found, i) for i in range(len(found))] == expected
+
+
+def test_some_of_the_drawn_threads_wait_for_others_and_some_do_not() -> None:
+    caused = [bool(causes(in_turns(seed))) for seed in range(120)]
+    assert sum(caused) in range(60, 115)

@@ -12,9 +12,9 @@ import pytest
 from markdown_it import MarkdownIt
 from tiny_export import everything, kernel, opened
 
+from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import markdown
-from nsyswrap.base.text import printable
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, table_of
 

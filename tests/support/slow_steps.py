@@ -62,7 +62,7 @@ def slow_steps(events: Events) -> list[SlowSteps]:
     for process in processes:
         works = _works(events, process)
         found = _repeated_range(events, works) or _repeated_sequence(works)
-        every.append(_steps(process, found) if found else SlowSteps(process, "", [], []))
+        every.append(_steps(process, found, works) if found else SlowSteps(process, "", [], []))
     return every
 
 
@@ -151,8 +151,11 @@ class _Anchor(NamedTuple):
 
 def _repeated_sequence(works: list[Work]) -> Found | None:
     anchors = []
-    for does in dict.fromkeys(work.does for work in works):
-        positions = [i for i, work in enumerate(works) if work.does == does]
+    pause = 20 * statistics.median(work.before for work in works) if works else 0
+    calls = [(work.does, paused) for paused in (False, True) for work in works]
+    for does, paused in dict.fromkeys(calls):
+        named = [i for i, work in enumerate(works) if work.does == does]
+        positions = [i for i in named if i == 0 or works[i].before > pause] if paused else named
         if len(positions) < 3:
             continue
         spans = list(pairwise(positions))
@@ -166,7 +169,7 @@ def _repeated_sequence(works: list[Work]) -> Found | None:
             anchors.append(_Anchor(positions, end - start, equal, gap))
     if not anchors:
         return None
-    anchors = [one for one in anchors if len(one.positions) >= 16] or anchors
+    anchors = [one for one in anchors if len(one.positions) >= 10] or anchors
     fewest = min(len(one.positions) for one in anchors)
     period = [one for one in anchors if len(one.positions) <= fewest + 1]
     return _sequence_occurrences(works, max(period, key=lambda one: (sum(one.equal), one.gap)))
@@ -184,19 +187,20 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
     first_use = any(work.first for work in works[positions[0] : positions[1]])
     last, differs = works[positions[-1] :][: anchor.length], [not same for same in anchor.equal]
     if Counter(work.does for work in last) == Counter(work.does for work in usual):
-        host, end = max(work.call.end for work in last), max(work.gpu_end for work in last)
-        ends = [*starts[1:], max(host, end)]
-        return Found(label, starts, ends, end > host, [*differs, False], first_use, single)
-    return Found(
-        label, starts[:-1], starts[1:], drains=False, differs=differs, first_use=first_use, single=single
-    )
+        differs.append(False)
+    else:  # cut off by the end of the program: the one before it is the last
+        last = works[positions[-2] : positions[-1]]
+        starts.pop()
+    host, end = max(work.call.end for work in last), max(work.gpu_end for work in last)
+    ends = [*starts[1:], max(host, end)]
+    return Found(label, starts, ends, end > host, differs[: len(starts)], first_use, single)
 
 
-def _steps(process: int, found: Found) -> SlowSteps:
+def _steps(process: int, found: Found, works: list[Work]) -> SlowSteps:
     durations = [end - start for start, end in zip(found.starts, found.ends, strict=True)]
     count, half = len(durations), len(durations) // 2
-    usual = statistics.median(durations[half:])
-    unusual = [durations[i] > 1.5 * usual or found.differs[i] for i in range(count)]
+    pace = _pace(found, works)
+    unusual = [_is_long(i, range(half, count), durations, pace) or found.differs[i] for i in range(count)]
     unusual[0] |= found.first_use
     warm_up = 0
     for number in range(half):
@@ -207,8 +211,7 @@ def _steps(process: int, found: Found) -> SlowSteps:
     if warm_up >= half:
         warm_up = int(found.first_use)
     steady = _longest_run(durations, found.differs, warm_up)
-    middle = statistics.median(durations[i] for i in steady) if steady else 0
-    outliers = {i for i in steady if durations[i] > 1.5 * middle and not found.single}
+    outliers = {i for i in steady if _is_long(i, steady, durations, pace) and not found.single}
     outliers -= {steady[-1]} if steady and found.drains and steady[-1] == count - 1 else set()
     outliers = outliers if len(outliers) <= 0.25 * len(steady) else set()
     mark: Callable[[int], str] = lambda i: (  # noqa: E731
@@ -216,6 +219,19 @@ def _steps(process: int, found: Found) -> SlowSteps:
     )
     times = list(zip(found.starts, found.ends, strict=True))
     return SlowSteps(process, found.label, times, [mark(i) for i in range(count)])
+
+
+def _pace(found: Found, works: list[Work]) -> list[int]:
+    """Return the time from the completion of the step before to that of each, with all their GPU work."""
+    done = [
+        max([end, *(work.gpu_end for work in works if work.works and work.call.start < end)])
+        for end in (found.starts[0], *found.ends)
+    ]
+    return [later - earlier for earlier, later in pairwise(done)]
+
+
+def _is_long(i: int, usual: Sequence[int], *times: Sequence[int]) -> bool:
+    return all(one[i] > 1.5 * statistics.median(one[j] for j in usual) for one in times)
 
 
 def _longest_run(durations: Sequence[int], differs: Sequence[bool], warm_up: int) -> list[int]:

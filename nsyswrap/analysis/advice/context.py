@@ -64,7 +64,7 @@ class Advice:
 class AdviceContext:
     """A judged part, with the quantities that several checks use, each computed on first use.
 
-    Outlier steps are left out of all but one check: they are a finding of their own.
+    Outlier steps are a finding of their own. Only loading and allocating, which explain them, count there.
     """
 
     def __init__(self, part: JudgedPart, least_percent: float = WORTH_PERCENT) -> None:
@@ -106,12 +106,16 @@ class AdviceContext:
         """Return the part of a cover that is not in outlier steps."""
         return intersection(cover, self.typical)
 
-    def idle(self, gaps: NDArray[Any], causes: Iterable[str]) -> Cover:
-        """Return the typical time in which some device was idle in these gaps by one of these causes."""
+    def idle(self, gaps: NDArray[Any], causes: Iterable[str], *, outliers: bool = False) -> Cover:
+        """Return the time in which some device was idle in these gaps by one of these causes.
+
+        Outlier steps count only if ``outliers`` says so.
+        """
         segments = self.gaps.segments
         wanted = np.isin(segments.cause, [tuple(CAUSES).index(cause) for cause in causes])
         rows = np.flatnonzero(wanted & gaps[segments.gap])
-        return self.of_typical(union(segments.start_ns[rows], segments.end_ns[rows]))
+        cover = union(segments.start_ns[rows], segments.end_ns[rows])
+        return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 
     @cached_property
     def kinds(self) -> GapKinds:

@@ -47,9 +47,10 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     median = f"{np.median(blocks[few]):g}"
     yield Advice(
         "few_blocks",
-        f"Few blocks: kernels with {median} blocks (median) on {count} multiprocessors",
+        f"Few blocks: kernels with {median} (median) on {count} multiprocessors",
         unused,
-        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in all; most of it in {texts[worst]}",
+        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in all; most of it in "
+        f"{texts[worst]}",
         "More blocks",
         "give the kernel more blocks: more elements at once, smaller blocks, or batch small problems",
         "kernel<<<(n + 255) / 256, 256>>>(data, n);",
@@ -64,11 +65,11 @@ def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) ->
     Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
     use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
     """
-    share = np.where(few, part, 1.0)
+    share, one = np.where(few, part, 1.0), np.ones(len(few), np.int64)
     times = np.concatenate([kernels.start_ns, kernels.end_ns])
     order = np.argsort(times, kind="stable")
-    used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (share, np.ones(len(few))))
-    idle = np.where(running > 0.5, np.maximum(1 - used, 0), 0)
+    used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (share, one))
+    idle = np.where(running > 0, np.maximum(1 - used, 0), 0)
     return int((np.diff(times[order]) * idle).sum())
 
 

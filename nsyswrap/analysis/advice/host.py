@@ -1,4 +1,4 @@
-"""Find what the host did while the GPU had nothing to do: launching, waiting, allocating, loading, own code."""
+"""Find what the host did while the GPU was idle: launching, waiting, allocating, loading, its own code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
-from nsyswrap.analysis.step_budget import BUSY, COMMUNICATION
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.analysis.arrays.intervals import Cover
 
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
@@ -42,10 +41,11 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
         return
     repeats = context.launches.of(~context.launches.first)
     bound = cover.length >= _BOUND * context.window_ns
+    how = "Launch-bound" if bound else "Launches leave the GPU idle"
     call, work = (duration(np.median(ns)) for ns in (repeats.api_ns, repeats.gpu_ns))
     yield Advice(
         "launch_bound",
-        f"{'Launch-bound' if bound else 'Launches leave the GPU idle'}: median launch {call} for {work} of GPU work",
+        f"{how}: median launch {call} for {work} of GPU work",
         cover.length,
         f"{len(repeats):,} repeated launches; idle {duration(inside.length)} inside launches and "
         f"{duration(between.length)} in short host code between them",
@@ -119,9 +119,11 @@ def _for_input(context: AdviceContext) -> NDArray[Any]:
     kinds, gaps = context.kinds, context.gaps
     long = kinds.long_host & ~kinds.loading
     waited = waits_in_host_code(context)
-    if waited is not None:
-        return long & (waited > _MOST * gaps.parts["host"])
-    return long & kinds.copying & (copy_kind(context) == TO_DEVICE)
+    if waited is None:
+        awaits = kinds.copying & (copy_kind(context) == TO_DEVICE)
+    else:
+        awaits = waited > _MOST * gaps.parts["host"]
+    return np.logical_and(long, awaits)
 
 
 def copy_kind(context: AdviceContext) -> NDArray[Any]:
@@ -142,15 +144,14 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):
         return
-    waits = _waits(context)
-    every = waits >= _EVERY * len(context.operations)
+    every = _waits(context) >= _EVERY * len(context.operations)
     how = "Synchronizing after every operation" if every else "Synchronizing"
     yield Advice(
         "synchronizing",
-        f"{how} leaves the GPU idle until the next launch",
+        f"{how} leaves the GPU idle",
         cover.length,
-        f"{context.steps_text(waits)} waits for the GPU; idle {duration(cover.length)} after them, until the "
-        "wait returned and the next launch arrived",
+        f"{context.steps_text(int(gaps.sum()))} gaps after a wait for the GPU; idle {duration(cover.length)} "
+        "in them, until the wait returned and the next launch arrived",
         "Waiting less often",
         "no .item(), .cpu(), print of a tensor or cudaDeviceSynchronize in the loop; wait on events",
         "loss_sum += loss.detach()  # and .item() once after the loop",
@@ -167,13 +168,11 @@ def _waits(context: AdviceContext) -> int:
 
 def allocating(context: AdviceContext) -> Iterator[Advice]:
     """Yield a finding if the GPU is idle while memory is allocated or freed."""
-    gaps = context.kinds.allocating
-    cover = joined(
-        context.idle(gaps, ("allocate", *_CALLS)), context.idle(gaps & ~context.kinds.long_host, ("host",))
-    )
+    cover = _allocation(context)
     if not context.worth(cover.length):
         return
-    spent = context.idle(gaps, ("allocate",)).length
+    gaps = context.kinds.allocating
+    spent = context.idle(gaps, ("allocate",), outliers=True).length
     yield Advice(
         "allocating",
         f"Allocating: the GPU is idle while memory is allocated or freed ({duration(spent)})",
@@ -189,21 +188,32 @@ def allocating(context: AdviceContext) -> Iterator[Advice]:
     )
 
 
+def _allocation(context: AdviceContext) -> Cover:
+    """Return the idle time in gaps with allocating or freeing calls, without long host code."""
+    gaps, kinds = context.kinds.allocating, context.kinds
+    inside = context.idle(gaps, ("allocate", *_CALLS), outliers=True)
+    return joined(inside, context.idle(gaps & ~kinds.long_host, ("host",), outliers=True))
+
+
+def _loading(context: AdviceContext) -> Cover:
+    """Return the idle time in gaps with loading calls or first launches."""
+    return context.idle(context.kinds.loading, ("load", "host", "allocate", *_CALLS), outliers=True)
+
+
 def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
-    """Yield a finding if the GPU is idle while kernels are compiled, loaded or launched for the first time."""
-    gaps = context.kinds.loading
-    cover = context.idle(gaps, ("load", "host", "allocate", *_CALLS))
+    """Yield a finding if the GPU is idle while kernels are compiled, loaded or launched first."""
+    gaps, cover = context.kinds.loading, _loading(context)
     if not context.worth(cover.length):
         return
     loads = int(loads_in_gaps(context).sum())
-    steps = context.part.steps.found
-    where = "in the steps" if steps else "at first use"
+    where = "in the steps" if context.part.steps.found else "at first use"
+    loading, host = (context.idle(gaps, (cause,), outliers=True).length for cause in ("load", "host"))
     yield Advice(
         "loading_in_loop",
         f"JIT compiling or module loading {where}: the GPU waits {duration(cover.length)}",
         cover.length,
-        f"{context.steps_text(loads)} loading calls; {duration(context.idle(gaps, ('load',)).length)} in "
-        f"loading, {duration(context.idle(gaps, ('host',)).length)} in host code of the same gaps",
+        f"{context.steps_text(loads)} loading calls; {duration(loading)} in loading, {duration(host)} in "
+        "host code of the same gaps",
         "Compiling and loading once",
         "compile and load before the loop: fixed shapes, cached kernels, one warm-up call for each kernel",
         "step = torch.compile(step, dynamic=True)  # and call it once before the loop",
@@ -214,48 +224,39 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
 
 
 def spikes(context: AdviceContext) -> Iterator[Advice]:
-    """Yield a finding if a few unusually long steps take much time in which the GPU does not compute."""
+    """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
+
+    Time for loading and allocating is left out: those findings say why the steps are long.
+    """
     steps = context.part.steps
     if not steps.found or not steps.outlier.any():
         return
     numbers = np.flatnonzero(steps.outlier)
-    lost = sum(_without_compute(budget) for budget in context.part.budgets) / len(context.part.budgets)
-    usual = steps.outlier[steps.steady]
-    more = int((lost[usual] - np.median(lost[~usual])).sum())
+    computing = np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
+    compute = union(context.operations.start_ns[computing], context.operations.end_ns[computing])
+    explained = joined(compute, _loading(context), _allocation(context))
+    lost = steps.duration_ns - explained.within(steps.start_ns, steps.end_ns)
+    usual = float(np.median(lost[steps.steady & ~steps.outlier]))
+    more = int((lost[numbers] - usual).sum())
     if not context.worth(more):
         return
     pace = steps.pace_ns
-    median = float(np.median(pace[steps.steady & ~steps.outlier]))
-    longer = float(np.median(pace[numbers])) / max(median, 1)
+    median, longer = float(np.median(pace[steps.steady & ~steps.outlier])), float(np.median(pace[numbers]))
     listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
+    of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
     yield Advice(
         "spikes",
-        f"Spikes: {len(numbers)} of {int(steps.steady.sum())} steps take {longer:.1f} x the median ({listed})",
+        f"Spikes: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
         more,
-        f"median step {duration(median)}, these {duration(np.median(pace[numbers]))}; in them the GPU does not "
-        f"compute for {duration(more)} more than usual",
+        f"median step {duration(median)}, these {duration(longer)}; in them the GPU does not compute for "
+        f"{duration(more)} more than usual",
         "Taking the long steps' extra work out",
         "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
         "that work is needed there and then",
         "step_budget",
-        cover=difference(
-            union(steps.start_ns[numbers], steps.end_ns[numbers]),
-            union(
-                context.operations.start_ns[_computes(context)], context.operations.end_ns[_computes(context)]
-            ),
-        ),
+        cover=difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),
     )
-
-
-def _computes(context: AdviceContext) -> NDArray[Any]:
-    return np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-
-
-def _without_compute(budget: Budget) -> NDArray[Any]:
-    """Return the time of each step in which the device did not compute, in ns."""
-    compute = BUSY[: BUSY.index(COMMUNICATION)]
-    return budget.duration_ns - sum(budget.state_ns[state] for state in compute)  # type: ignore[no-any-return]
 
 
 CHECKS = (

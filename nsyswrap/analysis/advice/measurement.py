@@ -33,13 +33,15 @@ def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
     if capture.has("nvtx") and capture.whole.has("api") and len(gpu_operations_of(capture)):
         timings = audit(capture)
         measured = seems_measured(capture)
-        own = _own_ranges(capture, timings)
+        own, other = _own_ranges(capture, timings), np.zeros(len(timings), dtype=bool)
         for wrongly, make in ((_short(timings), _ends_too_early), (_long(timings), _starts_too_early)):
             off = wrongly & own
             if (off & measured).any():
                 wrong.append(make(_ranges(capture, timings, off & measured)))
             elif off.any():
-                notes.append(_note(capture, timings, off))
+                other |= off
+        if other.any():
+            notes.append(_note(capture, timings, other))
     return list(lost_events(capture)), wrong, notes
 
 
@@ -63,17 +65,19 @@ def lost_events(capture: Capture) -> Iterator[Advice]:
 def _short(timings: Audit) -> NDArray[Any]:
     """Mark ranges that end before their GPU work, so that their time is too short."""
     wrong = _with_verdict(timings, LAUNCH_ONLY, MIXED)
-    return wrong & (timings.should_ns > timings.host_ns * (1 + _TOLERANCE))
+    too_short: NDArray[Any] = timings.should_ns > timings.host_ns * (1 + _TOLERANCE)
+    return np.logical_and(wrong, too_short)
 
 
 def _long(timings: Audit) -> NDArray[Any]:
     """Mark ranges that wait for earlier GPU work, so that their time is too long."""
-    return _with_verdict(timings, EARLIER) & (timings.host_ns > timings.should_ns * (1 + _TOLERANCE))
+    too_long: NDArray[Any] = timings.host_ns > timings.should_ns * (1 + _TOLERANCE)
+    return np.logical_and(too_long, _with_verdict(timings, EARLIER))
 
 
 def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
     wrong = np.isin(timings.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
-    return wrong & ~timings.warm_up & (timings.launches > 0)
+    return np.logical_and(wrong, ~timings.warm_up & (timings.launches > 0))
 
 
 def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:

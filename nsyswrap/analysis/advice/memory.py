@@ -79,9 +79,10 @@ def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
         "copies_not_overlapped",
         f"Copies and kernels take turns: {duration(exposed.length)} of copies with no kernel beside them",
         potential,
-        f"{context.steps_text(len(rows))} copies, {duration(copying.length)}; kernels alone {duration(alone)}",
+        f"{context.steps_text(len(rows))} copies, {duration(copying.length)}; kernels alone "
+        f"{duration(alone)}",
         "Copies beside kernels",
-        "copy the next part on its own stream while a kernel works on this one; double buffers, pinned memory",
+        "copy the next part on its own stream while a kernel works on this one, from pinned memory",
         "with torch.cuda.stream(copies): following = batch.to('cuda', non_blocking=True)",
         "every kernel needs all that is copied before it, and nothing else is there to compute",
         "gpu_time",
@@ -103,8 +104,8 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
         "tiny_copies",
         f"Tiny copies: {context.steps_text(len(rows))} of {median} (median) take {duration(cover.length)}",
         cover.length,
-        f"{len(rows):,} copies of up to {human(TINY_BYTES, Unit.BYTES)}; their calls and their way to the GPU "
-        "take longer than the data",
+        f"{len(rows):,} copies of up to {human(TINY_BYTES, Unit.BYTES)}; their calls and their way to the "
+        "GPU take longer than the data",
         "One copy instead of many",
         "put the data together and copy it once, or make it on the GPU",
         "values = torch.tensor(numbers, device='cuda')  # one tensor instead of one for each number",

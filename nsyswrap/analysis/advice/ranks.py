@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percent: float) -> Iterator[Advice]:
     """Yield a finding if one process of several is regularly the last to arrive at collectives."""
-    if len(parts) < 2 or not communicating(capture, gpu_operations_of(capture)).any():
+    if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return
     job = make_job([Member(f"process {part.process_id}", None, part.view) for part in parts])
     if not len(job.matched):

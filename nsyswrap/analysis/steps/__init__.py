@@ -45,8 +45,8 @@ class Steps:
     """The steps of one process, in order; times in ns on the host.
 
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
-    ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to its
-    own: the GPU's pace where the host runs ahead. ``warm_up`` is the number of leading steps that are warm-up.
+    ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to
+    its own: the GPU's pace where the host runs ahead. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
     readers must know about the steps.
     """
@@ -150,7 +150,7 @@ def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:
     work = calls.of(calls.works)
     done = np.append(MISSING, np.maximum.accumulate(work.gpu_end_ns))
     ends = np.append(occurrences.start_ns[:1], occurrences.end_ns)
-    return np.diff(np.maximum(ends, done[np.searchsorted(work.start_ns, ends)]))  # type: ignore[no-any-return]
+    return np.diff(np.maximum(ends, done[np.searchsorted(work.start_ns, ends)]))
 
 
 def _warm_up(occurrences: Occurrences, pace: NDArray[Any]) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _LEAST = 3  # occurrences
-_MANY = 16  # occurrences: a longer period with as many is the step, what repeats inside it is not
+_MANY = 10  # occurrences: a longer period with as many is the step, what repeats inside it is not
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls lie in such intervals
@@ -34,9 +34,9 @@ class _Anchor(NamedTuple):
 def repeated_sequence(whole: Capture, process: int) -> Occurrences | None:
     """Return the occurrences of the sequence that a process repeats, or None if no sequence repeats.
 
-    The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its occurrences are equal if
-    they hold the same calls, in any order. If several calls will do, the longest idle time before a call
-    decides.
+    The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
+    occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest
+    idle time before a call decides.
     """
     calls = calls_of(whole, process)
     anchors = _anchors(calls)
@@ -59,6 +59,7 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
+    paused[0] = True  # nothing came before the first call
     anchors = []
     for positions in (*_by_code(codes), *_by_code(codes, paused)):
         if len(positions) < _LEAST:
@@ -85,24 +86,21 @@ def _by_code(codes: NDArray[Any], marks: NDArray[Any] | None = None) -> list[NDA
 def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
     """Return the occurrences; the last one counts only if its calls are complete."""
     positions, length = anchor.positions, anchor.length
-    start = calls.start_ns[positions]
-    first_uses = np.add.reduceat(calls.first, positions) > 0
+    usual = positions[anchor.equal.argmax()] + np.arange(length)
     rest = calls.code[positions[-1] :][:length]
-    complete = positions[anchor.equal.argmax()] + np.arange(length)
-    label, single = _label(calls, complete)
-    if np.array_equal(np.sort(rest), np.sort(calls.code[complete])):
-        last = slice(positions[-1], positions[-1] + length)
-        host, end = calls.end_ns[last].max(), calls.gpu_end_ns[last].max()
-        ends = np.append(start[1:], max(host, end))
-        differs = np.append(~anchor.equal, False)
-        return Occurrences(label, start, ends, bool(end > host), differs, first_uses, single)
+    complete = np.array_equal(np.sort(rest), np.sort(calls.code[usual]))
+    edges = np.append(positions, positions[-1] + length) if complete else positions
+    start, last = calls.start_ns[edges[:-1]], slice(edges[-2], edges[-1])
+    host_end = calls.end_ns[last].max()
+    end = max(host_end, calls.gpu_end_ns[last].max())
+    label, single = _label(calls, usual)
     return Occurrences(
         label,
-        start[:-1],
-        start[1:],
-        drains=False,
-        differs=~anchor.equal,
-        first_uses=first_uses[:-1],
+        start,
+        np.append(start[1:], end),
+        drains=bool(end > host_end),
+        differs=np.append(~anchor.equal, False)[: len(start)],
+        first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,
     )
 

@@ -45,7 +45,8 @@ _OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its ow
 class Calls(NamedTuple):
     """The calls of a process that start GPU work or wait for it, by start; times in ns.
 
-    ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it launches, which kind of copy it starts, how it waits.
+    ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it
+    launches, which kind of copy it starts, how it waits.
     ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
     start GPU work, ``first`` those that launch a kernel for the first time, ``graph`` those that launch a
     CUDA graph.
@@ -113,4 +114,4 @@ def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool
     inside = calls.works & (calls.start_ns >= occurrences.start_ns[0])
     inside &= calls.start_ns < occurrences.end_ns[-1]
     _, launches = np.unique(causing_threads(whole)[calls.row[inside]], return_counts=True)
-    return np.count_nonzero(launches >= _OWN_PART * inside.sum()) > 1
+    return int(np.count_nonzero(launches >= _OWN_PART * inside.sum())) > 1

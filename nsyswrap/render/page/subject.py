@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.summary import Summary
-    from nsyswrap.reports.table import Table, Values
+    from nsyswrap.reports.table import Report, Table, Values
 
 
 def part_shown(capture: Capture) -> str:
@@ -45,6 +45,10 @@ def _shareable(table: Table) -> Table:
     }
     notes = tuple(map(without_folders, table.notes))
     return replace(table, data={**table.data, **data}, notes=notes, verdict=without_folders(table.verdict))
+
+
+def _shareable_report(report: Report, capture: Capture) -> Table:
+    return _shareable(report.make(capture))
 
 
 def _texts(values: Values) -> list[str | None]:
@@ -73,7 +77,7 @@ class Subject:
         self._made = MadeReports()
         for label, made in self.summaries.items():
             for table, _ in made.tables:
-                self._made.tables.setdefault(table.label, {})[label] = table
+                self._made.tables.setdefault(table.label, {})[label] = _shareable(table)
 
     @property
     def selected(self) -> str:
@@ -101,8 +105,8 @@ class Subject:
         made = self._made.tables.setdefault(name, {})
         for label, capture in self.captures.items():
             if label not in {*made, *self._reasons(name)}:
-                self._made.attempt(report.schema, partial(report.make, capture), capture=label)
-        return {label: _shareable(made[label]) for label in self.captures if label in made}
+                self._made.attempt(report.schema, partial(_shareable_report, report, capture), capture=label)
+        return {label: made[label] for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:
         return {

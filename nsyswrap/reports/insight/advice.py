@@ -3,10 +3,10 @@
 The steady part is judged: the repeated steps, without start-up and warm-up. If there is none, the whole
 capture is judged, or what is selected.
 
-Searched for: launches, synchronizing, host code, input, allocating and loading that the GPU waits for; pageable
-and tiny copies; copies and communication with no kernel beside them; kernels that wait for pages or have few
-blocks; ranks that others wait for; unusually long steps; idle time with another cause; NVTX ranges that the
-program measures with and that do not time their GPU work; lost events.
+Searched for: launches, synchronizing, host code, input, allocating and loading that the GPU waits for;
+pageable and tiny copies; copies and communication with no kernel beside them; kernels that wait for pages or
+have few blocks; ranks that others wait for; unusually long steps; idle time with another cause; NVTX ranges
+that the program measures with and that do not time their GPU work; lost events.
 
 At stake is the time of the judged part that a finding concerns: no change can save more. Time on several
 devices counts once. Two findings can concern the same time; then they name each other. A finding of less than

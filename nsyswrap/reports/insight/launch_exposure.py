@@ -2,7 +2,8 @@
 
 Exposed is the part of a process' idle time on a device that lies inside the launch of what came next: its
 call had begun, and had not returned before the GPU ran dry. Profiler overhead in it counts. Launches issued
-while the GPU works expose nothing, however long they take. First launches of a kernel pay for loading it, and stand apart.
+while the GPU works expose nothing, however long they take. First launches of a kernel pay for loading it, and
+stand apart.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def compute(capture: Capture) -> Result:
     parts = () if windowed else judged_parts(capture)
     steps = [(part.steps, _devices(part)) for part in parts if part.steps.found]
     rows = [
-        *(_rows(budget, SELECTED if windowed else CAPTURE) for budget in budgets_of(capture)),
+        *(_added(_rows(budget, SELECTED if windowed else CAPTURE)) for budget in budgets_of(capture)),
         *(_steady_part(device, of_process) for of_process, devices in steps for device in devices),
         *(_median_step(device, of_process) for of_process, devices in steps for device in devices),
         *(_by_step(devices) for _, devices in steps),
@@ -154,15 +154,15 @@ def _marks(steps: Steps) -> NDArray[Any]:
 def _steady_part(device: Rows, steps: Steps) -> Rows:
     """Return the row of the steady part: the sums over its steps."""
     steady = {name: values[steps.steady] for name, values in device.items()}
-    times = {name: values.sum(keepdims=True) for name, values in steady.items() if name.endswith("_ns")}
-    return {
-        **{name: values[:1] for name, values in steady.items()},
-        **times,
-        "row": np.array([STEADY], object),
-        "step": np.array([MISSING]),
-        "mark": np.array([None], object),
-        "start_ns": steady["start_ns"][:1],
-    }
+    unnamed = {"row": [STEADY], "step": [MISSING], "mark": [None]}
+    return {**_added(steady), **{name: np.array(value) for name, value in unnamed.items()}}
+
+
+def _added(rows: Rows) -> Rows:
+    """Return one row with the sums of all times, from the start of the first one."""
+    times = {name: values.sum(keepdims=True) for name, values in rows.items() if name.endswith("_ns")}
+    first = {name: values[:1] for name, values in rows.items()}
+    return {**first, **times, "start_ns": first["start_ns"]}
 
 
 def _median_step(device: Rows, steps: Steps) -> Rows:
@@ -181,6 +181,8 @@ def _notes(capture: Capture, parts: Sequence[JudgedPart]) -> Iterator[str]:
         if not part.steps.found:
             who = f" of process {part.process_id}" if len(parts) > 1 else ""
             yield f"no steady part{who}: {part.steps.why_none}"
+        elif part.steps.remark:
+            yield part.steps.remark
 
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:

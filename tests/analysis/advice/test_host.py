@@ -26,7 +26,10 @@ def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
     one = found["launch_bound"]
     assert (one.potential_ns, one.window_ns, one.potential_percent) == (300, STEADY_NS, 10.0)
     assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
-    assert one.evidence == "3 repeated launches; idle 300 ns inside launches and 0 ns in short host code between them"
+    assert (
+        one.evidence
+        == "3 repeated launches; idle 300 ns inside launches and 0 ns in short host code between them"
+    )
 
 
 @pytest.mark.parametrize(("gap", "headline"), [(249, "Launches leave"), (250, "Launch-bound: median launch")])
@@ -92,7 +95,9 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
     one = found["waiting_for_input"]
     assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * (300 + 20))
     assert one.what == "Waiting for input or other host code: 300 ns before each copy to the GPU"
-    assert one.evidence == "1 per step waits, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
+    assert (
+        one.evidence == "1 per step waits, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
+    )
 
 
 def test_host_code_before_a_copy_to_the_host_is_no_input(tmp_path: Path) -> None:
@@ -102,9 +107,7 @@ def test_host_code_before_a_copy_to_the_host_is_no_input(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("until", "expected"), [(160, {"host_bound": 900}), (161, {"waiting_for_input": 960})]
 )
-def test_traced_os_calls_decide_what_is_input(
-    until: int, expected: dict[str, int], tmp_path: Path
-) -> None:
+def test_traced_os_calls_decide_what_is_input(until: int, expected: dict[str, int], tmp_path: Path) -> None:
     # of the 300 ns of host code more than half has to be waiting
     rows = looped(*copied_first(1), on_cpu(OSRT, "poll", 10, until))
     assert stakes(tmp_path, *rows) == expected
@@ -236,9 +239,7 @@ def test_kernels_that_run_once(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
-    assert one.what == (
-        "JIT compiling or module loading at first use: the GPU waits 110 ns"
-    )
+    assert one.what == ("JIT compiling or module loading at first use: the GPU waits 110 ns")
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])

@@ -148,9 +148,7 @@ def test_tiny_copies_to_the_host_belong_to_synchronizing(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("rest", "expected"), [(1, {}), (0, {"tiny_copies": 4 * 100 * 10})])
-def test_tiny_copies_of_less_than_five_percent(
-    rest: int, expected: dict[str, int], tmp_path: Path
-) -> None:
+def test_tiny_copies_of_less_than_five_percent(rest: int, expected: dict[str, int], tmp_path: Path) -> None:
     # 5 steps of 20,000 ns, or a little more: a kernel fills what the copies leave
     every = 20_000 + rest
     rows = [*tiny(100)[:-2], call("cudaLaunchKernel", 990, 1000, 999), kernel("k", 1000, every, 999)]

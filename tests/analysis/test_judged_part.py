@@ -1,0 +1,125 @@
+"""Which part of a capture is judged: the steady part of each process, what is selected, or the whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import call, changed, global_id, kernel, nvtx, opened, row
+
+from nsyswrap.analysis.judged_part import judged_parts, loading_ns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.api import Capture
+
+
+def program(pid: int = 100, steps: int = 5, device: int = 0) -> list[Row]:
+    """Steps of 100 ns with a kernel from 20 to 50 each, after another kernel at -500."""
+    thread = global_id(pid, pid)
+    rows = [
+        call("cudaLaunchKernel", -500, -490, 99, pid=pid),
+        kernel("k", -480, -470, 99, pid=pid, deviceId=device),
+    ]
+    for i, start in enumerate(range(0, 100 * steps, 100)):
+        rows += [nvtx("step", start, start + 90, globalTid=thread)]
+        rows += [call("cudaLaunchKernel", start + 10, start + 15, i + 1, pid=pid)]
+        rows += [kernel("k", start + 20, start + 50, i + 1, pid=pid, deviceId=device)]
+    return rows
+
+
+def judged(capture: Capture) -> list[tuple[int, list[tuple[int, int]], str]]:
+    """Return process, window and the reason for no steady part of each judged part."""
+    return [
+        (
+            part.process_id,
+            list(zip(part.window.start.tolist(), part.window.end.tolist(), strict=True)),
+            part.steps.why_none,
+        )
+        for part in judged_parts(capture)
+    ]
+
+
+def test_the_steady_part_is_judged(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *program())
+    [part] = judged_parts(capture)
+    assert judged(capture) == [(100, [(0, 490)], "")]
+    assert part.window_ns == 490
+    [budget] = part.budgets
+    assert budget.start_ns.tolist() == [0, 100, 200, 300, 400]
+    assert budget.busy_ns.tolist() == [30] * 5
+    assert [times.tolist() for times in part.typical] == [[0, 100, 200, 300, 400], [100, 200, 300, 400, 490]]
+
+
+def test_outliers_are_judged_but_not_typical(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *(later(row) for row in program(steps=9)))
+    [part] = judged_parts(capture)
+    assert part.steps.duration_ns.tolist() == [100, 100, 400, 100, 100, 100, 100, 100, 90]
+    assert len(part.budgets[0].start_ns) == 9
+    assert part.typical[0].tolist() == [0, 100, 600, 700, 800, 900, 1000, 1100]
+
+
+def later(row: Row, since: int = 300) -> Row:
+    """Move what begins at 300 ns or later by 300 ns."""
+    times: dict[str, int] = {key: row.cells[key] for key in ("start", "end")}  # type: ignore[misc]
+    return changed(row, **{key: ns + 300 for key, ns in times.items()}) if times["start"] >= since else row
+
+
+def test_without_steps_the_whole_is_judged(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *program(steps=2))
+    assert judged(capture) == [(100, [(-480, 150)], "one GPU operation repeats too few times")]
+
+
+def test_without_a_launch_call_there_are_no_steps(tmp_path: Path) -> None:
+    why = "none of its GPU operations has a launch call"
+    assert judged(opened(tmp_path, kernel("k", 0, 10))) == [(100, [(0, 10)], why)]
+
+
+@pytest.mark.parametrize("clip", [None, True, False])
+def test_what_is_selected_is_judged_clipped(clip: bool | None, tmp_path: Path) -> None:  # noqa: FBT001
+    capture = opened(tmp_path, *program()).select(time="30/330", clip=clip)
+    assert judged(capture) == [(100, [(30, 330)], "what is selected is judged")]
+    assert judged_parts(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
+
+
+def test_each_process_has_a_part(tmp_path: Path) -> None:
+    rows = [*program(100), *program(200, steps=8, device=1)]
+    capture = opened(tmp_path, *rows)
+    assert judged(capture) == [(100, [(0, 490)], ""), (200, [(0, 790)], "")]
+    assert judged(capture.select(process=200)) == [(200, [(0, 790)], "")]
+    assert judged(capture.select(device=0)) == [(100, [(0, 490)], "")]
+
+
+def test_steps_in_which_nothing_ran(tmp_path: Path) -> None:
+    # Launched in the steps, but by a clock that puts the work before them.
+    rows = [nvtx("step", start, start + 90) for start in range(0, 500, 100)]
+    for i, start in enumerate(range(0, 500, 100)):
+        rows += [
+            call("cudaLaunchKernel", start + 10, start + 15, i + 1),
+            kernel("k", start - 1000, start - 980, i + 1),
+        ]
+    capture = opened(tmp_path, *rows)
+    assert judged(capture) == [(100, [(-1000, -580)], "nothing ran on the GPU in 'step'")]
+
+
+def test_chosen_steps_are_judged(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *program()).viewed(steps="1-2")
+    assert judged(capture) == [(100, [(100, 300)], "")]
+
+
+def test_loading_counts_once_and_in_the_process(tmp_path: Path) -> None:
+    thread = global_id(100, 100)
+    overhead = {"globalTid": thread, "nameId": "overhead"}
+    rows = [
+        *(call("cuModuleLoadData", 10, 40), call("cuLibraryLoadData", 30, 50, tid=101)),
+        row("CUPTI_ACTIVITY_KIND_OVERHEAD", start=45, end=70, overheadType=2, **overhead),
+        row("CUPTI_ACTIVITY_KIND_OVERHEAD", start=80, end=90, overheadType=1, **overhead),
+        *(call("cuModuleLoadData", 200, 300, pid=200), call("cudaMalloc", 60, 95)),
+    ]
+    whole = opened(tmp_path, *rows, kernel("k", 0, 5)).whole
+    assert loading_ns(whole, global_id(100), 0, 400) == 60
+    assert loading_ns(whole, global_id(100), 20, 48) == 28
+    assert loading_ns(whole, global_id(200), 0, 400) == 100
