@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
+from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import MadeReports
 from nsyswrap.reports.table import read_ahead
@@ -30,9 +31,13 @@ def part_shown(capture: Capture) -> str:
 
 
 def _without_paths(made: Summary) -> Summary:
-    trust = [without_folders(line) for line in made.trust]
+    """Return the summary without absolute paths, and with the sentences of its answer in one piece."""
     return replace(
-        made, ending=without_folders(made.ending), command=without_folders(made.command), trust=trust
+        made,
+        ending=without_folders(made.ending),
+        command=without_folders(made.command),
+        lines=[replace(line, text=without_folders(line.text)) for line in sentences(made.lines)],
+        trust=[without_folders(line) for line in made.trust],
     )
 
 
@@ -93,6 +98,11 @@ class Subject:
         """The end of a sentence about absent events: empty, or that only a selection was searched."""
         narrow = any(capture.view.selection.narrows for capture in self.captures.values())
         return " in what is selected" if narrow else ""
+
+    def is_steady(self, label: str) -> bool:
+        """Return True if the answer of a capture is about its steady part."""
+        answer = self.summaries[label].answer
+        return answer is not None and answer.part == "steady part"
 
     @property
     def several(self) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from recorded import ROOT, capture_names, run_folder
@@ -125,7 +126,7 @@ def test_findings_are_those_of_advice(capture: Capture) -> None:
     if not answer.withheld:
         assert [finding.name for finding in answer.findings] == table.data["finding"]
         potentials = [MISSING if f.potential_ns is None else f.potential_ns for f in answer.findings]
-        assert potentials == table.data["at_stake_ns"].tolist()
+        assert potentials == np.asarray(table.data["at_stake_ns"]).tolist()
     assert all(0 <= (finding.potential_percent or 0) <= 100 for finding in answer.findings)
 
 
