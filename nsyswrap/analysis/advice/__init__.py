@@ -37,10 +37,10 @@ def advise_parts(
         context = AdviceContext(part, least_percent)
         advice = [piece for check in CHECKS for piece in check(context)]
         advice += remaining.idle_time(context, advice)
-        for piece in advice:
+        for piece in (replace(piece, window_ns=context.window_ns) for piece in advice):
             known = largest.get(piece.name)
             if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
-                largest[piece.name] = replace(piece, window_ns=context.window_ns)
+                largest[piece.name] = piece
     for piece in ranks.waiting_for_rank(capture, parts, least_percent):
         largest[piece.name] = piece
         _take_out_waiting(largest, piece, least_percent)

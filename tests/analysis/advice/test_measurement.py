@@ -1,0 +1,112 @@
+"""Doubts about figures: lost events, and ranges that the program measures with. Drawings are in us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import findings_of, launched, looped, moved, new
+from tiny_export import call, diagnostic, domain, kernel, nvtx
+
+from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.judged_part import judged_parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.api import Capture
+
+LOST = "Not all CUDA events might have been collected."
+SYNC = "cudaDeviceSynchronize"
+US = 1000  # ns
+
+
+def notes_of(capture: Capture) -> list[str]:
+    return advise_parts(capture, judged_parts(capture))[1]
+
+
+def test_lost_events_stand_first(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*launched(400, host=390)), diagnostic(LOST)))
+    assert list(found) == ["lost_events", "host_bound"]
+    one = found["lost_events"]
+    assert (one.potential_ns, one.potential_percent, one.evidence) == (None, None, LOST)
+    assert one.what == "Events are missing from this capture: counts and times may be too small"
+
+
+def test_other_warnings_are_no_doubt(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*launched(400, host=390)), diagnostic("the clock was adjusted")))
+    assert list(found) == ["host_bound"]
+
+
+def repeated(*rows: Row, times: int = 4) -> list[Row]:
+    """Repeat rows every ms, with a kernel of the same name in each; the first time is warm-up."""
+    return [moved(one, 1000 * US * i, 10 * i) for i in range(times) for one in rows]
+
+
+# S 0-5 | a 10 [ L 12-20 ] end | S 925-960
+# GPU               k[30 ......... 950)
+def timed(end: int, *, waits: bool = True) -> list[Row]:
+    launch = [call("cudaLaunchKernel", 12 * US, 20 * US, 1), kernel("k", 30 * US, 950 * US, 1)]
+    syncs = [call(SYNC, 0, 5 * US), call(SYNC, 925 * US, 960 * US)]
+    return [nvtx("a", 10 * US, end * US), *launch, *(syncs if waits else [])]
+
+
+def test_a_range_that_ends_before_its_work_is_a_finding_where_the_program_measures(tmp_path: Path) -> None:
+    capture = new(tmp_path, *repeated(*timed(200)))
+    found = findings_of(capture)
+    assert list(found)[-1] == "timed_launch_only"
+    one = found["timed_launch_only"]
+    assert (one.potential_ns, one.see) == (None, "timing_audit")
+    # after the warm-up; from the begin of the range to the end of its work it should be 940 us
+    assert one.evidence == "by more than 10 %, after the warm-up: 'a' (3 of 3): 190 µs, should be 940 µs"
+    assert notes_of(capture) == []
+
+
+def test_it_stands_below_what_costs_time(tmp_path: Path) -> None:
+    # 50 us, from the end of the kernel to that of the next launch: 5.x % of 2.95 ms
+    found = findings_of(new(tmp_path, *repeated(*timed(200))))
+    assert list(found) == ["synchronizing", "timed_launch_only"]
+
+
+def test_a_range_that_organizes_is_a_note(tmp_path: Path) -> None:
+    capture = new(tmp_path, *repeated(*timed(200, waits=False)))
+    assert "timed_launch_only" not in findings_of(capture)
+    assert notes_of(capture) == [
+        "NVTX ranges do not last as long as the GPU work launched in them: 'a' (-r timing_audit)"
+    ]
+
+
+def test_a_range_of_a_library_is_not_mentioned(tmp_path: Path) -> None:
+    ranges = [nvtx("a", 10 * US, 200 * US, domainId=1), *timed(200, waits=False)[1:]]
+    capture = new(tmp_path, domain("library", 1), *repeated(*ranges))
+    assert "timed_launch_only" not in findings_of(capture)
+    assert notes_of(capture) == []
+
+
+@pytest.mark.parametrize(("end", "wrong"), [(864, True), (865, False)])
+def test_a_tenth_of_the_right_time_is_accepted(end: int, wrong: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    # 940 us are right: more than 1.1 x 854 = 939.4, but not more than 1.1 x 855 = 940.5
+    found = findings_of(new(tmp_path, *repeated(*timed(end))))
+    assert ("timed_launch_only" in found) is wrong
+
+
+# L 2-6 | b 10 [ L 12-20, S 30-960 ] 970
+# GPU     e[10 ... 600) k[600 ... 950)
+def test_a_range_that_waits_for_earlier_work(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 2 * US, 6 * US, 2), kernel("e", 10 * US, 600 * US, 2)),
+        *(nvtx("b", 10 * US, 970 * US), call("cudaLaunchKernel", 12 * US, 20 * US, 1)),
+        *(kernel("k", 600 * US, 950 * US, 1), call(SYNC, 30 * US, 960 * US)),
+    ]
+    found = findings_of(new(tmp_path, *repeated(*rows)))
+    assert list(found)[-1] == "timed_earlier_work"
+    # without the 580 us from the return of its launch to the end of the earlier work
+    assert "'b' (3 of 3): 960 µs, should be 380 µs" in found["timed_earlier_work"].evidence
+
+
+def test_without_gpu_work_no_range_is_wrong(tmp_path: Path) -> None:
+    capture = new(tmp_path, nvtx("a", 0, 100), call(SYNC, 0, 50))
+    assert findings_of(capture) == {}
+    assert notes_of(capture) == []

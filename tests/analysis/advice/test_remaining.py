@@ -1,0 +1,149 @@
+"""Idle time without another finding: no GPU that is idle for long goes without one."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import STEP_NS, check, findings_of, launched, looped, new, stakes
+from drawn_programs import Program
+from tiny_export import PID, call, global_id, kernel, memcpy, memset, row
+
+from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.judged_part import judged_parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.analysis.judged_part import JudgedPart
+
+MOSTLY_PERCENT = 20
+
+
+# CPU  |La 0-10|Lb 10-20|
+# GPU          a[10, 300)     b[300 + gap ... 1000): launched long before
+def queued(gap: int) -> list[Row]:
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel("b", 300 + gap, STEP_NS, 2)),
+    ]
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"idle_queued": 150})])
+def test_the_gpu_is_idle_between_queued_operations(
+    gap: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    assert stakes(tmp_path, *looped(*queued(gap))) == expected
+
+
+def test_what_is_said_of_queued_operations(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*queued(100))))["idle_queued"]
+    assert one.what == "Short kernels: the GPU is idle between queued operations (300 ns)"
+    assert one.evidence == "idle 300 ns: launched already: a dependency, or the GPU's own latency"
+
+
+def test_the_profiler_leaves_the_gpu_idle(tmp_path: Path) -> None:
+    thread = global_id(PID, PID)
+    overhead = row("PROFILER_OVERHEAD", start=0, end=90, globalTid=thread, nameId="CUDA profiling")
+    rows = looped(*launched(100, host=90, length=4), overhead)
+    assert stakes(tmp_path, *rows) == {"idle_profiler": 3 * 90}
+
+
+def test_kernels_without_a_recorded_launch(tmp_path: Path) -> None:
+    rows = [kernel("a", 0, 100, None), kernel("b", 150, 250, None)]
+    assert stakes(tmp_path, *rows) == {"idle_unknown": 50}
+
+
+# CPU  |L 0-10|     host     |
+# GPU         k[10 ... 940)    until the step ends
+def test_short_host_code_after_the_last_launch_of_all_ends_with_no_launch(tmp_path: Path) -> None:
+    step = [call("cudaLaunchKernel", 0, 10, 1), kernel("k", 10, 940, 1)]
+    # 60 before each launch but the first one, and 10 in each; the last 60 are 2 %
+    assert stakes(tmp_path, *looped(*step)) == {"launch_bound": 2 * 60 + 3 * 10}
+
+
+# What the host does in the first quarter of a step, and what ends it; the kernel lasts until the end.
+MS = 10**6
+GAP, END = 250 * MS, STEP_NS * MS
+LATE = [call("cudaLaunchKernel", GAP, GAP, 1), kernel("k", GAP, END, 1)]
+QUARTERS: dict[str, list[Row]] = {
+    "profiler": [
+        row("PROFILER_OVERHEAD", start=0, end=GAP, globalTid=global_id(PID, PID), nameId="CUDA"),
+        *LATE,
+    ],
+    "load": [call("cuModuleLoadData", 0, GAP), *LATE],
+    "allocate": [call("cudaMalloc", 0, GAP), *LATE],
+    "synchronise": [call("cudaDeviceSynchronize", 0, GAP), *LATE],
+    "launch": [call("cudaLaunchKernel", 0, GAP, 1), kernel("k", GAP, END, 1)],
+    "copy": [
+        *(call("cudaMemset", 0, GAP, 1), memset(GAP, GAP + 2, 8, correlationId=1)),
+        *(call("cudaLaunchKernel", GAP, GAP + 1, 2), kernel("k", GAP + 2, END, 2)),
+    ],
+    "call": [call("cudaGetDevice", 0, GAP), *LATE],
+    "host": LATE,
+    "queued": [
+        *(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)),
+        *(call("cudaLaunchKernel", 1, 2, 2), kernel("k", GAP + 2, END, 2)),
+    ],
+    "migration": [
+        *(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)),
+        memcpy(11, GAP + 2, END, 4096, streamId=0),
+    ],
+    "unknown": [
+        *(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)),
+        kernel("b", GAP + 2, END, None),
+    ],
+}
+
+
+def test_every_cause_is_drawn() -> None:
+    assert list(QUARTERS) == list(CAUSES)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_mostly_idle_gpu_has_a_finding_though_nothing_is_worth_one(cause: str, tmp_path: Path) -> None:
+    capture = new(tmp_path, *looped(*QUARTERS[cause], every=END))
+    [one] = advise_parts(capture, judged_parts(capture), least_percent=30)[0]
+    check(one)
+    assert (one.name, one.potential_ns) == (f"idle_{cause}", 3 * GAP)
+    assert one.what.endswith("(750 ms)")
+    assert one.evidence == f"idle 750 ms: {CAUSES[cause]}"
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(199, []), (200, ["idle_host"])])
+def test_a_gpu_is_mostly_idle_from_a_fifth_on(gap: int, expected: list[str], tmp_path: Path) -> None:
+    rows = looped(call("cudaLaunchKernel", gap, gap, 1), kernel("k", gap, STEP_NS, 1))
+    assert list(findings_of(new(tmp_path, *rows), least_percent=30)) == expected
+
+
+def test_what_other_findings_explain_is_not_left(tmp_path: Path) -> None:
+    # 100 queued, and 100 of host code that is a finding
+    step = [
+        *(call("cudaLaunchKernel", 100, 104, 1), kernel("a", 104, 300, 1)),
+        *(call("cudaLaunchKernel", 104, 108, 2), kernel("b", 400, STEP_NS, 2)),
+    ]
+    assert stakes(tmp_path, *looped(*step)) == {"host_bound": 300, "idle_queued": 300}
+
+
+def idle_ns(part: JudgedPart) -> int:
+    """The time of a part in which a device is idle, without outlier steps; several devices count once."""
+    operations, typical = gpu_operations_of(part.view), union(*part.typical)
+    idle = []
+    for *_, rows in operations.by_device():
+        idle.append(difference(typical, union(operations.start_ns[rows], operations.end_ns[rows])))
+    return joined(*idle).length
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_no_mostly_idle_gpu_of_a_drawn_program_goes_without_a_finding(seed: int, tmp_path: Path) -> None:
+    capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
+    parts = judged_parts(capture)
+    busy = all(100 * idle_ns(part) < MOSTLY_PERCENT * part.window_ns for part in parts)
+    for least_percent in (5, 100):
+        assert findings_of(capture, least_percent) or busy
