@@ -51,13 +51,21 @@ def render(  # noqa: PLR0913 - how a terminal shows it
     checked, *warnings = summary.trust
     lines += wrapped(checked, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
-    if summary.tables and summary.answer and summary.answer.part == "steady part":
-        lines += wrapped("The tables count the whole capture, start-up included.", width, "dim")
+    if summary.tables:
+        lines += wrapped(_about_tables(summary), width, "dim")
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
         part = replace(table, selection=_AND.join(rest), verdict="")  # the answer has the conclusions
         lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit, whole="")]
     return styled(lines, color=color)
+
+
+def _about_tables(summary: Summary) -> str:
+    """Return how to see all of a table, and that the tables are not limited to the steady part."""
+    more = "-r NAME shows all rows and columns of a table"
+    if summary.answer is None or summary.answer.part != "steady part":
+        return more
+    return f"{more}; the tables count start-up too"
 
 
 def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, *, bars: bool = True) -> Iterator[Line]:

@@ -30,7 +30,7 @@ def export(tmp_path: Path) -> Path:
 def test_the_summary_is_what_is_shown_unasked(cli: Cli, export: Path) -> None:
     done = cli("report", export)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("no GPU named")
+    assert done.stdout.startswith("GPU busy 100 % of the whole capture: 13.4 µs")
     assert "CUDA GPU Summary (Kernels/MemOps)  cuda_gpu_sum" in done.stdout
 
 

@@ -15,6 +15,7 @@ from tiny_export import call, everything, kernel, opened
 from nsyswrap import __version__, open_capture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
+from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import Missing, make_reports
 from nsyswrap.reports.table import Table
@@ -91,7 +92,9 @@ def test_real_captures_fit(name: str) -> None:
     assert {report["name"] for report in document["reports"]} == set(NAMES)
     assert tables
     assert missing
-    assert document["captures"] == [
+    [about] = document["captures"]
+    assert about.pop("answer") == as_dict(capture.answer)
+    assert about == (
         {
             "label": name,
             "path": str(SHIPPED / name),
@@ -102,7 +105,7 @@ def test_real_captures_fit(name: str) -> None:
             "cuda_version": "13.0",
             "started_utc": capture.info.started_utc,
         }
-    ]
+    )
     assert document["window"]["time"] == [10**9, None]
     assert document["notes"] == []
 
@@ -137,6 +140,7 @@ def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
     assert about.pop("path") == str(capture.source)
     assert about.pop("gpus") == []
     assert about.pop("label") == "x"
+    assert about.pop("answer")["window_ns"] == 5
     assert set(about.values()) == {None}
 
 

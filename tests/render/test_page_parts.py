@@ -102,17 +102,19 @@ def test_a_part_that_holds_nothing_is_no_capture_that_holds_nothing(tmp_path: Pa
     page = text_of(render({"x": opened(tmp_path, *rows).select(time="1s/2s")}))
     assert page.count("Nothing to judge: nothing in what is selected.") == 3
     assert "Nothing was recorded in what is selected that has a time." in page
-    assert "Nothing found in what is selected: no advice." in page
+    assert "No GPU work in what is selected" in page
     assert page.count("Nothing in what is selected.") == 2  # classes of kernels, idle time
     assert "it was looked for" not in page
 
 
-def test_what_is_too_little_for_advice_is_named(tmp_path: Path) -> None:
+def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
     rows = [call("cudaLaunchKernel", 100 * i, 100 * i + 10, i) for i in range(10)]
     rows += [kernel("k", 100 * i + 10, 100 * i + 50, i) for i in range(10)]
-    rows += [call("cudaLaunchKernel", 20_000, 20_010, 11), kernel("other", 20_020, 20_030, 11)]
-    page = text_of(render({"a": opened(tmp_path, *rows)}))
-    assert "Nothing found: no advice. Less than 5 % of the time, and so no finding: the GPU waits for" in page
+    page = render({"a": opened(tmp_path, *rows)})
+    first = page[page.index("<h2") :]
+    # Steps 1 to 9 from launch to launch: 40 of 100 ns busy, the last one ends with its kernel after 50 ns.
+    assert "GPU busy 42 % of the steady part: 9 x one GPU operation, 94.4 ns each (850 ns)" in text_of(first)
+    assert first.index("GPU busy 42 %") < first.index('id="ran"')
 
 
 def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.render.formats.text import column_cells
 from nsyswrap.render.notebook import table_html
 from nsyswrap.reports import NAMES
+from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarise
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def test_a_capture_shows_its_summary(name: str, tmp_path: Path) -> None:
     summary = summarise(capture)
     page = Page(capture._repr_html_())
     assert {summary.origin, *summary.trust} <= set(page.said)
+    answers = {line.text for line in sentences(summary.lines)}
+    assert answers <= {text.strip().removeprefix("\xa0\xa0") for text in page.said}
     assert {table.schema.title for table, _ in summary.tables} <= set(page.said)
     assert [len(rows) - 1 for rows in page.tables] == [min(len(t), top or 20) for t, top in summary.tables]
 

@@ -91,7 +91,7 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
     gaps = _for_input(context)
     lasting = duration(np.median(context.gaps.parts["host"][gaps]))
     if waits_in_host_code(context) is not None:
-        what = f"Waiting for input: the launching thread waits in OS calls, median {lasting} a time"
+        what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} a time"
         how = "the thread waited in OS calls for most of it"
     else:
         what = f"Waiting for input or other host code: {lasting} before each copy to the GPU"
@@ -145,7 +145,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(cover.length):
         return
     every = _waits(context) >= _EVERY * len(context.operations)
-    how = "Synchronizing after every GPU operation" if every else "Synchronizing"
+    how = "Synchronizing after every operation" if every else "Synchronizing"
     yield Advice(
         "synchronizing",
         f"{how} leaves the GPU idle",
@@ -206,7 +206,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(cover.length):
         return
     loads = int(loads_in_gaps(context).sum())
-    where = "in the steps" if context.part.steps.found else "before kernels run for the first time"
+    where = "in the steps" if context.part.steps.found else "at first use"
     loading, host = (context.idle(gaps, (cause,), outliers=True).length for cause in ("load", "host"))
     yield Advice(
         "loading_in_loop",

@@ -55,7 +55,8 @@ def table_lines(
 ) -> list[Line]:
     """Return one table as lines: title, header, rows, verdict, what was left out, and the selection.
 
-    ``whole`` says where to find the columns that do not fit; they are not mentioned if it is empty.
+    ``whole`` says where to find the columns that do not fit. If it is empty, they are not mentioned, and the
+    title says how many rows are left out.
     """
     columns = table.columns
     cells = column_cells(table, top, time_unit)
@@ -66,23 +67,28 @@ def table_lines(
     if columns[kept[-1]].is_sentence:
         laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
-    remarks = left_out(table, top)
+    remarks = left_out(table, top) if whole or not len(table) else []
     hidden = len(columns) - len(kept)
     if hidden and whole:
         remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
     return [
-        title(table, width),
+        title(table, width, "" if whole else _rows_shown(table, top)),
         rich_text.Text(head, style="underline"),
         *body,
         *_notes(table, remarks, width),
     ]
 
 
-def title(table: Table, width: int) -> Text:
+def title(table: Table, width: int, remark: str = "") -> Text:
     """Return the line above a table."""
-    line = rich_text.Text(table.schema.title, style="bold cyan").append(f"  {table.label}", style="dim")
+    line = rich_text.Text(table.schema.title, style="bold cyan")
+    line.append(f"  {table.label}{remark}", style="dim")
     line.truncate(width, overflow="ellipsis")
     return line
+
+
+def _rows_shown(table: Table, top: int | None) -> str:
+    return f", {top} of {len(table):,} rows" if top is not None and top < len(table) else ""
 
 
 def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
+from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import MadeReports
 from nsyswrap.reports.table import read_ahead
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.summary import Summary
-    from nsyswrap.reports.table import Table, Values
+    from nsyswrap.reports.table import Report, Table, Values
 
 
 def part_shown(capture: Capture) -> str:
@@ -30,9 +31,13 @@ def part_shown(capture: Capture) -> str:
 
 
 def _without_paths(made: Summary) -> Summary:
-    trust = [without_folders(line) for line in made.trust]
+    """Return the summary without absolute paths, and with the sentences of its answer in one piece."""
     return replace(
-        made, ending=without_folders(made.ending), command=without_folders(made.command), trust=trust
+        made,
+        ending=without_folders(made.ending),
+        command=without_folders(made.command),
+        lines=[replace(line, text=without_folders(line.text)) for line in sentences(made.lines)],
+        trust=[without_folders(line) for line in made.trust],
     )
 
 
@@ -45,6 +50,10 @@ def _shareable(table: Table) -> Table:
     }
     notes = tuple(map(without_folders, table.notes))
     return replace(table, data={**table.data, **data}, notes=notes, verdict=without_folders(table.verdict))
+
+
+def _shareable_report(report: Report, capture: Capture) -> Table:
+    return _shareable(report.make(capture))
 
 
 def _texts(values: Values) -> list[str | None]:
@@ -73,7 +82,7 @@ class Subject:
         self._made = MadeReports()
         for label, made in self.summaries.items():
             for table, _ in made.tables:
-                self._made.tables.setdefault(table.label, {})[label] = table
+                self._made.tables.setdefault(table.label, {})[label] = _shareable(table)
 
     @property
     def selected(self) -> str:
@@ -90,6 +99,11 @@ class Subject:
         narrow = any(capture.view.selection.narrows for capture in self.captures.values())
         return " in what is selected" if narrow else ""
 
+    def is_steady(self, label: str) -> bool:
+        """Return True if the answer of a capture is about its steady part."""
+        answer = self.summaries[label].answer
+        return answer is not None and answer.part == "steady part"
+
     @property
     def several(self) -> bool:
         """True if the page shows captures side by side."""
@@ -101,8 +115,8 @@ class Subject:
         made = self._made.tables.setdefault(name, {})
         for label, capture in self.captures.items():
             if label not in {*made, *self._reasons(name)}:
-                self._made.attempt(report.schema, partial(report.make, capture), capture=label)
-        return {label: _shareable(made[label]) for label in self.captures if label in made}
+                self._made.attempt(report.schema, partial(_shareable_report, report, capture), capture=label)
+        return {label: made[label] for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:
         return {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.answer import Answer
 
-_MOST = 5  # findings in lines
+_MOST = 4  # findings in lines
 _SPIKES = "spikes"  # the finding that is about outlier steps
 
 

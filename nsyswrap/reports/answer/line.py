@@ -52,9 +52,9 @@ def room(kind: Kind) -> int:
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
     """Yield a sentence as lines."""
-    parts = textwrap.wrap(printable(text), room("detail"), break_on_hyphens=False)
+    parts = textwrap.wrap(printable(text), WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
     for number, part in enumerate(parts):
-        yield Line(clip(part, room("detail")), kind, level, continues=number > 0)
+        yield Line(clip(part, WIDTH).strip(), kind, level, continues=number > 0)
 
 
 def sentences(lines: Iterable[Line]) -> list[Line]:

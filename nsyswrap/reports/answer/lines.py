@@ -48,8 +48,8 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
 def _busy_lines(answer: Answer) -> Iterator[Line]:
     shares = shares_of(answer)
     percent = 100 * shares.part(shares.busy)
-    level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     several = len({device.device_id for device in answer.devices}) > 1
+    level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of"
     yield Line(_verdict(head, answer), "verdict", level)
     yield from _step_lines(answer)
@@ -110,17 +110,30 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
 
 
 def _devices(answer: Answer) -> str:
-    processes = {device.process_id for device in answer.devices}
-    texts = [_device(device, by_process=len(processes) > 1) for device in answer.devices]
+    """Return how busy each device was, as briefly as the line demands."""
+    by_process = len({device.process_id for device in answer.devices}) > 1
+    texts = [f"{_name(device, by_process=by_process)}: {_percent(device)} %" for device in answer.devices]
     rest = [f", {len(texts) - count} more (-r gpu_time)" for count in range(len(texts))]
     fewer = [f"{', '.join(texts[:count])}{rest[count]}" for count in range(len(texts) - 1, 0, -1)]
-    return first_fitting([", ".join(texts), *fewer], room("detail"))
+    return first_fitting([", ".join(texts), *_brief_devices(answer), *fewer], room("detail"))
 
 
-def _device(device: DeviceTime, *, by_process: bool) -> str:
-    percent = whole_percent(100 * sum(device.busy_ns.values()) / max(device.window_ns, 1))
+def _brief_devices(answer: Answer) -> Iterator[str]:
+    """Yield the devices without a name each, if their numbers are in a row."""
+    devices = sorted(answer.devices, key=lambda device: device.device_id)
+    first, last = devices[0].device_id, devices[-1].device_id
+    if [device.device_id for device in devices] == list(range(first, last + 1)):
+        yield f"GPU {first} to {last}: {', '.join(map(_percent, devices))} %"
+
+
+def _name(device: DeviceTime, *, by_process: bool) -> str:
     process = f" in process {device.process_id}" if by_process and device.process_id != MISSING else ""
-    return f"GPU {device.device_id}{process}: {percent}"
+    return f"GPU {device.device_id}{process}"
+
+
+def _percent(device: DeviceTime) -> str:
+    percent = whole_percent(100 * sum(device.busy_ns.values()) / max(device.window_ns, 1))
+    return percent.removesuffix(" %")
 
 
 def _why_whole(answer: Answer) -> Iterator[Line]:

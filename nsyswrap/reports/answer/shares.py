@@ -53,8 +53,8 @@ def shares_of(answer: Answer) -> Shares:
         if not totals[name] and (busy if name == "busy" else idle):  # what is there does not read 0.0 %
             totals = {name: 1, other: units - 1}
     parts = (
-        _parts(apportioned(times, total), units)
-        for times, total in ((answer.busy_ns, totals["busy"]), (answer.idle_ns, totals["idle"]))
+        _parts(times, answer.window_ns, totals[name])
+        for name, times in (("busy", answer.busy_ns), ("idle", answer.idle_ns))
     )
     return Shares(units, totals["busy"], totals["idle"], *parts)
 
@@ -78,10 +78,15 @@ def merged(parts: Mapping[str, int]) -> dict[str, int]:
     return {**{name: parts[name] for name in kept}, OTHER_NAME: parts.get(OTHER_NAME, 0) + parts[last]}
 
 
-def _parts(split: Mapping[str, int], units: int) -> dict[str, int]:
-    least = _LEAST_PERCENT * units / _ALL
-    shown = {name: count for name, count in split.items() if count >= least}
-    if not shown:  # all are small: the largest is named
-        shown = {name: count for name, count in list(split.items())[:1] if count}
-    rest = sum(split.values()) - sum(shown.values())
+def _grouped(times: Mapping[str, int], window_ns: int) -> dict[str, int]:
+    """Return times with those under 1 % summed; the largest keeps its name. ``times`` are in order."""
+    shown = {name: ns for name, ns in times.items() if _ALL * ns >= _LEAST_PERCENT * window_ns}
+    if not shown:
+        shown = dict(list(times.items())[:1])
+    rest = sum(times.values()) - sum(shown.values())
     return {**shown, OTHER_NAME: rest} if rest else shown
+
+
+def _parts(times: Mapping[str, int], window_ns: int, units: int) -> dict[str, int]:
+    split = apportioned(_grouped(times, window_ns), units)
+    return {name: count for name, count in split.items() if count}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_bar import answer_bar
 from nsyswrap.render.page.html import Markup, Section, element, section
+from nsyswrap.render.page.lanes import id_text
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.reports.answer import sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.render.page.subject import Subject
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
     Figure = tuple[str, object, str]  # header, value, and the value as text
+    Figures = Callable[[Table], list[Figure]]
 
+# The columns of the tiles.
+_LAUNCH_COLUMNS = ("repeat_launches", "api_med_ns", "kernel_med_ns", "uncontended", "latency_med_ns")
+_DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
+_MOST_DEVICES = 8
+_WHOLE = "In the whole capture, start-up included."
 _TABLES = ("launch_overhead", "gpu_time", "timing_audit", "advice")
 _MOST_ADVICE = 5
 _ROWS = 100  # of each table below the verdicts
@@ -39,30 +45,49 @@ def verdicts(subject: Subject) -> Markup:
 
 def _capture_column(subject: Subject, label: str) -> Markup:
     name = element("h3", label) if subject.several else None
-    return element(
-        "div", name, _answer_tile(subject, label), _advice_tile(subject, label), _audit_tile(subject, label)
-    )
+    tiles = [_figure_tile(subject, label, *report) for report in _FIGURES]
+    return element("div", name, _answer_tile(subject, label), _advice_tile(subject, label), *tiles)
 
 
 def _answer_tile(subject: Subject, label: str) -> Markup:
     """Return the lines of the answer as the screen has them; how a failed run ended comes first."""
     summary = subject.summaries[label]
     ending = element("p", summary.ending, class_="warning") if summary.ending else None
-    return element("article", ending, *map(_line, sentences(summary.lines)), class_="tile wide answer")
+    return element("article", ending, *map(_line, summary.lines), class_="tile wide answer")
 
 
 def _line(line: Line) -> Markup:
     bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
-    classes = " ".join(part for part in (line.kind, line.level) if part)
+    level = "warning" if line.level == "bad" else line.level
+    classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
     return element("p", line.text, " " if bar else None, bar, class_=classes)
 
 
-def _audit_tile(subject: Subject, label: str) -> Markup:
-    table = subject.tables("timing_audit").get(label)
+def _figure_tile(subject: Subject, label: str, report: str, title: str, figures: Figures) -> Markup:
+    """Return a tile with figures. Only the timing audit has its verdict: the answer has the others."""
+    table = subject.tables(report).get(label)
     if table is None or not len(table):
-        why = subject.why_empty("timing_audit", label)
-        return _tile(subject, "Timing audit", "timing_audit", f"Nothing to judge: {why}.")
-    return _tile(subject, "Timing audit", "timing_audit", table.verdict, _audit_figures(table))
+        return _tile(subject, title, report, f"Nothing to judge: {subject.why_empty(report, label)}.")
+    text = table.verdict if report == "timing_audit" else _WHOLE if subject.is_steady(label) else ""
+    return _tile(subject, title, report, text, figures(table))
+
+
+def _launch_figures(table: Table) -> list[Figure]:
+    return _figures(table, _LAUNCH_COLUMNS, table.rows(1)[0])
+
+
+def _device_figures(table: Table) -> list[Figure]:
+    """Return all figures of a single device, or the utilization of each of several devices."""
+    if len(table) == 1:
+        return _figures(table, _DEVICE_COLUMNS, table.rows(1)[0])
+    row_of_device: dict[Any, tuple[object, ...]] = {}
+    for device, row in zip(table.data["device_id"], table.rows(), strict=True):
+        row_of_device.setdefault(device, row)  # the first row of a device counts all its processes
+    return [
+        (f"{header}, device {id_text(int(device))}", value, text)
+        for device, row in list(row_of_device.items())[:_MOST_DEVICES]
+        for header, value, text in _figures(table, _DEVICE_COLUMNS[-1:], row)
+    ]
 
 
 def _audit_figures(table: Table) -> list[Figure]:
@@ -71,6 +96,24 @@ def _audit_figures(table: Table) -> list[Figure]:
     for verdict, instances in zip(table.data["verdict"], table.data["instances"], strict=True):
         counts[str(verdict)] = counts.get(str(verdict), 0) + int(instances)
     return [(name, count, f"{count:,}") for name, count in counts.items()]
+
+
+def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[Figure]:
+    """Return header, value and text of the named columns in a row of the table."""
+    cells = {column.name: (column, value) for column, value in zip(table.columns, row, strict=True)}
+    return [
+        (column.header, value, human(value, column.unit) + (" %" if column.unit is Unit.PERCENT else ""))
+        for column, value in map(cells.__getitem__, names)
+        if value is not None
+    ]
+
+
+# Report, heading, and its figures.
+_FIGURES: tuple[tuple[str, str, Figures], ...] = (
+    ("launch_overhead", "Launches", _launch_figures),
+    ("gpu_time", "GPU time", _device_figures),
+    ("timing_audit", "Timing audit", _audit_figures),
+)
 
 
 def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterable[Figure] = ()) -> Markup:
@@ -82,7 +125,7 @@ def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterabl
         "article",
         element("h4" if subject.several else "h3", title),
         element("dl", *pairs, class_="figures") if figures else None,
-        element("p", text, class_="lead"),
+        element("p", text, class_="lead") if text else None,
         class_="tile",
         data_report=report,
     )

@@ -1,0 +1,103 @@
+"""Findings about work on the GPU. Steps of 1000 ns are drawn once; of four, the last three are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import STEP_NS, findings_of, looped, new, stakes
+from tiny_export import call, kernel, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
+GPU = row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10)
+
+
+# few_blocks, on 10 multiprocessors
+# CPU  |L 0-10|L 10-20|
+# GPU         few[10 .. until) full[until ... 1000)
+def filled(until: int, blocks: int = 1) -> list[Row]:
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("few", 10, until, 1, gridX=blocks)),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel("full", until, STEP_NS, 2, gridX=10)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [(1, {"few_blocks": 3 * 90}), (4, {"few_blocks": 3 * 60}), (5, {})]
+)
+def test_kernels_with_less_than_half_as_many_blocks_as_multiprocessors(
+    blocks: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    # each of 100 ns leaves that much of the GPU unused
+    assert stakes(tmp_path, GPU, *looped(*filled(110, blocks))) == expected
+
+
+def test_what_is_said_of_few_blocks(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, GPU, *looped(*filled(110))))["few_blocks"]
+    assert one.what == "Few blocks: kernels with 1 blocks (median) on 10 multiprocessors"
+    assert one.evidence == "3 kernel executions, 300 ns in all; most of it in few"
+
+
+@pytest.mark.parametrize(("until", "expected"), [(65, {}), (66, {"few_blocks": 151})])
+def test_few_blocks_of_less_than_five_percent(until: int, expected: dict[str, int], tmp_path: Path) -> None:
+    # 3 x 0.9 x 55 = 148.5, and 3 x 0.9 x 56 = 151.2, of 3000
+    assert stakes(tmp_path, GPU, *looped(*filled(until))) == expected
+
+
+def test_another_stream_may_fill_the_gpu(tmp_path: Path) -> None:
+    beside = [call("cudaLaunchKernel", 0, 9, 3, tid=101), kernel("full", 10, 110, 3, gridX=10, streamId=8)]
+    assert stakes(tmp_path, GPU, *looped(*filled(110), *beside)) == {}
+
+
+# Ten kernels of one block on ten multiprocessors, five at a time: half of the GPU is idle for 2 x 100 ns.
+def test_kernels_of_few_blocks_that_run_together_add_up(tmp_path: Path) -> None:
+    rows = [kernel("k", 100 * (i // 5), 100 * (i // 5) + 100, i, streamId=i) for i in range(10)]
+    assert stakes(tmp_path, GPU, *rows) == {"few_blocks": 100}
+
+
+def test_communication_has_few_blocks_on_purpose(tmp_path: Path) -> None:
+    rows = [kernel(ALL_REDUCE, 0, 100, 1), kernel("full", 0, 100, 2, gridX=10, streamId=8)]
+    assert stakes(tmp_path, GPU, *rows) == {}
+
+
+@pytest.mark.parametrize("sizes", [(), (None,), (10, 20)])
+def test_without_the_size_of_the_gpu_no_blocks_are_few(sizes: tuple[int | None, ...], tmp_path: Path) -> None:
+    gpus = [row("TARGET_INFO_GPU", id=i, name="GPU", smCount=size) for i, size in enumerate(sizes)]
+    assert stakes(tmp_path, *gpus, kernel("k", 0, 100, 1)) == {}
+
+
+def test_few_blocks_on_two_gpus_count_once(tmp_path: Path) -> None:
+    gpus = [row("TARGET_INFO_GPU", id=i, name="GPU", smCount=10) for i in range(2)]
+    rows = [kernel("k", 0, 100, 1), kernel("k", 0, 100, 2, deviceId=1)]
+    assert stakes(tmp_path, *gpus, *rows) == {"few_blocks": 90}
+
+
+# exposed_communication
+# CPU  |L 0-10|L 10-20|
+# GPU         gemm[10 ........ 700)
+# 9                all-reduce[500 ... until) gemm[until ... 1000)
+def communicated(until: int) -> list[Row]:
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("gemm", 10, 700, 1)),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel(ALL_REDUCE, 500, until, 2, streamId=9)),
+        *(call("cudaLaunchKernel", 20, 30, 3), kernel("gemm", until, STEP_NS, 3)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [(700, {}), (749, {}), (750, {"exposed_communication": 150}), (900, {"exposed_communication": 600})],
+)
+def test_communication_that_no_compute_hides(until: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*communicated(until))) == expected
+
+
+def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*communicated(900))))["exposed_communication"]
+    assert one.what == "Exposed communication: 600 ns of NCCL kernels with no compute beside them"
+    assert one.evidence.startswith("communication kernels ran for 1.20 µs, of it 600 ns beside compute")

@@ -1,0 +1,295 @@
+"""Findings about the host. Steps of 1000 ns are drawn once; of four, the last three are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
+from tiny_export import OSRT, call, kernel, memcpy, on_cpu
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+SYNC = "cudaDeviceSynchronize"
+PINNED = {"srcKind": 1, "dstKind": 2}
+
+
+# launch_bound
+# CPU  |L 0-90   |
+# GPU            k[100 ......... 1000)
+def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*launched(100, length=90))))
+    assert list(found) == ["launch_bound"]
+    one = found["launch_bound"]
+    assert (one.potential_ns, one.window_ns, one.potential_percent) == (300, STEADY_NS, 10.0)
+    assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
+    assert (
+        one.evidence
+        == "3 repeated launches; idle 300 ns inside launches and 0 ns in short host code between them"
+    )
+
+
+@pytest.mark.parametrize(("gap", "headline"), [(249, "Launches leave"), (250, "Launch-bound: median launch")])
+def test_a_program_is_bound_by_what_takes_a_quarter_of_its_time(
+    gap: int, headline: str, tmp_path: Path
+) -> None:
+    found = findings_of(new(tmp_path, *looped(*launched(gap, length=90))))
+    assert found["launch_bound"].what.startswith(headline)
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"launch_bound": 150})])
+def test_launches_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*launched(gap))) == expected
+
+
+# CPU  host 0-300 |L 30 ns|
+# GPU                     k[host + 40 ... 1000)
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (100, {"launch_bound": 3 * (100 + 40)}),
+        (300, {"launch_bound": 3 * (300 + 40)}),
+        (301, {"host_bound": 3 * 301}),  # the 40 ns inside launches are 4 %
+    ],
+)
+def test_host_code_of_up_to_ten_launch_calls_belongs_to_launching(
+    host: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    assert stakes(tmp_path, *looped(*launched(host + 40, host=host, length=30))) == expected
+
+
+# host_bound
+# CPU  host 0-390 |L 8 ns|
+# GPU                    k[400 ... 1000)
+def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*launched(400, host=390))))
+    one = found["host_bound"]
+    assert (list(found), one.potential_ns, one.potential_percent) == (["host_bound"], 3 * 390, 39.0)
+    assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns a time"
+    assert one.evidence == (
+        "3 gaps (1 per step) in which the launching thread was outside of CUDA for 1.17 µs"
+    )
+
+
+@pytest.mark.parametrize(("host", "expected"), [(49, {}), (50, {"host_bound": 150})])
+def test_host_code_of_less_than_five_percent(host: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*launched(host + 10, host=host, length=4))) == expected
+
+
+# waiting_for_input
+# CPU  host 0-300 |C 300-310|L 311-320|
+# GPU                      c[320,340) k[340 ... 1000)
+def copied_first(kind: int) -> list[Row]:
+    return [
+        call("cudaMemcpyAsync", 300, 310, 1),
+        memcpy(kind, 320, 340, 10**6, correlationId=1, **PINNED),
+        *(call("cudaLaunchKernel", 311, 320, 2), kernel("k", 340, STEP_NS, 2)),
+    ]
+
+
+def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*copied_first(1))))
+    one = found["waiting_for_input"]
+    assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * (300 + 20))
+    assert one.what == "Waiting for input or other host code: 300 ns before each copy to the GPU"
+    assert (
+        one.evidence == "1 per step waits, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
+    )
+
+
+def test_host_code_before_a_copy_to_the_host_is_no_input(tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*copied_first(2))) == {"host_bound": 3 * 300}
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"), [(160, {"host_bound": 900}), (161, {"waiting_for_input": 960})]
+)
+def test_traced_os_calls_decide_what_is_input(until: int, expected: dict[str, int], tmp_path: Path) -> None:
+    # of the 300 ns of host code more than half has to be waiting
+    rows = looped(*copied_first(1), on_cpu(OSRT, "poll", 10, until))
+    assert stakes(tmp_path, *rows) == expected
+
+
+def test_a_traced_wait_needs_no_copy(tmp_path: Path) -> None:
+    rows = looped(*launched(400, host=390), on_cpu(OSRT, "pthread_cond_wait", 0, 390))
+    found = findings_of(new(tmp_path, *rows))
+    one = found["waiting_for_input"]
+    assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * 400)
+    assert one.what == "Waiting for input: OS calls leave the GPU idle, median 390 ns a time"
+
+
+def test_input_of_less_than_five_percent_is_no_finding(tmp_path: Path) -> None:
+    def waited(host: int) -> list[Row]:
+        poll = on_cpu(OSRT, "poll", 0, host)
+        return looped(*launched(host + 4, host=host, length=4), poll)
+
+    assert stakes(tmp_path, *waited(45)) == {}
+    assert stakes(tmp_path, *waited(46)) == {"waiting_for_input": 150}
+
+
+# synchronizing
+# CPU  |La 0-10|S 10-360    |host|Lb 370-380|
+# GPU          a[10, 300)                b[390 ... 1000)
+def drained(wait: int = 360, host: int = 10, gap: int = 90) -> list[Row]:
+    begin = wait + host
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        call(SYNC, 10, wait),
+        *(call("cudaLaunchKernel", begin, begin + 10, 2), kernel("b", 300 + gap, STEP_NS, 2)),
+    ]
+
+
+def test_the_host_waits_until_the_gpu_is_idle(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*drained())))
+    one = found["synchronizing"]
+    assert (list(found), one.potential_ns) == (["synchronizing"], 3 * 90)
+    assert one.what == "Synchronizing leaves the GPU idle until the next launch"
+    assert one.evidence.startswith("1 per step waits for the GPU; idle 270 ns after them")
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"synchronizing": 150})])
+def test_waits_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*drained(wait=320, gap=gap))) == expected
+
+
+def test_a_wait_after_every_operation_is_named(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*drained(), call(SYNC, 380, STEP_NS))))
+    # a second wait, in which the GPU works until the end; the launch at the begin of each step follows it
+    assert found["synchronizing"].potential_ns == 3 * (90 + 10)
+    assert found["synchronizing"].what.startswith("Synchronizing after every operation leaves")
+
+
+def test_long_host_code_after_a_wait_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    rows = looped(*drained(host=120, gap=200))  # 60 in the wait, 120, 20 in the launch
+    assert stakes(tmp_path, *rows) == {"host_bound": 3 * 120, "synchronizing": 3 * 80}
+
+
+# CPU  |La 0-10|       |M 340-370|Lb 380-390|
+# GPU          a[10, 300)   c[360,364)    b[400 ... 1000)
+def test_a_small_copy_to_the_host_belongs_to_synchronizing(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        *(call("cudaMemcpy", 340, 370, 2), memcpy(2, 360, 364, 4, correlationId=2, srcKind=2, dstKind=0)),
+        *(call("cudaLaunchKernel", 380, 390, 3), kernel("b", 400, STEP_NS, 3)),
+    ]
+    # before the copy 40 of host code and 20 of its call; after it 6 of the call, 10 and 20 in the launch
+    assert stakes(tmp_path, *looped(*rows)) == {"synchronizing": 3 * (60 + 36)}
+
+
+# allocating
+# CPU  |F 0-200 |host|L 210-220|
+# GPU                         k[230 ... 1000)
+def test_the_gpu_waits_while_memory_is_freed(tmp_path: Path) -> None:
+    rows = looped(*launched(230, host=210, length=10), call("cudaFree", 0, 200))
+    found = findings_of(new(tmp_path, *rows))
+    one = found["allocating"]
+    assert (list(found), one.potential_ns) == (["allocating"], 3 * 230)
+    assert one.what == "Allocating: the GPU is idle while memory is allocated or freed (600 ns)"
+    assert one.evidence.startswith("1 per step gaps with allocating")
+
+
+@pytest.mark.parametrize(
+    ("spent", "expected"), [(23, {"launch_bound": 3 * (230 - 23)}), (24, {"allocating": 3 * 230})]
+)
+def test_allocating_has_to_take_a_tenth_of_a_gap(
+    spent: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    rows = looped(*launched(230, host=100, length=120), call("cudaMalloc", 0, spent))
+    assert stakes(tmp_path, *rows) == expected
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"allocating": 150})])
+def test_allocating_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
+    rows = looped(*launched(gap, host=30, length=10), call("cudaMalloc", 0, 30))
+    assert stakes(tmp_path, *rows) == expected
+
+
+# loading_in_loop
+# CPU  |M|host 5-205|L 205-215|
+# GPU                        k[230 ... 1000)
+COMPILED = [*launched(230, host=205, length=10), call("cuModuleLoadData", 0, 5)]
+
+
+def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*COMPILED)))
+    one = found["loading_in_loop"]
+    assert (list(found), one.potential_ns) == (["loading_in_loop"], 3 * 230)
+    assert one.what == "JIT compiling or module loading in the steps: the GPU waits 690 ns"
+    assert one.evidence == "1 per step loading calls; 15 ns in loading, 600 ns in host code of the same gaps"
+
+
+def test_where_nothing_repeats_a_tenth_of_a_gap_has_to_be_loading(tmp_path: Path) -> None:
+    capture = new(tmp_path, *looped(*COMPILED)).select(time="1000/4000")
+    assert {name: one.potential_ns for name, one in findings_of(capture).items()} == {"host_bound": 3 * 200}
+    loaded = [*launched(230, host=205, length=10), call("cuModuleLoadData", 0, 24)]
+    capture = new(tmp_path, *looped(*loaded)).select(time="1000/4000")
+    assert findings_of(capture)["loading_in_loop"].potential_ns == 3 * 230
+
+
+# CPU  |La 0-10|     host    |Lb 190-200|
+# GPU          a[10,100)             b[210,300)
+def test_kernels_that_run_once(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 100, 1)),
+        *(call("cudaLaunchKernel", 190, 200, 2), kernel("b", 210, 300, 2)),
+    ]
+    found = findings_of(new(tmp_path, *rows))
+    one = found["loading_in_loop"]
+    assert (list(found), one.potential_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
+    assert one.what == ("JIT compiling or module loading at first use: the GPU waits 110 ns")
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])
+def test_loading_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
+    rows = looped(*launched(gap, host=30, length=10), call("cuModuleLoadData", 0, 30))
+    assert stakes(tmp_path, *rows) == expected
+
+
+# spikes
+# CPU  |L 0-10|
+# GPU         k[20 ........... 1000)   and one step of 3000
+USUAL = launched(20, length=10)
+
+
+def test_an_unusually_long_step(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000})))
+    one = found["spikes"]
+    assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
+    assert one.what == "Spikes: 1 of 9 steps take 3.0 x the median (5)"
+    assert one.evidence == (
+        "median step 1.00 µs, these 3.00 µs; in them the GPU does not compute for 2.00 µs more than usual"
+    )
+    assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
+
+
+@pytest.mark.parametrize(("longer", "expected"), [(999, {}), (1000, {"spikes": 1000})])
+def test_a_long_step_of_less_than_five_percent(longer: int, expected: dict[str, int], tmp_path: Path) -> None:
+    # 19 steady steps: 1000 of 20,000 ns
+    assert stakes(tmp_path, *looped(*USUAL, steps=20, longer={5: longer})) == expected
+
+
+def test_a_long_step_that_computes_is_no_spike(tmp_path: Path) -> None:
+    more = [call("cudaLaunchKernel", 5020, 5030, 99_999), kernel("k", 6000, 8000, 99_999)]
+    assert stakes(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000}), *more) == {}
+
+
+def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
+    longer = dict.fromkeys(range(5, 40, 6), 1000)
+    found = findings_of(new(tmp_path, *looped(*USUAL, steps=40, longer=longer)))
+    assert found["spikes"].what == "Spikes: 6 of 39 steps take 2.0 x the median (5, 11, 17, 23, ...)"
+    assert found["spikes"].potential_ns == 6 * 1000
+
+
+# In the long step 5, from 6000 on: allocating, loading, waiting, launching late, a pageable copy, communication.
+def test_what_fills_a_long_step_is_no_other_finding(tmp_path: Path) -> None:
+    busy = [
+        *(call("cudaFree", 6000, 6300), call("cuModuleLoadData", 6300, 6600), call(SYNC, 6600, 6900)),
+        *(call("cudaMemcpy", 6900, 7400, 90_001), call("cudaLaunchKernel", 7400, 7900, 90_002)),
+        memcpy(1, 7000, 7400, 10**6, correlationId=90_001, srcKind=0, dstKind=2),
+        kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 7900, 8000, 90_002),
+    ]
+    rows = [*looped(*USUAL, steps=10, longer={5: 2000}), *busy]
+    assert stakes(tmp_path, *rows) == {"spikes": 2000}

@@ -1,0 +1,223 @@
+"""Findings about memory. Steps of 1000 ns are drawn once; of four, the last three are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import STEP_NS, findings_of, looped, new, stakes
+from tiny_export import call, kernel, memcpy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+MEGABYTE = 10**6
+PAGEABLE, PINNED, DEVICE = 0, 1, 2  # kinds of memory
+TO_DEVICE, TO_HOST = 1, 2
+FAULT, PREFETCH = 2, 3  # causes of migrations
+
+
+# pageable_copies
+# CPU  |C 0 .............. length|L 10 ns|
+# GPU          c[begin ... length) k[length ... 1000)
+def copied(begin: int, length: int, kind: int = PAGEABLE, size: int = MEGABYTE) -> list[Row]:
+    return [
+        call("cudaMemcpyAsync", 0, length - 10, 1),
+        memcpy(TO_DEVICE, begin, length, size, correlationId=1, srcKind=kind, dstKind=DEVICE),
+        *(call("cudaLaunchKernel", length - 10, length, 2), kernel("k", length, STEP_NS, 2)),
+    ]
+
+
+def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*copied(80, 180))))
+    one = found["pageable_copies"]
+    assert (list(found), one.potential_ns) == (["pageable_copies"], 3 * (80 + 100))  # its call, and the copy
+    assert one.what == "Pageable copies: 3.00 MB at 10.0 TB/s, and the host waits for them"
+    assert one.evidence == "1 per step copies from or to pageable memory, 300 ns on the GPU"
+
+
+# CPU  |La 0-10|C 20 .............. 800|Lb 800-810|
+# GPU          a[10, 600) c[600, 790)            b[820, 1000)
+def test_a_pageable_copy_to_the_host(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 600, 1)),
+        call("cudaMemcpy", 20, 800, 2),
+        memcpy(TO_HOST, 600, 790, MEGABYTE, correlationId=2, srcKind=DEVICE, dstKind=PAGEABLE),
+        *(call("cudaLaunchKernel", 800, 810, 3), kernel("b", 820, STEP_NS, 3)),
+    ]
+    assert stakes(tmp_path, *looped(*rows)) == {"pageable_copies": 3 * 190}
+
+
+@pytest.mark.parametrize(("length", "expected"), [(49, {}), (50, {"pageable_copies": 150})])
+def test_pageable_copies_of_less_than_five_percent(
+    length: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    assert stakes(tmp_path, *looped(*copied(20, length))) == expected
+
+
+def test_a_copy_of_pinned_memory_is_not_pageable(tmp_path: Path) -> None:
+    # the 80 ns before the copy are its call; the copy itself takes a turn
+    found = stakes(tmp_path, *looped(*copied(80, 180, PINNED)))
+    assert found == {"copies_not_overlapped": 3 * 100, "idle_copy": 3 * 80}
+
+
+def test_a_pageable_copy_beside_a_kernel_costs_its_call_alone(tmp_path: Path) -> None:
+    beside = [call("cudaLaunchKernel", 0, 5, 3, tid=101), kernel("other", 80, 180, 3, streamId=8)]
+    found = stakes(tmp_path, *looped(*copied(80, 180), *beside))
+    assert "pageable_copies" not in found  # a kernel, not the copy, ends the 80 ns before it
+
+
+# copies_not_overlapped
+# CPU  |C 0-10|L 10-20|
+# GPU         c[10 .. until) k[until ... 1000)
+def taking_turns(until: int, size: int = MEGABYTE) -> list[Row]:
+    return [
+        call("cudaMemcpyAsync", 0, 10, 1),
+        memcpy(TO_DEVICE, 10, until, size, correlationId=1, srcKind=PINNED, dstKind=DEVICE),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel("k", until, STEP_NS, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        (59, {}),  # 49 ns of copies
+        (60, {"copies_not_overlapped": 3 * 50}),
+        (310, {"copies_not_overlapped": 3 * 300}),
+        (810, {"copies_not_overlapped": 3 * 190}),  # no more than the kernels can hide
+    ],
+)
+def test_copies_and_kernels_that_take_turns(until: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*taking_turns(until))) == expected
+
+
+def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*taking_turns(310))))["copies_not_overlapped"]
+    assert one.what == "Copies and kernels take turns: 900 ns of copies with no kernel beside them"
+    assert one.evidence == "1 per step copies, 900 ns; kernels alone 2.07 µs"
+
+
+@pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])
+def test_copies_of_which_a_tenth_is_hidden_do_not_take_turns(
+    hidden: int, stake: int | None, tmp_path: Path
+) -> None:
+    beside = [
+        call("cudaLaunchKernel", 20, 30, 3, tid=101),
+        kernel("other", 310 - hidden, 310, 3, streamId=8),
+    ]
+    found = stakes(tmp_path, *looped(*taking_turns(310), *beside))
+    assert found.get("copies_not_overlapped") == stake
+
+
+# tiny_copies: 10 ns each, of which 2 on the GPU, before a kernel
+def tiny(count: int, size: int = 8, kind: int = TO_DEVICE) -> list[Row]:
+    rows = []
+    for number in range(count):
+        at = 10 * number
+        rows += [
+            call("cudaMemcpyAsync", at, at + 10, number + 1),
+            memcpy(kind, at + 8, at + 10, size, correlationId=number + 1, srcKind=PINNED, dstKind=PINNED),
+        ]
+    at = 10 * count
+    return [*rows, call("cudaLaunchKernel", at, at + 10, 999), kernel("k", at + 10, STEP_NS, 999)]
+
+
+def test_many_tiny_copies(tmp_path: Path) -> None:
+    found = findings_of(new(tmp_path, *looped(*tiny(34))))
+    one = found["tiny_copies"]
+    assert (list(found), one.potential_ns) == (["tiny_copies"], 3 * 34 * 10)
+    assert one.what == "Tiny copies: 34 per step of 8 B (median) take 1.02 µs"
+
+
+def test_fewer_than_a_hundred_copies_are_not_many(tmp_path: Path) -> None:
+    # what is left is the time in their calls; 66 ns of copies in turn with the kernel are above 5 % too
+    assert stakes(tmp_path, *looped(*tiny(33))) == {"idle_copy": 3 * 33 * 8}
+
+
+def test_copies_of_more_than_64_kb_are_not_tiny(tmp_path: Path) -> None:
+    assert "tiny_copies" in stakes(tmp_path, *looped(*tiny(34, size=64_000)))
+    assert stakes(tmp_path, *looped(*tiny(34, size=64_001))) == {
+        "idle_copy": 3 * 34 * 8,
+        "copies_not_overlapped": 3 * 34 * 2,
+    }
+
+
+def test_tiny_copies_to_the_host_belong_to_synchronizing(tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*tiny(34, kind=TO_HOST))) == {"synchronizing": 3 * 34 * 8}
+
+
+@pytest.mark.parametrize(("rest", "expected"), [(1, {}), (0, {"tiny_copies": 4 * 100 * 10})])
+def test_tiny_copies_of_less_than_five_percent(rest: int, expected: dict[str, int], tmp_path: Path) -> None:
+    # 5 steps of 20,000 ns, or a little more: a kernel fills what the copies leave
+    every = 20_000 + rest
+    rows = [*tiny(100)[:-2], call("cudaLaunchKernel", 990, 1000, 999), kernel("k", 1000, every, 999)]
+    assert stakes(tmp_path, *looped(*rows, steps=5, every=every)) == expected
+
+
+# Unified memory
+# CPU  |L 0-10|
+# GPU         k[10 ............. 1000)
+#                m[100 .. until)
+def migrating(until: int, cause: int = FAULT) -> list[Row]:
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 10, STEP_NS, 1)),
+        memcpy(11, 100, until, 65_536, streamId=0, migrationCause=cause),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"), [(149, {}), (150, {"faulting_kernels": 150}), (300, {"faulting_kernels": 600})]
+)
+def test_kernels_that_wait_for_pages(until: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*migrating(until))) == expected
+
+
+def test_what_is_said_of_kernels_that_wait_for_pages(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*migrating(300))))["faulting_kernels"]
+    assert one.what == "Page faults: kernels wait for 197 kB of unified memory to migrate"
+    assert one.evidence == (
+        "3 migrations after page faults; during 600 ns of the kernels' 2.97 µs some were under way"
+    )
+
+
+def test_prefetched_pages_beside_a_kernel_are_as_it_should_be(tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*migrating(300, PREFETCH))) == {}
+
+
+# CPU  |La 0-10|Lb 10-20|
+# GPU          a[10, 300) .. m[300 + gap, 450) b[450 ... 1000)
+def idle_until_migrated(gap: int, cause: int = FAULT) -> list[Row]:
+    return [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        memcpy(11, 300 + gap, 450, 65_536, streamId=0, migrationCause=cause),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel("b", 450, STEP_NS, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gap", "expected"), [(49, {}), (50, {"waiting_for_pages": 150}), (100, {"waiting_for_pages": 300})]
+)
+def test_a_gpu_that_is_idle_until_pages_have_moved(
+    gap: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    assert stakes(tmp_path, *looped(*idle_until_migrated(gap))) == expected
+
+
+def test_what_is_said_of_a_gpu_that_is_idle_until_pages_have_moved(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*idle_until_migrated(100))))["waiting_for_pages"]
+    assert one.what == "Page faults: the GPU is idle 300 ns until pages of unified memory have moved"
+    assert one.evidence == "3 gaps that end with a migration after a page fault, and before a kernel"
+
+
+def test_pages_that_are_prefetched_late_are_idle_time_without_page_faults(tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*idle_until_migrated(100, PREFETCH))) == {"idle_migration": 300}
+
+
+def test_pages_that_move_after_the_last_kernel_keep_none_waiting(tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        memcpy(12, 400, 450, 65_536, streamId=0, migrationCause=FAULT),
+    ]
+    assert stakes(tmp_path, *rows) == {"idle_migration": 100}

@@ -1,0 +1,277 @@
+"""The lines of an answer, from answers written down by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, steps
+from rich.cells import cell_len
+from tiny_export import call, kernel, nvtx, opened, write
+
+from nsyswrap.render.summary_screen import answer_texts
+from nsyswrap.reports.answer import answer_lines, sentences
+from nsyswrap.reports.answer.shares import apportioned, shares_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+    from nsyswrap.analysis.answer import Answer
+    from nsyswrap.api import Capture
+
+NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*"]
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    """Any capture: the answers of these tests do not come from it."""
+    return opened(tmp_path, kernel("k", 0, 5))
+
+
+def lines(capture: Capture, one: Answer) -> list[str]:
+    return [str(line) for line in answer_lines(capture, one)]
+
+
+def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
+    assert lines(capture, answer()) == [
+        "GPU busy 15 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
+        "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %",
+        "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
+        "  CUDA graphs or fusion would save at most 50 % of a step (1.00 of 2.00 ms)",
+        "Start-up: 3.50 s before the first step, of it 150 ms loading modules",
+        "What to do, with a line of code for each: nsyswrap report --advice",
+    ]
+
+
+def test_the_bar_has_the_shares(capture: Capture) -> None:
+    [_, idle, *_] = map(str, answer_texts(answer_lines(capture, answer())))
+    # 15 %, 50 % and 35 % of 17 characters: 2.55, 8.5 and 5.95; they end at 2.55, 11.05 and 17.
+    assert (
+        idle
+        == "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %  " + "█" * 3 + "▒" * 8 + "░" * 6
+    )
+    assert cell_len(idle) == 80
+    plain = answer_texts(answer_lines(capture, answer()), bars=False)
+    assert not set("█▒░") & set("".join(map(str, plain)))
+
+
+def test_a_busy_gpu_says_with_what(capture: Capture) -> None:
+    busy = device(
+        busy={"gemm_kernel": 30, "memcpy": 12, "communication": 6, "other_kernel": 6}, idle={"host": 6}
+    )
+    assert lines(capture, answer(busy, findings=()))[:4] == [
+        "GPU busy 90 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
+        "  busy 90 %: gemm 50 %, copies 20 %, communication 10 %, other kernels 10 %",
+        "  idle 10 %: host code 10 %",
+        "Largest cause of idle time: host code, 10 % of the steady part",
+    ]
+
+
+def test_nothing_worth_a_finding(capture: Capture) -> None:
+    busy = device(busy={"other_kernel": 58}, idle={"launch": 2})
+    shown = lines(capture, answer(busy, findings=(), start_up=None))
+    assert shown == [
+        "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
+        "  busy 97 %: kernels 97 %",
+        "  idle 3 %: launches 3 %",
+        "Nothing found that costs 5 % or more",
+    ]
+
+
+def test_small_shares_are_summed_and_parts_add_up() -> None:
+    idle = {"launch": 500, "host": 3, "call": 4, "copy": 2}  # of 1000 ms
+    shares = shares_of(answer(device(busy={"memcpy": 491}, idle=idle)))
+    assert (shares.busy, shares.idle) == (49, 51)
+    assert shares.idle_parts == {"launch": 50, "other": 1}
+    assert apportioned({"a": 1, "b": 1, "c": 1}, 100) == {"a": 34, "b": 33, "c": 33}
+    assert apportioned({"a": 0}, 100) == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "idle_ms", "shown"),
+    [
+        (3, 997, ("0.3", "99.7")),
+        (0, 10, ("0", "100")),
+        (99_999, 1, ("99.9", "0.1")),
+        (1, 99_999, ("0.1", "99.9")),
+    ],
+)
+def test_little_is_shown_in_tenths(busy_ms: int, idle_ms: int, shown: tuple[str, str]) -> None:
+    shares = shares_of(answer(device(busy={"memcpy": busy_ms}, idle={"host": idle_ms})))
+    assert (shares.text(shares.busy), shares.text(shares.idle)) == shown
+    assert shares.busy + shares.idle == shares.units
+
+
+def test_mean_and_median_that_differ(capture: Capture) -> None:
+    uneven = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.8 * MS))
+    assert lines(capture, uneven)[:2] == [
+        "GPU busy 15 % of the steady part: 30 x 'step' (60.0 ms)",
+        "  a step takes 2.00 ms on average, 1.80 ms in the median",
+    ]
+    even = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.9 * MS))
+    assert "2.00 ms each" in lines(capture, even)[0]
+
+
+def test_without_a_steady_part(capture: Capture) -> None:
+    whole = answer(
+        part="whole capture",
+        why_whole="'step' repeats only 2 times",
+        steps=None,
+        start_up=None,
+        findings=(LAUNCHES,),
+    )
+    assert lines(capture, whole)[:5] == [
+        "GPU busy 15 % of the whole capture: 60.0 ms from first to last GPU operation",
+        "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %",
+        "No steady part: 'step' repeats only 2 times; the whole capture is judged",
+        "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
+        "  CUDA graphs or fusion would save at most 50 % (30.0 of 60.0 ms)",
+    ]
+
+
+def test_warm_up_steps_are_left_out(capture: Capture) -> None:
+    warm = answer(steps=steps(warm_up=3, first=3, total=33))
+    assert lines(capture, warm)[4] == (
+        "Start-up: 3.50 s before step 3, of it 150 ms loading; 3 warm-up steps left out"
+    )
+
+
+def test_steps_that_the_user_chose(capture: Capture) -> None:
+    chosen = answer(steps=steps(chosen=True, first=10, last=39, total=50), start_up=None)
+    assert lines(capture, chosen)[0].startswith("GPU busy 15 % of steps 10 to 39: 30 x 'step', 2.00 ms each")
+
+
+@pytest.mark.parametrize(
+    ("outliers", "shown"),
+    [
+        (
+            [outlier(24, 12, idle_host=9, memcpy=1)],
+            "Outlier: step 24 takes 10.0 ms longer: host code 9.00 ms, copies 1.00 ms",
+        ),
+        (
+            [outlier(number, 12, memcpy=10) for number in (4, 9, 14, 19)],
+            "Outliers: every 5 steps from step 4 on (4) take 10.0 ms longer on average: copies 10.0 ms",
+        ),
+        (
+            [outlier(3, 12, idle_host=10), outlier(5, 6, idle_host=4)],
+            "Outliers: steps 3, 5 take 7.00 ms longer on average: host code 7.00 ms",
+        ),
+        (
+            [outlier(number, 12, idle_load=10) for number in (1, 2, 5, 6, 11, 19)],
+            "Outliers: 6 of 30 steps (1, 2, 5, …) take 10.0 ms longer: mostly loading modules",
+        ),
+    ],
+)  # fmt: skip
+def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> None:
+    text = lines(capture, answer(steps=steps(outliers=tuple(outliers))))[5]
+    if len(shown) > 80:
+        shown = shown.replace(" on average: copies 10.0 ms", ": mostly copies")
+    assert text == shown
+
+
+def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
+    spikes = finding("spikes", "Spikes: 1 of 30 steps", 10)
+    one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=(LAUNCHES, spikes))
+    shown = lines(capture, one)
+    place = shown.index("Spikes: 1 of 30 steps: at most 17 %")
+    assert shown[place + 1] == "  Outlier: step 24 takes 10.0 ms longer: copies 10.0 ms"
+    assert sum("Outlier" in text for text in shown) == 1
+
+
+def test_further_findings_and_doubts(capture: Capture) -> None:
+    findings = (
+        finding("timed_launch_only", "NVTX timing: ranges end too early", None),
+        LAUNCHES,
+        finding("host_bound", "Host-bound: " + "x" * 68, 12, shares=("launch_bound",)),
+        *(finding(f"f{number}", f"Finding {number}", 6) for number in range(4)),
+    )
+    shown = lines(capture, answer(findings=findings, notes=("n" * 100, "second", "third")))
+    assert shown[5:] == [
+        "Host-bound: " + "x" * 68,
+        "  Fewer launches: at most 20 % of a step, in part the same time",
+        "Finding 0: at most 10 %",
+        "Finding 1: at most 10 %",
+        "2 more, and what to do: nsyswrap report --advice",
+        "Doubt: NVTX timing: ranges end too early",
+        "Note: " + "n" * 74,
+        "  " + "n" * 26,
+        "Note: second",
+    ]
+
+
+def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
+    shown = lines(capture, answer(findings=(), withheld="nsys reported missing events: 5 dropped"))
+    assert shown[2:4] == [
+        "No verdict: nsys reported missing events: 5 dropped",
+        "  Record it again; nsyswrap report -r diagnostics lists what is wrong",
+    ]
+    assert not any("Nothing found" in text or "--advice" in text for text in shown)
+
+
+def test_several_devices_and_processes(capture: Capture) -> None:
+    two = device(1, busy={"memcpy": 30}, idle={"host": 30})
+    assert lines(capture, answer(LAUNCH_BOUND, two))[:3] == [
+        "GPUs busy 33 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",  # 39 of 120 ms: 32.5 %
+        "  idle 67 %: host code 40 %, launches 25 %, synchronizing 2 %",
+        "  GPU 0: 15 %, GPU 1: 50 %",
+    ]
+    other = device(0, 8, busy={"memcpy": 30}, idle={"other_process": 30})
+    shown = lines(capture, answer(LAUNCH_BOUND, other))
+    assert shown[0].startswith("GPU busy")
+    assert shown[2] == "  GPU 0 in process 7: 15 %, GPU 0 in process 8: 50 %"
+    assert "2 processes: nsyswrap report --by rank compares them" in shown
+    waiting = finding("waiting_for_rank", "Waiting for a rank: 7 waits for 8", 20)
+    shown = lines(capture, answer(LAUNCH_BOUND, other, findings=(waiting,)))
+    assert "  nsyswrap report --by rank compares all ranks" in shown
+    assert not any("processes:" in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        (range(8), "  GPU 0 to 7: 50, 50, 50, 50, 50, 50, 50, 50 %"),
+        (range(0, 16, 2), "  GPU 0: 50 %, GPU 2: 50 %, GPU 4: 50 %, GPU 6: 50 %, 4 more (-r gpu_time)"),
+        (range(30), "  GPU 0: 50 %, GPU 1: 50 %, GPU 2: 50 %, GPU 3: 50 %, 26 more (-r gpu_time)"),
+    ],
+)
+def test_many_devices_take_one_line(capture: Capture, numbers: range, shown: str) -> None:
+    many = [device(number, busy={"memcpy": 30}, idle={"host": 30}) for number in numbers]
+    assert lines(capture, answer(*many))[3] == shown
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_widens_a_line_or_moves_the_cursor(capture: Capture, name: str) -> None:
+    other = finding("host_bound", name, 12, remedy=name, shares=("launch_bound",))
+    one = answer(
+        LAUNCH_BOUND, device(1, busy={"memcpy": 30}, idle={"host": 30}), steps=steps(label=name, count=10**6),
+        findings=(finding("a", name, 30, remedy=name), other, finding("b", name, None)), notes=(name,),
+    )  # fmt: skip
+    for shown in (
+        one,
+        answer(why_whole=name, steps=None, part="whole capture"),
+        answer(withheld=name, findings=()),
+    ):
+        for line in answer_lines(capture, shown):
+            assert cell_len(str(line)) <= 80
+            assert str(line).isprintable()
+
+
+def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
+    rows = [nvtx("load", 0, 3000), nvtx("fit", 3000, 10_000), call("cudaFree", 0, 500, tid=5)]
+    done = cli("report", write(tmp_path / "x.sqlite", *rows))
+    assert done.stdout.splitlines()[:5] == [
+        "No GPU work: the program made 1 CUDA API call, but launched no kernel and copied",
+        "  nothing",
+        "NVTX ranges: :fit 7.00 µs, :load 3.00 µs",
+        "CUDA API calls: cudaFree 500 ns",
+        "no GPU named · an nsys before 2022",
+    ]
+    done = cli("report", tmp_path / "x.sqlite", "--time", "0/5us")
+    assert done.stdout.startswith("No GPU work in what is selected\n")
+
+
+def test_sentences_are_whole_again(capture: Capture) -> None:
+    one = answer(notes=("a note " * 30,))
+    assert sentences(answer_lines(capture, one))[-1].text == f"Note: {'a note ' * 30}".strip()

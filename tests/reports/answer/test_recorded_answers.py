@@ -1,0 +1,147 @@
+"""The answers of real captures: short lines, and figures that equal those of the reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from recorded import ROOT, capture_names, run_folder
+from rich.cells import cell_len
+
+from nsyswrap.api import open_capture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.render import summary_screen as screen
+from nsyswrap.reports import NAMES
+from nsyswrap.reports.answer import answer_lines, as_dict
+from nsyswrap.reports.summary import has_gpu_work, summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+PUBLIC = ROOT.parents[0] / "shared" / "exports"
+SCHEMA = json.loads((ROOT / "docs" / "answer.schema.json").read_text(encoding="utf-8"))
+EXPORTS = {path.stem: path for path in sorted(PUBLIC.glob("*.sqlite"))}
+FIRST = 8  # lines of the screen hold the answer
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recorded")
+
+
+@pytest.fixture(params=[*capture_names(), *EXPORTS])
+def capture(request: pytest.FixtureRequest, scratch: Path) -> Capture:
+    name = request.param
+    return open_capture(EXPORTS[name] if name in EXPORTS else run_folder(name, scratch))
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"([\d.]+) %", text)]
+
+
+def rows_of(capture: Capture, report: str) -> list[dict[str, Any]]:
+    table = capture.report(report)
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows()]
+
+
+def test_the_first_lines_have_the_answer(capture: Capture) -> None:
+    shown = screen.render(summarise(capture), width=80, bars=True).splitlines()
+    assert len(shown) <= 60
+    assert max(map(cell_len, shown)) <= 80
+    first = shown[:FIRST]
+    if not has_gpu_work(capture):
+        assert any(line.startswith("No GPU work") for line in first)
+        return
+    answer = capture.answer
+    assert any(re.match(r"GPUs? busy [\d.]+ % of ", line) for line in first)
+    assert not answer.idle_ns or any(line.startswith("  idle ") for line in first)
+    worth = [finding.what for finding in answer.findings if finding.potential_ns is not None]
+    expected = (
+        "No verdict: " if answer.withheld else worth[0][:60] if worth else r"(Nothing found|Largest cause)"
+    )
+    assert any(re.match(expected if not worth else re.escape(expected), line) for line in first)
+
+
+def test_shares_add_up_and_lines_are_short(capture: Capture) -> None:
+    answer = capture.answer
+    lines = answer_lines(capture, answer)
+    assert all(cell_len(str(line)) <= 80 for line in lines)
+    if not answer.devices:
+        return
+    [busy] = numbers(lines[0].text)[:1]
+    idle = 100.0
+    for line in lines:
+        if line.kind == "shares":
+            total, *parts = numbers(line.text)
+            assert sum(parts) == pytest.approx(total)
+            assert not line.bar or sum(line.bar) == pytest.approx(1)
+            if line.text.startswith("idle"):
+                idle = total
+                assert busy + idle == pytest.approx(100)
+            else:
+                assert total == pytest.approx(busy)
+
+
+def test_times_are_those_of_step_budget(capture: Capture) -> None:
+    answer = capture.answer
+    if not answer.devices:
+        return
+    rows = rows_of(capture, "step_budget")
+    judged = {(row["process_id"], row["device_id"]): row for row in rows if row["row"] == "capture"}
+    judged |= {(row["process_id"], row["device_id"]): row for row in rows if row["row"] == "steady part"}
+    for device in answer.devices:
+        process = None if device.process_id == MISSING else device.process_id
+        row = judged[process, device.device_id]
+        assert sum(device.busy_ns.values()) == row["busy_ns"]
+        assert sum(device.idle_ns.values()) == row["idle_ns"]
+        assert device.window_ns == row["duration_ns"]
+
+
+def test_busy_time_of_a_whole_capture_is_that_of_gpu_time(capture: Capture) -> None:
+    answer = capture.answer
+    if answer.part != "whole capture" or not answer.devices:
+        return
+    rows = rows_of(capture, "gpu_time")
+    busy_ns = {(row["process_id"], row["device_id"]): row["busy_ns"] for row in rows}
+    for device in answer.devices:
+        process = None if device.process_id == MISSING else device.process_id
+        assert sum(device.busy_ns.values()) == busy_ns[process, device.device_id]
+
+
+def test_findings_are_those_of_advice(capture: Capture) -> None:
+    answer = capture.answer
+    try:
+        table = capture.report("advice")
+    except NotInCapture:
+        assert not answer.findings
+        return
+    if not answer.withheld:
+        assert [finding.name for finding in answer.findings] == table.data["finding"]
+        potentials = [MISSING if f.potential_ns is None else f.potential_ns for f in answer.findings]
+        assert potentials == np.asarray(table.data["at_stake_ns"]).tolist()
+    assert all(0 <= (finding.potential_percent or 0) <= 100 for finding in answer.findings)
+
+
+def test_data_fits_the_schema(capture: Capture) -> None:
+    data = as_dict(capture.answer)
+    Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(data, allow_nan=False)))
+    total = sum(data["busy_ns"].values()) + sum(data["idle_ns"].values())
+    assert total == data["window_ns"] == sum(device["window_ns"] for device in data["devices"])
+    assert {*data["sources"].values(), *(finding["report"] for finding in data["findings"])} <= {
+        *NAMES,
+        "rank_waiting",
+    }
+
+
+def test_the_schema_says_no() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    valid = Draft202012Validator(SCHEMA)
+    assert not valid.is_valid({"format": "nsyswrap-answer", "version": 1})

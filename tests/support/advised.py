@@ -1,0 +1,102 @@
+"""Captures of a repeated step, and their findings, each checked for what must hold for all findings."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
+
+from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.reports import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.api import Capture
+
+STEP_NS = 1000
+STEADY_NS = 3 * STEP_NS  # of four steps the first one is warm-up: it launches each kernel for the first time
+LINE = 78  # characters of a headline
+_NUMBERS = 1000  # correlation ids of a step
+_UNRANKED = {"lost_events", "timed_launch_only", "timed_earlier_work"}
+
+
+def looped(
+    *rows: Row,
+    steps: int = 4,
+    every: int = STEP_NS,
+    longer: Mapping[int, int] | None = None,
+    pid: int = PID,
+) -> list[Row]:
+    """Repeat the rows of a step, each time inside an NVTX range; ``longer`` is what is added to some steps."""
+    again, at = [], 0
+    for number in range(steps):
+        until = at + every + (longer or {}).get(number, 0)
+        again.append(nvtx("step", at, until, globalTid=global_id(pid, pid)))
+        again += [moved(one, at, _NUMBERS * number) for one in rows]
+        at = until
+    return again
+
+
+def moved(one: Row, by: int, numbers: int = 0) -> Row:
+    """Return a row with later times, and with another correlation id if it has one."""
+    cells: dict[str, object] = {}
+    for name in ("start", "end"):
+        time = one.cells[name]
+        assert isinstance(time, int)
+        cells[name] = time + by
+    if one.cells.get("correlationId"):
+        number = one.cells["correlationId"]
+        assert isinstance(number, int)
+        cells["correlationId"] = number + numbers
+    return changed(one, **cells)
+
+
+def launched(gap: int, *, host: int = 0, length: int = 8) -> list[Row]:
+    """A step that is idle for ``gap`` ns: host code, then a launch of a kernel that runs until the end."""
+    return [call("cudaLaunchKernel", host, host + length, 1), kernel("k", gap, STEP_NS, 1)]
+
+
+def new(folder: Path, *rows: Row) -> Capture:
+    """Open an export with these rows in a folder of its own."""
+    return opened(Path(tempfile.mkdtemp(dir=folder)), *rows)
+
+
+def context_of(capture: Capture) -> AdviceContext:
+    """Return the context of the only judged part."""
+    [part] = judged_parts(capture)
+    return AdviceContext(part)
+
+
+def findings_of(capture: Capture, least_percent: float = WORTH_PERCENT) -> dict[str, Advice]:
+    """Return the findings by name, in order, after a look at what must hold for each."""
+    findings, _ = advise_parts(capture, judged_parts(capture), least_percent)
+    for one in findings:
+        check(one, least_percent)
+    assert len({one.name for one in findings}) == len(findings)
+    return {one.name: one for one in findings}
+
+
+def check(one: Advice, least_percent: float = WORTH_PERCENT) -> None:
+    """Assert what must hold for every finding."""
+    assert 0 < len(one.what) <= LINE, one.what
+    assert one.what[0].isupper()
+    assert all((one.evidence, one.remedy, one.do, one.example, one.unless))
+    assert "\n" not in one.example
+    assert one.see in NAMES
+    assert one.name not in one.shares
+    assert (one.potential_ns is None) == (one.name in _UNRANKED)
+    if one.potential_ns is not None:
+        assert 0 < one.potential_ns <= one.window_ns
+        assert one.cover.length <= one.window_ns
+        assert 100.0 * one.potential_ns >= least_percent * one.window_ns
+
+
+def stakes(folder: Path, *rows: Row) -> dict[str, int | None]:
+    """Return what is at stake in ns, by finding in order, in a capture of these rows."""
+    return {name: one.potential_ns for name, one in findings_of(new(folder, *rows)).items()}
