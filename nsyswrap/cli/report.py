@@ -29,6 +29,7 @@ from nsyswrap.render import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture, KernelNames
     from nsyswrap.capture.selection import Selection
@@ -108,8 +109,8 @@ class ReportOptions:
 
     @property
     def begins_with_answer(self) -> bool:
-        """True if the answer stands before the tables: in Markdown, unless reports are named."""
-        return self.form == "markdown" and not self.named_reports
+        """True if the answer stands before the tables: the format has answers, and no report is named."""
+        return self.format.has_answers and not self.named_reports
 
     @cached_property
     def requests(self) -> list[Request]:
@@ -286,8 +287,8 @@ def _about_reports(asked: ReportOptions) -> str:
     return explain_report(asked.explain)
 
 
-def _answers(captures: Mapping[str, Capture]) -> dict[str, Sequence[Line]]:
-    return {label: summary.answer_with_lines(capture)[1] for label, capture in captures.items()}
+def _answers(captures: Mapping[str, Capture]) -> dict[str, tuple[Answer | None, Sequence[Line]]]:
+    return {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
 
 
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:

@@ -47,7 +47,7 @@ def test_other_names(name: str, tmp_path: Path) -> None:
 
 
 @every_capture
-@pytest.mark.parametrize("factor", [2, 10])
+@pytest.mark.parametrize("factor", [pytest.param(2, marks=pytest.mark.slow), 10])
 def test_longer_times(name: str, factor: int, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))
     other = open_capture(scaled(capture.path, tmp_path / "longer.sqlite", factor))
@@ -55,6 +55,7 @@ def test_longer_times(name: str, factor: int, tmp_path: Path) -> None:
     assert rows(other) == rows(capture, factor)
 
 
+@pytest.mark.slow
 @every_capture
 def test_shorter_times(name: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))

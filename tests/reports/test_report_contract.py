@@ -60,7 +60,7 @@ OLD = [
 ]
 ABOUT_IDLE_TIME = {"step_budget", "gpu_time", "gpu_idle", "launch_exposure", "advice"}
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
-OF_STEPS = {"step", "mark"}  # columns without a value where nothing repeats, as in everything()
+OF_STEPS = {"step", "mark", "shares"}  # columns without a value where nothing repeats, as in everything()
 
 
 def modules_of(package: ModuleType) -> set[str]:

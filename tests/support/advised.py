@@ -33,7 +33,7 @@ def looped(
     longer: Mapping[int, int] | None = None,
     pid: int = PID,
 ) -> list[Row]:
-    """Repeat the rows of a step, each time inside an NVTX range; ``longer`` is what is added to some steps."""
+    """Repeat the rows of a step, each time inside an NVTX range; ``longer`` is added to some steps."""
     again, at = [], 0
     for number in range(steps):
         until = at + every + (longer or {}).get(number, 0)

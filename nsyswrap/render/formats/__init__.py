@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
@@ -42,14 +43,14 @@ class Layout:
 class Document:
     """Tables to write, the captures they are made of by label, and the reports that are missing.
 
-    ``answers`` are the lines of the answers that stand before the tables, by label of the capture.
+    ``answers`` are the answers that stand before the tables and their lines, by label of the capture.
     """
 
     tables: Sequence[Table]
     captures: Mapping[str, Capture] = field(default_factory=dict)
     selection: Selection | None = None
     missing: Sequence[Missing] = ()
-    answers: Mapping[str, Sequence[Line]] = field(default_factory=dict)
+    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,13 @@ class Format:
 
     ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
     selected and which reports are missing, so that a document without tables is worth writing.
-    ``is_binary``: contents are bytes, and go to files only.
+    ``has_answers``: the answer of each capture comes first. ``is_binary``: contents are bytes, for files only.
     """
 
     render: Callable[[Document, Layout], Mapping[str, str | bytes]]
     for_people: bool = False
     has_envelope: bool = False
+    has_answers: bool = False
     is_binary: bool = False
 
 

@@ -14,13 +14,14 @@ from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.make import Missing
 
 ENVELOPE = "nsyswrap-reports"
@@ -38,6 +39,7 @@ def as_one(
     captures: Sequence[tuple[str, Capture]] = (),
     selection: Selection = EVERYTHING,
     missing: Sequence[Missing] = (),
+    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] | None = None,
 ) -> str:
     """Return one envelope: the captures by label, the selection and the reports.
 
@@ -56,7 +58,10 @@ def as_one(
                 "format": ENVELOPE,
                 "version": VERSION,
                 "tool": {"name": "nsyswrap", "version": __version__},
-                "captures": [describe(label, capture) for label, capture in captures],
+                "captures": [
+                    describe(label, capture, (answers or {}).get(label, (None,))[0])
+                    for label, capture in captures
+                ],
                 "window": _window(selection),
                 "reports": list(reports.values()),
                 "notes": notes,
@@ -66,7 +71,7 @@ def as_one(
     )
 
 
-def describe(label: str, capture: Capture) -> dict[str, Any]:
+def describe(label: str, capture: Capture, answer: Answer | None = None) -> dict[str, Any]:
     """Return the facts a capture holds about itself; those it lacks are None."""
     info = capture.info
     return {
@@ -78,14 +83,8 @@ def describe(label: str, capture: Capture) -> dict[str, Any]:
         "driver_version": info.driver_version or None,
         "cuda_version": info.cuda_version or None,
         "started_utc": info.started_utc or None,
-        "answer": _answer(capture),
+        "answer": None if answer is None else as_dict(answer),
     }
-
-
-def _answer(capture: Capture) -> dict[str, Any] | None:
-    """Return the answer of a capture; None if the capture lacks what it takes."""
-    answer, _ = answer_with_lines(capture)
-    return None if answer is None else as_dict(answer)
 
 
 def _window(selection: Selection) -> dict[str, Any]:
@@ -154,8 +153,9 @@ def _document(document: Document, _: Layout) -> dict[str, str]:
         captures=list(document.captures.items()),
         selection=document.selection or EVERYTHING,
         missing=document.missing,
+        answers=document.answers,
     )
     return {"reports.json": text}
 
 
-FORMAT = Format(_document, has_envelope=True)
+FORMAT = Format(_document, has_envelope=True, has_answers=True)

@@ -76,9 +76,9 @@ def answer_markdown(label: str, lines: Iterable[Line]) -> str:
 def _document(document: Document, layout: Layout) -> dict[str, str]:
     answers = {
         f"answer {label}": answer_markdown(label if len(document.captures) > 1 else "", lines)
-        for label, lines in document.answers.items()
+        for label, (_, lines) in document.answers.items()
     }
     return {**answers, **render(document.tables, top=layout.top, time_unit=layout.time_unit)}
 
 
-FORMAT = Format(_document, for_people=True)
+FORMAT = Format(_document, for_people=True, has_answers=True)

@@ -1,0 +1,152 @@
+"""Which sequence of launches is a step, without an NVTX range that repeats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from step_drawings import LENGTH, Drawing, every, numbers, only, starts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def loop(steps: int, names: str = "abc") -> Drawing:
+    drawing = Drawing()
+    for start in every(steps):
+        drawing.kernels(names, start)
+    return drawing
+
+
+def test_the_longest_pause_begins_a_step(tmp_path: Path) -> None:
+    steps = only(tmp_path, loop(20))
+    assert (steps.label, starts(steps)) == ("a sequence of 3 GPU operations", every(20))
+    assert steps.end_ns[-1] == 19 * LENGTH + 85  # the end of the third kernel
+    assert (steps.warm_up, numbers(steps.steady)) == (1, list(range(1, 20)))
+
+
+def test_a_prologue_of_other_launches_is_no_step(tmp_path: Path) -> None:
+    drawing = loop(20)
+    drawing.kernels("pqrstu", -5000)
+    assert starts(only(tmp_path, drawing)) == every(20)
+
+
+def test_a_checkpoint_every_25th_step_is_an_outlier(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for i in range(100):
+        drawing.kernels("abc", now)
+        if i % 25 == 24:
+            drawing.launch("save", now + 100, gpu_ns=500_000)
+            drawing.wait(now + 110, now + 500_110)
+            now += 500_000
+        now += LENGTH
+    steps = only(tmp_path, drawing)
+    assert (len(steps), numbers(steps.outlier)) == (100, [24, 49, 74])  # the last one drains
+    assert numbers(steps.steady) == list(range(1, 100))
+
+
+def test_a_single_break_ends_the_steady_part(tmp_path: Path) -> None:
+    # 20 steps, other work for 50 steps' time in the 20th, then 30 steps.
+    drawing = loop(20)
+    drawing.kernels("other", 19 * LENGTH + 100)
+    for start in every(30, 70 * LENGTH):
+        drawing.kernels("abc", start)
+    steps = only(tmp_path, drawing)
+    assert len(steps) == 50
+    assert numbers(steps.steady) == list(range(20, 50))
+    assert (steps.warm_up, numbers(steps.outlier)) == (1, [])
+
+
+def test_of_equal_runs_the_later_one_is_steady(tmp_path: Path) -> None:
+    drawing = loop(21)
+    drawing.launch("other", 20 * LENGTH + 100)
+    for start in every(19, 70 * LENGTH):
+        drawing.kernels("abc", start)
+    assert numbers(only(tmp_path, drawing).steady) == list(range(21, 40))
+
+
+def test_a_long_step_with_the_usual_calls_is_no_break(tmp_path: Path) -> None:
+    drawing = loop(20)
+    for start in every(30, 70 * LENGTH):
+        drawing.kernels("abc", start)
+    steps = only(tmp_path, drawing)
+    assert (numbers(steps.steady), numbers(steps.outlier)) == (list(range(1, 50)), [19])
+
+
+def test_three_breaks_are_outliers(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for run in range(4):
+        for start in every(10, run * 60 * LENGTH):
+            drawing.kernels("abc", start)
+        drawing.launch("other", run * 60 * LENGTH + 9 * LENGTH + 100)
+    steps = only(tmp_path, drawing)
+    assert numbers(steps.steady) == list(range(1, 40))
+    assert numbers(steps.outlier) == [9, 19, 29]
+
+
+def test_one_kernel_has_no_outliers(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for i in range(40):
+        drawing.launch("a", now)
+        now += 3 * LENGTH if i == 20 else LENGTH
+    steps = only(tmp_path, drawing)
+    assert (steps.label, numbers(steps.outlier)) == ("one GPU operation", [])
+
+
+def test_replays_of_a_graph(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for i in range(40):
+        drawing.replay(now)
+        now += 3 * LENGTH if i == 20 else LENGTH
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps), numbers(steps.outlier)) == ("one CUDA graph", 40, [20])
+
+
+def test_a_sequence_in_a_sequence(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(20):  # eight layers, then the optimizer
+        for layer in range(8):
+            drawing.kernels("ab", start + 100 * layer)
+        drawing.launch("optimizer", start + 900)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 17 GPU operations", 20)
+
+
+def test_waits_alone_are_no_steps(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.launch("a", 0)
+    for start in every(20, 100):
+        drawing.wait(start, start + 50)
+    steps = only(tmp_path, drawing)
+    assert (len(steps), steps.found) == (0, False)
+
+
+def test_alternating_train_and_eval(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(20, length=2 * LENGTH):
+        drawing.kernels("abc", start)
+        drawing.kernels("xy", start + LENGTH)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 5 GPU operations", 20)
+
+
+def test_launches_in_no_order_are_no_steps(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for i, letter in enumerate("abcadbdcbbadcacdbadcbaabcddcbcab"):
+        drawing.launch(letter, i * 100)
+    steps = only(tmp_path, drawing)
+    assert (steps.found, steps.why_none) == (False, "no NVTX range or launch sequence repeats")
+
+
+def test_a_sequence_that_is_a_small_part_of_the_program(tmp_path: Path) -> None:
+    drawing = loop(5)
+    for i in range(60):
+        drawing.launch(f"once {i}", 6 * LENGTH + 50 * i)
+    steps = only(tmp_path, drawing)
+    assert (len(steps), steps.why_none) == (0, "no NVTX range or launch sequence repeats")
+
+
+def test_an_incomplete_last_sequence_is_no_step(tmp_path: Path) -> None:
+    drawing = loop(20)
+    drawing.kernels("ab", 20 * LENGTH)
+    steps = only(tmp_path, drawing)
+    assert (starts(steps), steps.end_ns[-1]) == (every(20), 19 * LENGTH + 85)

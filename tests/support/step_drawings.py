@@ -1,0 +1,81 @@
+"""Programs of steps of 10 us, drawn as calls, kernels and NVTX ranges, and the steps they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tiny_export import PID, call, graph, kernel, nvtx, opened
+
+from nsyswrap.analysis.steps import steps_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from tiny_export import Row
+
+    from nsyswrap.analysis.steps import Steps
+
+LENGTH = 10_000  # ns of a step
+LAUNCH, GRAPH_LAUNCH, WAIT = "cudaLaunchKernel", "cudaGraphLaunch", "cudaStreamSynchronize"
+
+
+class Drawing:
+    """Rows of a program, written one call after another."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._number = 0
+
+    def launch(self, name: str, start: int, *, tid: int = PID, api_ns: int = 5, gpu_ns: int = 20) -> None:
+        self._number += 1
+        begin = start + api_ns
+        self.rows.append(call(LAUNCH, start, begin, self._number, tid=tid))
+        self.rows.append(kernel(name, begin, begin + gpu_ns, self._number, streamId=tid))
+
+    def replay(self, start: int) -> None:
+        self._number += 1
+        self.rows.append(call(GRAPH_LAUNCH, start, start + 5, self._number))
+        self.rows.append(graph(start + 5, start + 50, self._number))
+
+    def wait(self, start: int, end: int) -> None:
+        self.rows.append(call(WAIT, start, end))
+
+    def range(self, name: str, start: int, end: int, **more: object) -> None:
+        self.rows.append(nvtx(name, start, end, **more))  # type: ignore[arg-type]
+
+    def kernels(self, names: str, start: int, apart: int = 30, **more: int) -> None:
+        """Launch kernels of one letter each."""
+        for i, name in enumerate(names):
+            self.launch(name, start + i * apart, **more)
+
+
+def only(folder: Path, drawing: Drawing, steps: str = "") -> Steps:
+    """Return the steps of the only process."""
+    [found] = steps_of(opened(folder, *drawing.rows).viewed(steps=steps))
+    return found
+
+
+def starts(steps: Steps) -> list[int]:
+    return steps.start_ns.tolist()  # type: ignore[no-any-return]
+
+
+def every(count: int, first: int = 0, length: int = LENGTH) -> list[int]:
+    return [first + i * length for i in range(count)]
+
+
+def numbers(marks: NDArray[Any]) -> list[int]:
+    return np.flatnonzero(marks).tolist()
+
+
+def training(steps: int, names: str = "abc") -> Drawing:
+    """A range 'step' around the launches of each step, with 'forward' and 'layer' in it."""
+    drawing = Drawing()
+    for start in every(steps):
+        drawing.range("step", start, start + 5000)
+        drawing.range("forward", start + 50, start + 1000)
+        for i in range(3):
+            drawing.range("layer", start + 100 + 200 * i, start + 250 + 200 * i)
+        drawing.kernels(names, start + 110, apart=200)
+    return drawing
