@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
+from advised import STEP_NS, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
 from tiny_export import call, changed, kernel, memcpy
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.arrays.intervals import intersection
-from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
@@ -143,11 +142,15 @@ def test_the_unit_of_time_changes_no_finding(factor: int, tmp_path: Path) -> Non
     for seed in range(20):
         rows = Program(random.Random(seed)).rows  # noqa: S311 - no secret
         longer = [
-            changed(row, **{name: row.cells[name] * factor for name in ("start", "end") if row.cells.get(name)})  # type: ignore[operator]
+            changed(
+                row, **{name: row.cells[name] * factor for name in ("start", "end") if row.cells.get(name)}
+            )  # type: ignore[operator]
             for row in rows
         ]
         usual, scaled = (stakes(tmp_path, *drawn) for drawn in (rows, longer))
-        names = {name for name in usual if not name.startswith("timed_")}  # these know the error of the clocks
+        names = {
+            name for name in usual if not name.startswith("timed_")
+        }  # these know the error of the clocks
         assert {name: usual[name] for name in names} == {
             name: stake and stake // factor for name, stake in scaled.items() if name in names
         }

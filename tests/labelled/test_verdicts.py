@@ -1,0 +1,98 @@
+"""What is said of each labelled recording: the cause that must stand first, and what must not be said."""
+
+from __future__ import annotations
+
+import lzma
+from typing import TYPE_CHECKING
+
+import pytest
+from altered import renamed, scaled
+from labels import FOLDERS, Label, read_labels
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.api import open_capture
+from nsyswrap.reports.summary import summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.analysis.answer import Answer
+
+LABELS = [label for folder in FOLDERS for label in read_labels(folder).values()]
+LARGEST = 300_000  # bytes of a recording
+SIZE = 8, 80  # lines and columns of the answer
+STEPS = 0.05  # of the steps that a program makes may be missed or found in addition
+UNEXPLAINED_PERCENT = 5.0
+
+each = pytest.mark.parametrize("label", LABELS, ids=lambda label: label.name)
+
+
+@pytest.fixture
+def recording(label: Label, tmp_path: Path) -> Path:
+    packed = label.program.parent.parent / "captures" / f"{label.name}.sqlite.xz"
+    assert packed.stat().st_size <= LARGEST
+    path = tmp_path / f"{label.name}.sqlite"
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    return path
+
+
+def said(answer: Answer) -> list[str]:
+    """Return the names of the findings; lost events withhold all others."""
+    return ["lost_events"] if answer.withheld else [finding.name for finding in answer.findings]
+
+
+@each
+def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recording: Path) -> None:
+    findings = said(answer_of(open_capture(recording)))
+    first, second = [*findings, "", ""][:2]
+    assert first in (label.first, *label.accept)
+    assert not label.then or second == label.then
+    assert not set(findings) & set(label.never)
+
+
+@each
+def test_the_screen_says_so_in_its_first_lines(label: Label, recording: Path) -> None:
+    capture = open_capture(recording)
+    answer = answer_of(capture)
+    lines = [line.text for line in summarise(capture).lines]
+    assert max(map(len, lines)) <= SIZE[1]
+    top = "\n".join(lines[: SIZE[0]])
+    if answer.withheld:
+        assert "missing events" in top
+    elif answer.findings:
+        assert answer.findings[0].what in top
+    else:
+        assert "Nothing found that costs 5 % or more" in top
+
+
+@each
+def test_the_steps_of_the_program_are_found(label: Label, recording: Path) -> None:
+    answer = answer_of(open_capture(recording))
+    if not label.steps or answer.withheld:
+        return
+    assert answer.steps is not None
+    assert abs(answer.steps.total - label.steps) <= max(2, STEPS * label.steps)
+    assert answer.share(answer.idle_ns.get("unknown", 0)) < UNEXPLAINED_PERCENT
+
+
+@each
+def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
+    answer = answer_of(open_capture(recording))
+    if label.startup and answer.start_up:
+        assert answer.start_up.duration_ns >= 1_000_000_000
+
+
+@pytest.mark.slow
+@each
+def test_other_names_and_another_clock_change_no_verdict(
+    label: Label, recording: Path, tmp_path: Path
+) -> None:
+    expected = answer_of(open_capture(recording))
+    copies = [renamed(recording, tmp_path / "renamed.sqlite")]
+    copies += [scaled(recording, tmp_path / f"{factor}.sqlite", factor) for factor in (0.1, 3, 10)]
+    for copy in copies:
+        answer = answer_of(open_capture(copy))
+        assert said(answer) == said(expected)
+        assert answer.part == expected.part
+        shares = [round(finding.potential_percent or 0) for finding in answer.findings]
+        assert shares == pytest.approx([f.potential_percent or 0 for f in expected.findings], abs=1)
