@@ -42,8 +42,8 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``mean_ns`` and ``median_ns`` are of their durations on the host. ``warm_up`` counts the steps before ``first``; it is 0 if ``chosen``:
-    then the user named the steps by number. ``total`` is the number of all steps.
+    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host. ``warm_up``
+    counts the steps before ``first``; it is 0 if ``chosen``: then the user named the steps by number.
     """
 
     label: str
