@@ -85,7 +85,7 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
         left[cause] = difference(cover, explained) if explained is not None else cover
     findings = [_finding(cause, cover) for cause, cover in left.items() if context.worth(cover.length)]
     idle = sum(cover.length for cover in left.values())
-    if not findings and not known and 100.0 * idle >= _MOSTLY_PERCENT * context.window_ns:
+    if not findings and not known and 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
         findings = [_finding(*max(left.items(), key=lambda item: item[1].length))]
     return findings
 

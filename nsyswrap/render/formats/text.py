@@ -230,7 +230,7 @@ def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
 def _paragraph_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
 ) -> list[Line]:
-    """Return advice as paragraphs: the finding, its evidence, what to do, and when the advice is wrong."""
+    """Return findings as paragraphs: what was found, the evidence, what to do, and when that is wrong."""
     names = [column.name for column in table.columns]
     lines: list[Line] = [title(table, width)]
     for number, row in enumerate(table.rows(top), 1):
@@ -251,6 +251,9 @@ def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: Ti
     lines = wrapped(f"{number}. {capture}{row['what']}{at_stake}", width, "bold", indent="   ")
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
         lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
+    lines += wrapped(f"   code:   {row['example']}", width, "", indent=" " * 11)
+    if row["shares"]:
+        lines += wrapped(f"   shares: time with {row['shares']}", width, "dim", indent=" " * 11)
     return [*lines, *wrapped(f"   rows:   -r {row['see']}", width, "dim")]
 
 

@@ -146,8 +146,8 @@ def test_the_host_waits_until_the_gpu_is_idle(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*drained())))
     one = found["synchronizing"]
     assert (list(found), one.potential_ns) == (["synchronizing"], 3 * 90)
-    assert one.what == "Synchronizing leaves the GPU idle until the next launch"
-    assert one.evidence.startswith("1 per step waits for the GPU; idle 270 ns after them")
+    assert one.what == "Synchronizing leaves the GPU idle"
+    assert one.evidence.startswith("1 per step gaps after a wait for the GPU; idle 270 ns in them")
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"synchronizing": 150})])
@@ -283,13 +283,28 @@ def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
     assert found["spikes"].potential_ns == 6 * 1000
 
 
-# In the long step 5, from 6000 on: waiting, launching late, a pageable copy, communication.
+# In the long step 5, from 6000 on: a wait, a pageable copy, a late launch of communication, a page fault.
 def test_what_fills_a_long_step_is_no_other_finding(tmp_path: Path) -> None:
-    busy = [
-        *(call("cudaFree", 6000, 6300), call("cuModuleLoadData", 6300, 6600), call(SYNC, 6600, 6900)),
-        *(call("cudaMemcpy", 6900, 7400, 90_001), call("cudaLaunchKernel", 7400, 7900, 90_002)),
-        memcpy(1, 7000, 7400, 10**6, correlationId=90_001, srcKind=0, dstKind=2),
-        kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 7900, 8000, 90_002),
+    reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL()"
+    warm_up = [call("cudaLaunchKernel", 30, 40, 90_003), kernel(reduce, 100, 200, 90_003, streamId=9)]
+    filled = [
+        *(call(SYNC, 6000, 6900), call("cudaMemcpy", 6900, 7000, 90_001)),
+        memcpy(1, 6950, 7000, 10**6, correlationId=90_001, srcKind=0, dstKind=2, migrationCause=None),
+        *(call("cudaLaunchKernel", 7000, 7500, 90_002), kernel(reduce, 7500, 7900, 90_002)),
+        memcpy(11, 7600, 7900, 65_536, streamId=0, migrationCause=2),
     ]
-    rows = [*looped(*USUAL, steps=10, longer={5: 2000}), *busy]
-    assert stakes(tmp_path, *rows) == {"spikes": 2000}
+    rows = [*looped(*USUAL, steps=10, longer={5: 2000}), *warm_up, *filled]
+    # communication that nothing hides is a kernel, and computes as far as a long step is concerned
+    assert stakes(tmp_path, *rows) == {"spikes": 2000 - 400}
+
+
+@pytest.mark.parametrize(
+    ("name", "finding"), [("cuModuleLoadData", "loading_in_loop"), ("cudaMalloc", "allocating")]
+)
+def test_loading_and_allocating_say_why_a_step_is_long(name: str, finding: str, tmp_path: Path) -> None:
+    # 1200 in the call and 20 until the kernel, which runs from 7220 to 7300
+    late = [call("cudaLaunchKernel", 7200, 7210, 90_001), kernel("k", 7220, 7300, 90_001)]
+    more = [call(name, 6000, 7200), *late]
+    found = stakes(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000}), *more)
+    # and 700 of 11,000 ns until the step ends
+    assert found == {finding: 1220, "spikes": 700}

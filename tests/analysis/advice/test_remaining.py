@@ -122,6 +122,10 @@ def test_a_gpu_is_mostly_idle_from_a_fifth_on(gap: int, expected: list[str], tmp
     assert list(findings_of(new(tmp_path, *rows), least_percent=30)) == expected
 
 
+def test_operations_without_duration_leave_no_gpu_idle(tmp_path: Path) -> None:
+    assert stakes(tmp_path, kernel("k", 50, 50, None)) == {}
+
+
 def test_what_other_findings_explain_is_not_left(tmp_path: Path) -> None:
     # 100 queued, and 100 of host code that is a finding
     step = [

@@ -1,0 +1,153 @@
+"""All findings together: their order, those of several devices and processes, and what holds in any capture."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+import recorded
+from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
+from drawn_programs import Program
+from tiny_export import call, changed, kernel, memcpy
+
+from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.arrays.intervals import intersection
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.api import open_capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.api import Capture
+
+FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
+
+
+def test_the_largest_stands_first(tmp_path: Path) -> None:
+    # 200 ns of loading, or 201, and 200 of host code before a second launch
+    def two(loading: int) -> list[Row]:
+        return looped(
+            *(call("cuModuleLoadData", 0, loading), call("cudaLaunchKernel", loading, loading, 1)),
+            *(kernel("a", loading, 500, 1), call("cudaLaunchKernel", 700, 700, 2)),
+            kernel("b", 700, STEP_NS, 2),
+        )
+
+    assert list(stakes(tmp_path, *two(199)).items()) == [("host_bound", 600), ("loading_in_loop", 597)]
+    assert list(stakes(tmp_path, *two(201)).items()) == [("loading_in_loop", 603), ("host_bound", 600)]
+
+
+# Device 0, and device 1 that another thread launches on:
+# CPU  |L 0-100|           CPU  |L 0-100|
+# 0            k[100 ...   1            k[150 ...
+def test_time_on_two_devices_counts_once(tmp_path: Path) -> None:
+    here = launched(100, length=90)
+    there = [
+        call("cudaLaunchKernel", 0, 90, 2, tid=101),
+        kernel("k", 150, STEP_NS, 2, deviceId=1),
+    ]
+    assert stakes(tmp_path, *looped(*here, *there)) == {"launch_bound": 3 * 150}
+
+
+def test_of_a_finding_in_two_processes_the_larger_share_counts(tmp_path: Path) -> None:
+    def process(pid: int, every: int, gap: int) -> list[Row]:
+        step = [call("cudaLaunchKernel", 0, 50, 1, pid=pid)]
+        step += [kernel("k", gap, every, 1, pid=pid, deviceId=pid)]
+        return looped(*step, every=every, pid=pid)
+
+    large, small = (1, 500, 90), (2, 1000, 100)  # 270 of 1500 ns, and 300 of 3000
+    for processes in ((large, small), (small, large)):
+        pids = zip((1, 2), processes, strict=True)  # in either order of process ids
+        rows = [row for pid, (_, every, gap) in pids for row in process(pid, every, gap)]
+        found = findings_of(new(tmp_path, *rows))
+        assert list(found) == ["launch_bound"]
+        assert (found["launch_bound"].potential_ns, found["launch_bound"].window_ns) == (270, 1500)
+
+
+# CPU  |La 0-10|C 10 ................. 700|Lb 700-710|
+# GPU          a[10, 300)    c[400, 690)             b[720, 1000)
+def test_findings_on_the_same_time_name_each_other(tmp_path: Path) -> None:
+    step = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        call("cudaMemcpy", 10, 700, 2),
+        memcpy(2, 400, 690, 10**6, correlationId=2, srcKind=2, dstKind=0),
+        *(call("cudaLaunchKernel", 700, 710, 3), kernel("b", 720, STEP_NS, 3)),
+    ]
+    found = findings_of(new(tmp_path, *looped(*step)))
+    # The 100 ns before the copy are of both; the copy is of the one, 30 after it are of the other.
+    assert {name: one.potential_ns for name, one in found.items()} == {
+        "pageable_copies": 3 * (100 + 290),
+        "synchronizing": 3 * (100 + 30),
+    }
+    assert found["pageable_copies"].shares == ("synchronizing",)
+    assert found["synchronizing"].shares == ("pageable_copies",)
+
+
+def test_findings_on_different_time_name_none(tmp_path: Path) -> None:
+    step = [
+        *(call("cudaLaunchKernel", 100, 104, 1), kernel("a", 104, 300, 1)),
+        *(call("cudaLaunchKernel", 104, 108, 2), kernel("b", 400, STEP_NS, 2)),
+    ]
+    found = findings_of(new(tmp_path, *looped(*step)))
+    assert {name: one.shares for name, one in found.items()} == {"host_bound": (), "idle_queued": ()}
+
+
+def test_a_gpu_that_is_always_busy_has_none(tmp_path: Path) -> None:
+    assert stakes(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1)) == {}
+
+
+def ranked(capture: Capture) -> list[Advice]:
+    """Return the findings after a look at their order and at what each has in common with the others."""
+    found = list(findings_of(capture).values())
+    names = [one.name for one in found]
+    with_stakes = [one for one in found if one.potential_percent is not None]
+    shares = [one.potential_percent or 0.0 for one in with_stakes]
+    assert shares == sorted(shares, reverse=True)
+    first, last = (sum(name in group for name in names) for group in (FIRST, LAST))
+    assert FIRST.issuperset(names[:first])
+    assert LAST.issuperset(names[len(names) - last :])
+    for one in with_stakes:
+        for other in with_stakes:
+            if other.name in one.shares:
+                assert one.name in other.shares
+                assert intersection(one.cover, other.cover).length
+        assert (one.potential_percent or 0) >= WORTH_PERCENT or names == [one.name]
+    return found
+
+
+@pytest.mark.parametrize("name", recorded.capture_names())
+def test_the_findings_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
+    ranked(open_capture(recorded.run_folder(name, tmp_path)))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_the_findings_of_a_drawn_program(seed: int, tmp_path: Path) -> None:
+    capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
+    ranked(capture)
+    ranked(capture.select(time="100/400"))
+
+
+def test_most_findings_are_among_what_is_drawn(tmp_path: Path) -> None:
+    names: set[str] = set()
+    for seed in range(120):
+        names |= findings_of(new(tmp_path, *Program(random.Random(seed)).rows)).keys()  # noqa: S311 - no secret
+    assert names >= {"launch_bound", "host_bound", "synchronizing", "allocating", "loading_in_loop", "spikes"}
+    assert names >= {"exposed_communication", "idle_queued", "idle_migration"}
+
+
+@pytest.mark.parametrize("factor", [3, 1000])
+def test_the_unit_of_time_changes_no_finding(factor: int, tmp_path: Path) -> None:
+    for seed in range(20):
+        rows = Program(random.Random(seed)).rows  # noqa: S311 - no secret
+        longer = [
+            changed(row, **{name: row.cells[name] * factor for name in ("start", "end") if row.cells.get(name)})  # type: ignore[operator]
+            for row in rows
+        ]
+        usual, scaled = (stakes(tmp_path, *drawn) for drawn in (rows, longer))
+        names = {name for name in usual if not name.startswith("timed_")}  # these know the error of the clocks
+        assert {name: usual[name] for name in names} == {
+            name: stake and stake // factor for name, stake in scaled.items() if name in names
+        }
