@@ -24,7 +24,17 @@ def waits(folder: Path, *rows: Row) -> list[int] | None:
 
 @pytest.mark.parametrize(
     "name",
-    ["poll", "ppoll", "select", "epoll_wait", "pthread_cond_timedwait", "sem_wait", "futex", "read", "recvmsg"]
+    [
+        "poll",
+        "ppoll",
+        "select",
+        "epoll_wait",
+        "pthread_cond_timedwait",
+        "sem_wait",
+        "futex",
+        "read",
+        "recvmsg",
+    ]
     + ["nanosleep", "waitpid", "sched_yield", "pthread_mutex_lock", "pthread_join", "fread"],
 )
 def test_calls_that_wait(name: str, tmp_path: Path) -> None:
