@@ -42,8 +42,8 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``median_ns`` is the median pace. ``warm_up`` counts the steps before ``first``; it is 0 if ``chosen``:
-    then the user named the steps by number. ``total`` is the number of all steps.
+    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host. ``warm_up``
+    counts the steps before ``first``; it is 0 if ``chosen``: then the user named the steps by number.
     """
 
     label: str
@@ -174,7 +174,7 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
         warm_up=0 if chosen else int(numbers[0]),
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(steps.pace_ns[numbers])),
+        median_ns=float(np.median(durations[numbers])),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
     )

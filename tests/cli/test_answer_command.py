@@ -91,7 +91,9 @@ def test_markdown_begins_with_the_answer_unless_reports_are_named(cli: Cli, expo
 @pytest.mark.parametrize("name", ["add2/none", "nvtx/host"])
 def test_json_has_the_answer_of_each_capture(cli: Cli, name: str, tmp_path: Path) -> None:
     folder = run_folder(name, tmp_path / "runs")
-    [about] = json.loads(cli("report", folder, "-r", "nvtx_sum", "--format", "json").stdout)["captures"]
+    [named] = json.loads(cli("report", folder, "-r", "nvtx_sum", "--format", "json").stdout)["captures"]
+    assert named["answer"] is None
+    [about] = json.loads(cli("report", folder, "--format", "json").stdout)["captures"]
     assert about["answer"] == json.loads(json.dumps(as_dict(open_capture(folder).answer)))
 
 

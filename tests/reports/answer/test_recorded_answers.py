@@ -145,3 +145,12 @@ def test_the_schema_says_no() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     valid = Draft202012Validator(SCHEMA)
     assert not valid.is_valid({"format": "nsyswrap-answer", "version": 1})
+
+
+def test_mean_and_median_are_of_the_same_steps(capture: Capture) -> None:
+    steps = capture.answer.steps
+    if steps is None:
+        return
+    judged = [row for row in rows_of(capture, "step_budget") if row["row"] == "steady part"]
+    assert steps.mean_ns * steps.count in [pytest.approx(row["duration_ns"]) for row in judged]
+    assert steps.median_ns <= 2 * steps.mean_ns + 1  # half of the steps take the median or longer
