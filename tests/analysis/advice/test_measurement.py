@@ -36,7 +36,9 @@ def test_lost_events_stand_first(tmp_path: Path) -> None:
 
 
 def test_other_warnings_are_no_doubt(tmp_path: Path) -> None:
-    found = findings_of(new(tmp_path, *looped(*launched(400, host=390)), diagnostic("the clock was adjusted")))
+    found = findings_of(
+        new(tmp_path, *looped(*launched(400, host=390)), diagnostic("the clock was adjusted"))
+    )
     assert list(found) == ["host_bound"]
 
 

@@ -45,7 +45,9 @@ def test_one_process_waits_for_the_other(tmp_path: Path) -> None:
     one = found["waiting_for_rank"]
     assert one.window_ns == STEADY * STEP_NS
     assert one.what == "Waiting for a rank: process 200 waited 2.80 µs for process 300"
-    assert one.evidence.startswith("process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for")
+    assert one.evidence.startswith(
+        "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for"
+    )
 
 
 def test_communication_that_is_all_waiting_is_one_finding(tmp_path: Path) -> None:
