@@ -59,7 +59,7 @@ class Format:
 
     ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
     selected and which reports are missing, so that a document without tables is worth writing.
-    ``has_answers``: the answer of each capture comes first. ``is_binary``: contents are bytes, for files only.
+    ``has_answers``: the answer of each capture comes first. ``is_binary``: contents are bytes.
     """
 
     render: Callable[[Document, Layout], Mapping[str, str | bytes]]

@@ -17,18 +17,17 @@ from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     KINDS,
-    READS,
     gpu_operations_of,
     name_notes,
     names,
     operation_notes,
     windows,
 )
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
-from nsyswrap.capture.schema import NAMED, SPANS
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -190,9 +189,6 @@ REPORT = Report(
     qualifiers=KERNEL_NAMES,
     reads={
         **READS,
-        "kernel": (*READS["kernel"], "name"),
-        "api": (*READS["api"], *NAMED),
-        "overhead": (*SPANS, "global_tid"),
         "nvtx": ("row", *SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
     },
     conclude=conclude,

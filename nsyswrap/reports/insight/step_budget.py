@@ -46,6 +46,7 @@ from nsyswrap.analysis.step_budget import (
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -301,6 +302,9 @@ REPORT = Report(
     SCHEMA,
     needs=(KINDS,),
     compute=compute,
-    reads=READS,
+    reads={
+        **READS,
+        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id"),
+    },
     conclude=conclude,
 )

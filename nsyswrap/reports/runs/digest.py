@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-FORMAT = 1  # increases with every change of the content: a digest of another format is made again
+FORMAT = 2  # increases with every change of the content: a digest of another format is made again
 # Reports with a row for each event, gap or address: they grow with the length of a run.
 _ROW_PER_EVENT = (
     *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
