@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from itertools import pairwise
+from statistics import quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
 from raw_events import PROCESS, TABLES
@@ -36,12 +37,16 @@ class SlowSteps(NamedTuple):
     label: str
     times: list[tuple[int, int]]
     marks: list[str]
+    pace: list[int]
 
     @property
     def steady(self) -> list[int]:
-        """The numbers of the steps of the steady part; there is none with fewer than three."""
+        """The numbers of the steps of the steady part: three or more, of times that are not very different."""
         numbers = [i for i, mark in enumerate(self.marks) if mark in ("steady", "outlier")]
-        return numbers if len(numbers) >= 3 else []
+        if len(numbers) < 3:
+            return []
+        low, _, high = quantiles([self.pace[i] for i in numbers], n=4, method="inclusive")
+        return numbers if high <= 5 * low else []
 
 
 class Found(NamedTuple):
@@ -62,7 +67,7 @@ def slow_steps(events: Events) -> list[SlowSteps]:
     for process in processes:
         works = _works(events, process)
         found = _repeated_range(events, works) or _repeated_sequence(works)
-        every.append(_steps(process, found, works) if found else SlowSteps(process, "", [], []))
+        every.append(_steps(process, found, works) if found else SlowSteps(process, "", [], [], []))
     return every
 
 
@@ -218,7 +223,7 @@ def _steps(process: int, found: Found, works: list[Work]) -> SlowSteps:
         "warm-up" if i < warm_up else "outlier" if i in outliers else "steady" if i in steady else "left out"
     )
     times = list(zip(found.starts, found.ends, strict=True))
-    return SlowSteps(process, found.label, times, [mark(i) for i in range(count)])
+    return SlowSteps(process, found.label, times, [mark(i) for i in range(count)], pace)
 
 
 def _pace(found: Found, works: list[Work]) -> list[int]:

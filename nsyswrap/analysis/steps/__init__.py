@@ -6,8 +6,8 @@ repeated NVTX range, or the repeating sequence of launches if no range repeats, 
 
 Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
 later steps of more than 1.5 times the median duration. One or two very long steps that launch something else
-than most part the program: then the steady part is the longest run of steps between them. Without three
-steady steps there is no steady part.
+than most part the program: then the steady part is the longest run of steps between them. There is no steady
+part without three steady steps, or if the upper quartile of their times is over five times the lower one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from nsyswrap.analysis.steps.occurrences import calls_of, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, repeated_range
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
+_WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
@@ -138,11 +140,21 @@ def _steps(
         return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), pace, why)
     warm_up = _warm_up(occurrences, pace)
     steady = _between_breaks(occurrences, warm_up)
-    why = "" if np.count_nonzero(steady) >= LEAST_STEPS else f"{occurrences.label} repeats too few times"
+    why = _why_unsteady(occurrences.label, pace[steady], chosen=bool(name))
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remark = f"another thread launches GPU work of its own beside {occurrences.label}" if beside else ""
     outlier = _outliers(occurrences, steady, pace)
     return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark)
+
+
+def _why_unsteady(label: str, pace: NDArray[Any], *, chosen: bool) -> str:
+    """Return why these steps are no steady part; empty if they are one. What the user names may vary."""
+    if len(pace) < LEAST_STEPS:
+        return f"{label} repeats too few times"
+    short, long = np.quantile(pace, (0.25, 0.75))
+    if chosen or long <= _WIDE * short:
+        return ""
+    return f"{label} takes very different times: {duration(short)} to {duration(long)}"
 
 
 def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:

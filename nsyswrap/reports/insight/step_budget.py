@@ -304,7 +304,7 @@ REPORT = Report(
     compute=compute,
     reads={
         **READS,
-        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id"),
+        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
     },
     conclude=conclude,
 )
