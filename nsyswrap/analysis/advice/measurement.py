@@ -85,7 +85,8 @@ def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
 def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
     """Mark ranges of the program: in the default domain, or made by nsyswrap.measure."""
     domain = capture.whole.columns("nvtx", "domain_id")["domain_id"][timings.row]
-    return np.isin(domain, MAIN_DOMAIN) | (timings.reported_ns != MISSING)
+    marks: NDArray[Any] = np.isin(domain, MAIN_DOMAIN) | (timings.reported_ns != MISSING)
+    return marks
 
 
 def _ends_too_early(evidence: str) -> Advice:
