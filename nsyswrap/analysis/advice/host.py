@@ -117,13 +117,13 @@ def _for_input(context: AdviceContext) -> NDArray[Any]:
     Otherwise they are those with long host code that end with a copy to the device.
     """
     kinds, gaps = context.kinds, context.gaps
-    long = kinds.long_host & ~kinds.loading
+    marks: NDArray[Any] = kinds.long_host & ~kinds.loading
     waited = waits_in_host_code(context)
     if waited is None:
-        awaits = kinds.copying & (copy_kind(context) == TO_DEVICE)
+        marks &= kinds.copying & (copy_kind(context) == TO_DEVICE)
     else:
-        awaits = waited > _MOST * gaps.parts["host"]
-    return np.logical_and(long, awaits)
+        marks &= waited > _MOST * gaps.parts["host"]
+    return marks
 
 
 def copy_kind(context: AdviceContext) -> NDArray[Any]:

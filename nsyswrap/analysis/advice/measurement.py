@@ -64,26 +64,29 @@ def lost_events(capture: Capture) -> Iterator[Advice]:
 
 def _short(timings: Audit) -> NDArray[Any]:
     """Mark ranges that end before their GPU work, so that their time is too short."""
-    wrong = _with_verdict(timings, LAUNCH_ONLY, MIXED)
-    too_short: NDArray[Any] = timings.should_ns > timings.host_ns * (1 + _TOLERANCE)
-    return np.logical_and(wrong, too_short)
+    marks = _with_verdict(timings, LAUNCH_ONLY, MIXED)
+    marks &= timings.should_ns > timings.host_ns * (1 + _TOLERANCE)
+    return marks
 
 
 def _long(timings: Audit) -> NDArray[Any]:
     """Mark ranges that wait for earlier GPU work, so that their time is too long."""
-    too_long: NDArray[Any] = timings.host_ns > timings.should_ns * (1 + _TOLERANCE)
-    return np.logical_and(too_long, _with_verdict(timings, EARLIER))
+    marks = _with_verdict(timings, EARLIER)
+    marks &= timings.host_ns > timings.should_ns * (1 + _TOLERANCE)
+    return marks
 
 
 def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
-    wrong = np.isin(timings.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
-    return np.logical_and(wrong, ~timings.warm_up & (timings.launches > 0))
+    marks: NDArray[Any] = np.isin(timings.verdict, [VERDICTS.index(verdict) for verdict in verdicts])
+    marks &= ~timings.warm_up & (timings.launches > 0)
+    return marks
 
 
 def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
     """Mark ranges of the program: in the default domain, or made by nsyswrap.measure."""
     domain = capture.whole.columns("nvtx", "domain_id")["domain_id"][timings.row]
-    return np.isin(domain, MAIN_DOMAIN) | (timings.reported_ns != MISSING)
+    marks: NDArray[Any] = np.isin(domain, MAIN_DOMAIN) | (timings.reported_ns != MISSING)
+    return marks
 
 
 def _ends_too_early(evidence: str) -> Advice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,6 +88,6 @@ def test_a_share_of_the_window_is_worth_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_share_of_a_doubt_is_not_known() -> None:
-    doubt = Advice("a", "b", None, *"cdefgh", window_ns=100)
-    assert doubt.potential_percent is None
-    assert Advice("a", "b", 25, *"cdefgh", window_ns=200).potential_percent == 12.5
+    doubt = Advice("name", "what", None, *("text",) * 6)
+    assert replace(doubt, window_ns=200).potential_percent is None
+    assert replace(doubt, window_ns=200, potential_ns=25).potential_percent == 12.5

@@ -1,4 +1,4 @@
-"""All findings together: their order, those of several devices and processes, and what holds in any capture."""
+"""All findings together: their order, several devices and processes, and what holds in any capture."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_findings_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
     ranked(open_capture(recorded.run_folder(name, tmp_path)))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1200))
+@pytest.mark.parametrize("seed", range(1000, 1060))
 def test_the_findings_of_a_drawn_program(seed: int, tmp_path: Path) -> None:
     capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
     ranked(capture)
@@ -131,26 +131,24 @@ def test_the_findings_of_a_drawn_program(seed: int, tmp_path: Path) -> None:
 
 def test_most_findings_are_among_what_is_drawn(tmp_path: Path) -> None:
     names: set[str] = set()
-    for seed in range(120):
+    for seed in range(60):
         names |= findings_of(new(tmp_path, *Program(random.Random(seed)).rows)).keys()  # noqa: S311 - no secret
     assert names >= {"launch_bound", "host_bound", "synchronizing", "allocating", "loading_in_loop", "spikes"}
     assert names >= {"exposed_communication", "idle_queued", "idle_migration"}
 
 
+def scaled(row: Row, factor: int) -> Row:
+    times = {name: row.cells.get(name) for name in ("start", "end")}
+    return changed(row, **{name: at * factor for name, at in times.items() if isinstance(at, int)})
+
+
 @pytest.mark.parametrize("factor", [3, 1000])
 def test_the_unit_of_time_changes_no_finding(factor: int, tmp_path: Path) -> None:
-    for seed in range(20):
+    for seed in range(12):
         rows = Program(random.Random(seed)).rows  # noqa: S311 - no secret
-        longer = [
-            changed(
-                row, **{name: row.cells[name] * factor for name in ("start", "end") if row.cells.get(name)}
-            )  # type: ignore[operator]
-            for row in rows
-        ]
-        usual, scaled = (stakes(tmp_path, *drawn) for drawn in (rows, longer))
-        names = {
-            name for name in usual if not name.startswith("timed_")
-        }  # these know the error of the clocks
-        assert {name: usual[name] for name in names} == {
-            name: stake and stake // factor for name, stake in scaled.items() if name in names
-        }
+        usual = stakes(tmp_path, *rows)
+        longer = stakes(tmp_path, *(scaled(row, factor) for row in rows))
+        # Ranges are wrong by more than the error of the clocks, which is in ns.
+        names = [name for name in usual if not name.startswith("timed_")]
+        assert [name for name in longer if not name.startswith("timed_")] == names
+        assert [longer[name] for name in names] == [factor * (usual[name] or 0) for name in names]

@@ -22,21 +22,13 @@ def waits(folder: Path, *rows: Row) -> list[int] | None:
     return None if found is None else found.tolist()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "poll",
-        "ppoll",
-        "select",
-        "epoll_wait",
-        "pthread_cond_timedwait",
-        "sem_wait",
-        "futex",
-        "read",
-        "recvmsg",
-    ]
-    + ["nanosleep", "waitpid", "sched_yield", "pthread_mutex_lock", "pthread_join", "fread"],
+WAITS = (
+    *("poll", "ppoll", "select", "epoll_wait", "pthread_cond_timedwait", "sem_wait", "futex", "read"),
+    *("recvmsg", "nanosleep", "waitpid", "sched_yield", "pthread_mutex_lock", "pthread_join", "fread"),
 )
+
+
+@pytest.mark.parametrize("name", WAITS)
 def test_calls_that_wait(name: str, tmp_path: Path) -> None:
     assert waits(tmp_path, on_cpu(OSRT, name, 100, 150)) == [50] * 3
 

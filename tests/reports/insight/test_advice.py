@@ -79,12 +79,13 @@ def test_one_finding(tmp_path: Path) -> None:
 
 def test_one_finding_on_the_screen(tmp_path: Path) -> None:
     table = new(tmp_path, *HOST_BOUND).report(REPORT)
-    assert text.render([table], width=110)["advice.txt"].splitlines() == [
+    assert text.render([table], width=100)["advice.txt"].splitlines() == [
         "Findings  advice",
         "",
         "1. Host-bound: host code leaves the GPU idle, median 390 ns a time (1.17 µs at stake, 39.0 %)",
         "   seen:   3 gaps (1 per step) in which the launching thread was outside of CUDA for 1.17 µs",
-        "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",
+        "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU",
+        "           work ahead",
         "   unless: the program had nothing to compute then, as between requests",
         "   code:   with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
         "   rows:   -r gpu_idle",
@@ -119,9 +120,10 @@ def test_a_doubt_has_nothing_at_stake(tmp_path: Path) -> None:
 def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
     table = new(tmp_path, *looped(*launched(49))).report(REPORT)
     assert not len(table)
-    assert table.notes == (
+    [note] = table.notes
+    assert note == (
         "less than 5 % of the time, and so no finding: "
-        "Launches leave the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)",
+        "Launches leave the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
     )
 
 
