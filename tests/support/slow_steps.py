@@ -41,7 +41,7 @@ class SlowSteps(NamedTuple):
 
     @property
     def steady(self) -> list[int]:
-        """The numbers of the steps of the steady part: three or more, of times that are not very different."""
+        """The numbers of the steps of the steady part: three or more, of similar times."""
         numbers = [i for i, mark in enumerate(self.marks) if mark in ("steady", "outlier")]
         if len(numbers) < 3:
             return []

@@ -37,7 +37,9 @@ def advise_parts(
         context = AdviceContext(part, least_percent)
         advice = [piece for check in CHECKS for piece in check(context)]
         advice += remaining.idle_time(context, advice)
-        for piece in (replace(piece, window_ns=context.window_ns) for piece in advice):
+        for piece in (
+            replace(one, window_ns=context.window_ns, shares=_shares(one, advice)) for one in advice
+        ):
             known = largest.get(piece.name)
             if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
                 largest[piece.name] = piece
@@ -46,7 +48,12 @@ def advise_parts(
         _take_out_waiting(largest, piece, least_percent)
     ordered = sorted(largest.values(), key=lambda piece: -(piece.potential_percent or 0))
     doubts, wrong_timings, notes = measurement.doubts(capture)
-    return [*doubts, *(_with_shares(piece, ordered) for piece in ordered), *wrong_timings], notes
+    shared = {(piece.name, name) for piece in ordered for name in piece.shares}
+    kept = [  # findings of two processes concern no time in common
+        replace(piece, shares=tuple(name for name in piece.shares if (name, piece.name) in shared))
+        for piece in ordered
+    ]
+    return [*doubts, *kept, *wrong_timings], notes
 
 
 def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: float) -> None:
@@ -59,13 +66,12 @@ def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: flo
         found[exposed.name] = replace(exposed, potential_ns=rest)
 
 
-def _with_shares(piece: Advice, others: Sequence[Advice]) -> Advice:
-    """Name the other findings that concern some of the same time."""
-    shares = [
+def _shares(piece: Advice, others: Sequence[Advice]) -> tuple[str, ...]:
+    """Return the names of the other findings that concern some of the same time."""
+    return tuple(
         other.name
         for other in others
         if other is not piece
         and intersection(piece.cover, other.cover).length
         > _SHARED * max(1, min(piece.cover.length, other.cover.length))
-    ]
-    return replace(piece, shares=tuple(shares))
+    )

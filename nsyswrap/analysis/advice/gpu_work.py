@@ -28,6 +28,7 @@ _FEW = 0.5  # blocks for each multiprocessor
 def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
     kernels = context.operations.of(context.operations.kind == KINDS.index(KERNEL))
+    kernels = kernels.of(context.typical.holds(kernels.start_ns))
     count = _multiprocessors(context)
     if not len(kernels) or count is None:
         return

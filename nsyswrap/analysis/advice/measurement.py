@@ -83,9 +83,11 @@ def _with_verdict(timings: Audit, *verdicts: str) -> NDArray[Any]:
 
 
 def _own_ranges(capture: Capture, timings: Audit) -> NDArray[Any]:
-    """Mark ranges of the program: in the default domain, or made by nsyswrap.measure."""
+    """Mark ranges of the program: those of nsyswrap.measure, and repeated ones in the default domain."""
     domain = capture.whole.columns("nvtx", "domain_id")["domain_id"][timings.row]
-    marks: NDArray[Any] = np.isin(domain, MAIN_DOMAIN) | (timings.reported_ns != MISSING)
+    codes, _ = range_labels(capture.whole, timings.row)
+    repeated = np.isin(domain, MAIN_DOMAIN) & (np.bincount(codes)[codes] > 1)
+    marks: NDArray[Any] = repeated | (timings.reported_ns != MISSING)
     return marks
 
 

@@ -35,7 +35,7 @@ _TEXTS = {
         "the operations wait for another device or process",
     ),
     "host": (
-        "Host code leaves the GPU idle",
+        "Short host code between GPU operations",
         "Less host code between launches",
         "take host work out of the loop, or queue more GPU work ahead",
         "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
@@ -49,10 +49,10 @@ _TEXTS = {
         "they belong to a phase that runs once",
     ),
     "migration": (
-        "The GPU is idle until pages of unified memory have moved",
-        "Prefetching pages",
-        "prefetch the pages that the other side needs next",
-        "cudaMemPrefetchAsync(data, bytes, device, stream);",
+        "Unified memory: the GPU is idle until pages have moved",
+        "Moving pages earlier",
+        "start prefetches earlier, on a stream of their own, so that kernels run meanwhile",
+        "cudaMemPrefetchAsync(following, bytes, device, copies);",
         "the host computes on these pages meanwhile",
     ),
     "unknown": (

@@ -102,8 +102,8 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
     while True:
         texts = [f"{names[name]} {shares.text(units)} %" for name, units in parts.items()]
         text = f"{title} {shares.text(total)} %: {', '.join(texts)}"
-        *_, last = (units for name, units in parts.items() if name != OTHER_NAME)
-        columns = room("shares") - (_BAR if bar and shares.part(last) < _SMALL else 0)
+        smallest = min((units for name, units in parts.items() if name != OTHER_NAME), default=0)
+        columns = room("shares") - (_BAR if bar and shares.part(smallest) < _SMALL else 0)
         if screen_width(text) <= columns or len(parts) <= _LEAST_PARTS:
             return text
         parts = merged(parts)

@@ -49,7 +49,7 @@ LABELLED: dict[str, tuple[set[str], set[str]]] = {
     "add2/none": ({"timed_launch_only"}, {"timed_earlier_work"}),
     "add2_queued/second": ({"timed_earlier_work"}, {"timed_launch_only"}),
     "add2_queued/none": ({"timed_launch_only"}, {"timed_earlier_work"}),
-    "events/nosync": ({"timed_launch_only"}, {"timed_earlier_work"}),
+    "events/nosync": (set(), {"timed_earlier_work"}),
     "ddp/straggler": ({"waiting_for_rank"}, {"few_blocks", "tiny_copies", "launch_bound"}),
     "ddp/even": (set(), {"waiting_for_rank"}),
     "gelu/torch": ({"synchronizing"}, {"launch_bound", "timed_earlier_work"}),
