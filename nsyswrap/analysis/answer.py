@@ -200,7 +200,8 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number, int(part.steps.duration_ns[number]), filled)
+    times_ns = _times_ns(part.steps, np.flatnonzero(part.steps.steady))
+    return Outlier(number, int(times_ns[place]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
@@ -213,6 +214,7 @@ def _withheld(capture: Capture) -> str:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
+        losses.sort(key=lambda text: "CUDA" not in text)
         return f"nsys reported missing events: {losses[0]}"
     launches = launches_of(capture.whole)
     if not len(launches):

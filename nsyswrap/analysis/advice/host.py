@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
 _LISTED = 4  # step numbers
-_EVERY = 0.75  # waits per GPU operation
+_EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
@@ -144,7 +144,8 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):
         return
-    every = _waits(context) >= _EVERY * len(context.operations)
+    kernels = np.count_nonzero(context.operations.kind == KINDS.index(KERNEL))
+    every = _waits(context) >= _EVERY * max(kernels, 1)
     how = "Synchronizing after every operation" if every else "Synchronizing"
     yield Advice(
         "synchronizing",
