@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 # The causes and their texts. If several hold at once, the first counts.
 CAUSES = {
     "profiler": "profiler overhead",
-    "load": "loading a module or context",
+    "load": "loading modules or contexts",
     "allocate": "allocating or freeing memory",
-    "synchronise": "waiting in a synchronise",
-    "launch": "inside a launch",
-    "copy": "inside a copy or memset call",
-    "call": "inside another CUDA call",
-    "host": "host doing something else",
-    "queued": "launched already: a dependency, or the GPU's own latency",
-    "migration": "until unified memory moved pages",
-    "unknown": "not known: no recorded call launched what followed",
+    "synchronise": "synchronizing",
+    "launch": "launch latency",
+    "copy": "copy or memset calls",
+    "call": "other CUDA calls",
+    "host": "host code outside CUDA calls",
+    "queued": "between queued operations: a dependency or the GPU's own latency",
+    "migration": "page migration of unified memory",
+    "unknown": "unexplained: no recorded call launched the next operation",
 }
 _CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES])
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}

@@ -11,7 +11,8 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import pieces_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
+from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import duration, percent
 
@@ -81,33 +82,39 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
     )
 
 
+def judged_launches(capture: Capture) -> tuple[str, Capture]:
+    """Return the part of a capture that is judged, in words and as a view; that with most of its GPU work."""
+    whole = "what is selected" if capture.view.selection.windowed else "the whole capture"
+    parts = [part for part in judged_parts(capture) if part.steps.found]
+    if not parts:
+        return whole, capture
+    view = max((part.view for part in parts), key=lambda view: len(gpu_operations_of(view)))
+    return ("the steady part", view) if (~launches_of(view).first).any() else (whole, capture)
+
+
 def launch_verdict(capture: Capture) -> str:
-    """Return the verdict in words: launch-bound or not, by how much, and the most that can be saved."""
+    """Return what launching cost the GPU in words, and the most that can be saved."""
     launches = launches_of(capture)
     if launches.first.all():
-        return f"Nothing to judge launching by: no launch is repeated ({_firsts(launches)})."
-    cost, again = launch_cost_of(capture), launches.of(~launches.first)
-    left_out = [f"left out: {_firsts(launches)}"] if launches.first.any() else []
+        return f"Every kernel was launched once: launch overhead is not assessed ({_firsts(launches)})."
+    name, view = judged_launches(capture)
+    cost, judged = launch_cost_of(view), launches_of(view)
+    again = judged.of(~judged.first)
+    left_out = [f"left out: {_firsts(judged)}"] if judged.first.any() else []
     more = "; ".join([*left_out, *_main_cause(cost)])
     verdict = (
-        f"{headline(cost)}; median launch call {duration(np.median(again.api_ns))} for "
-        f"{duration(np.median(again.gpu_ns))} of GPU work; graphs or fusion could save {_savings(cost)}."
+        f"{headline(name, cost)}; median launch call {duration(np.median(again.api_ns))} for "
+        f"{duration(np.median(again.gpu_ns))} of GPU work; CUDA graphs or fusion could save {_savings(cost)}."
     )
     return f"{verdict} {more[0].upper()}{more[1:]}." if more else verdict
 
 
-def headline(cost: LaunchCost) -> str:
-    """Return the verdict and its two measures in words."""
+def headline(part: str, cost: LaunchCost) -> str:
+    """Return what launching cost in a part of a capture, which is named."""
     return (
-        f"{'Launch-bound' if cost.launch_bound else 'Not launch-bound'}: the GPU idles "
-        f"{duration(cost.exposed_ns)} inside repeat launches and works {duration(cost.busy_ns)} "
-        f"({_shares(cost)})"
+        f"Launch latency left the GPU idle for {duration(cost.exposed_ns)} "
+        f"({percent(100 * cost.weight)} of {part}); it was busy for {duration(cost.busy_ns)}"
     )
-
-
-def _shares(cost: LaunchCost) -> str:
-    little = cost.share >= _LEAST_SHARE and not cost.launch_bound
-    return f"{percent(100 * cost.share)} idle" + little * f", but {percent(100 * cost.weight)} of the whole"
 
 
 def _firsts(launches: Launches) -> str:
@@ -119,7 +126,7 @@ def _firsts(launches: Launches) -> str:
 def _savings(cost: LaunchCost) -> str:
     if not cost.saved_ns + cost.between_ns:
         return "nothing, as launches after a wait stay" if cost.exposed_ns else "nothing"
-    between = f", and {duration(cost.between_ns)} of host time in between" if cost.between_ns else ""
+    between = f", and {duration(cost.between_ns)} of host code between launches" if cost.between_ns else ""
     return f"at most {duration(cost.saved_ns)}{between}"
 
 
@@ -127,11 +134,11 @@ def _main_cause(cost: LaunchCost) -> list[str]:
     """Return the main cause of idle time, unless it is the launches of a launch-bound run."""
     parts = {CAUSES[cause]: time for cause, time in cost.idle_ns.items()}
     parts[CAUSES["launch"]] -= cost.first_exposed_ns
-    parts["inside a first launch"] = cost.first_exposed_ns
+    parts["first launches"] = cost.first_exposed_ns
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
     if not total or (cost.launch_bound and cause == CAUSES["launch"]):
         return []
-    return [f"largest part of {duration(total)} idle: {duration(parts[cause])} {cause} (-r gpu_idle)"]
+    return [f"idle {duration(total)} in all, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)"]
 
 
 def back_to_back(capture: Capture, launches: Launches) -> NDArray[Any]:

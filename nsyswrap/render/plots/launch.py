@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from nsyswrap.analysis.launch_bound import LaunchCost, headline, launch_cost_of
+from nsyswrap.analysis.launch_bound import LaunchCost, headline, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import FIRST, REPEAT
@@ -44,6 +44,7 @@ class LaunchTimes:
     latency_ns: Sequence[NDArray[Any]]
     api_ns: Sequence[NDArray[Any]]
     gpu_ns: Sequence[NDArray[Any]]
+    part: str
     cost: LaunchCost
     notes: Sequence[str]
 
@@ -53,12 +54,14 @@ def compute(capture: Capture) -> LaunchTimes:
     table = table_for(capture, "launch_overhead")
     launches = launches_of(capture)
     measurable = launches.uncontended & (launches.latency_ns >= 0)
+    part, view = judged_launches(capture)
     series = (~launches.first, launches.first)
     return LaunchTimes(
         [launches.latency_ns[mine & measurable] for mine in series],
         [launches.api_ns[mine] for mine in series],
         [launches.gpu_ns[mine] for mine in series],
-        launch_cost_of(capture),
+        part,
+        launch_cost_of(view),
         notes_of(table),
     )
 
@@ -85,7 +88,7 @@ def _title(data: Mapping[str, LaunchTimes]) -> str:
     if len(data) == 1:
         [part] = data.values()
         return (
-            headline(part.cost)
+            headline(part.part, part.cost)
             if judged
             else f"No launch is repeated: {_first_launches_text(part.api_ns[1])}"
         )

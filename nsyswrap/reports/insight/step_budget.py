@@ -251,7 +251,7 @@ _IDLE = {
     "call": ("Other Call", 5, "that thread was in another CUDA call"),
     "host": ("Host Code", 2, "that thread was in no CUDA call"),
     "queued": ("Queued", 3, "the next operation was launched already: a dependency, or the GPU's latency"),
-    "migration": ("Migration", 5, "until unified memory moved pages"),
+    "migration": ("Migration", 5, "unified memory moved pages before the next operation"),
     "unknown": ("Unexplained", 5, "no recorded call launched the next operation, or none followed"),
     OTHER_PROCESS: ("Other Process", 5, "queued or unexplained while another process worked on the device"),
 }

@@ -50,18 +50,19 @@ def test_two_gaps(tmp_path: Path) -> None:
     # from 40 to 55: 10 ns outside of calls, 5 in the copy's; from 10 to 20: 3 outside, 7 until it is launched
     assert csv_of(opened(tmp_path, *rows), REPORT) == (
         f"{HEADER}"
-        "40,15,host doing something else,,a,[CUDA memcpy Host-to-Device],100,0,100,0,0,0,0,0,5,0,10,0,0,0\n"
-        "10,10,inside a launch,step,a,a,100,0,100,0,0,0,0,7,0,0,3,0,0,0\n"
+        "40,15,host code outside CUDA calls,,a,[CUDA memcpy Host-to-Device],100,0,100,"
+        "0,0,0,0,0,5,0,10,0,0,0\n"
+        "10,10,launch latency,step,a,a,100,0,100,0,0,0,0,7,0,0,3,0,0,0\n"
     )
 
 
 def test_one_row_per_gap_the_longest_first(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS)
     assert shown(capture, "start_ns", "duration_ns", "before", "after", "cause") == [
-        (72, 28, MIGRATION, "a", "host doing something else"),
-        (40, 15, "a", COPY, "host doing something else"),
-        (10, 10, "a", "a", "inside a launch"),
-        (60, 10, COPY, MIGRATION, "until unified memory moved pages"),
+        (72, 28, MIGRATION, "a", "host code outside CUDA calls"),
+        (40, 15, "a", COPY, "host code outside CUDA calls"),
+        (10, 10, "a", "a", "launch latency"),
+        (60, 10, COPY, MIGRATION, "page migration of unified memory"),
     ]
     assert set(shown(capture, "process_id", "device_id")) == {(PID, 0)}
     assert shown(capture, "thread_id") == [(PID,), (PID,), (PID,), (None,)]
@@ -81,9 +82,9 @@ def test_a_column_per_cause(tmp_path: Path) -> None:
 
 def test_the_verdict(tmp_path: Path) -> None:
     assert opened(tmp_path, *ROWS).report(REPORT).verdict == (
-        "Idle 63 ns, 60.0 % of the time: 49.2 % host doing something else; 23.8 % inside a launch; "
-        "15.9 % until unified memory moved pages; 7.9 % inside a copy or memset call; "
-        "3.2 % waiting in a synchronise."
+        "Idle 63 ns, 60.0 % of the time: 49.2 % host code outside CUDA calls; 23.8 % launch latency; "
+        "15.9 % page migration of unified memory; 7.9 % copy or memset calls; "
+        "3.2 % synchronizing."
     )
 
 
@@ -119,7 +120,7 @@ def test_the_innermost_range_in_the_middle_of_the_longest_gap(
 )
 def test_where_the_host_mostly_was(ranges: list[Row], said: str, tmp_path: Path) -> None:
     verdict = opened(tmp_path, *ROWS, *ranges).report(REPORT).verdict
-    assert f"49.2 % host doing something else{said}; 23.8 % inside a launch;" in verdict
+    assert f"49.2 % host code outside CUDA calls{said}; 23.8 % launch latency;" in verdict
 
 
 def test_time_in_first_launches_stands_apart(tmp_path: Path) -> None:
@@ -128,8 +129,8 @@ def test_time_in_first_launches_stands_apart(tmp_path: Path) -> None:
     rows = [*ROWS[:2], call(LAUNCH, 10, 30, 2), kernel("b", 30, 40, 2)]
     capture = opened(tmp_path, *rows, call(LAUNCH, 50, 60, 3), kernel("a", 60, 61, 3))
     assert capture.report(REPORT).verdict == (
-        "Idle 40 ns, 71.4 % of the time: 75.0 % inside a launch (66.7 % of it inside first launches); "
-        "25.0 % host doing something else."
+        "Idle 40 ns, 71.4 % of the time: 75.0 % launch latency (66.7 % of it inside first launches); "
+        "25.0 % host code outside CUDA calls."
     )
 
 
@@ -140,7 +141,7 @@ def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).report(REPORT)
     assert table.notes == ()
     assert table.verdict == (
-        "Idle 30 ns, 46.2 % of the time of 2 pairs of process and device added up: 100.0 % inside a launch."
+        "Idle 30 ns, 46.2 % of the time of 2 pairs of process and device added up: 100.0 % launch latency."
     )
     (tmp_path / "shared").mkdir()
     table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report(REPORT)
@@ -154,7 +155,7 @@ def test_a_selection_and_its_ends(tmp_path: Path) -> None:
         (15, 5, "a", "a"),
     ]
     assert part.report(REPORT).verdict == (
-        "Idle 15 ns, 42.9 % of the time: 66.7 % host doing something else; 33.3 % inside a launch."
+        "Idle 15 ns, 42.9 % of the time: 66.7 % host code outside CUDA calls; 33.3 % launch latency."
     )
     table = part.select(time="120/130").report(REPORT)
     assert (table.rows(), table.verdict, table.notes) == ([], "", ("nothing in what is selected",))

@@ -226,7 +226,7 @@ def test_ranges_of_one_name_have_one_row_together(tmp_path: Path) -> None:
 def test_the_verdict(tmp_path: Path) -> None:
     assert opened(tmp_path, *program()).report(REPORT).verdict == (
         "GPU busy 38.9 % of the steady part (3 steps, median 100 ns, in all 270 ns): compute 27.8 %, "
-        "exposed copies 11.1 %. Idle 61.1 %: host doing something else 44.4 %, inside a launch 16.7 %."
+        "exposed copies 11.1 %. Idle 61.1 %: host code outside CUDA calls 44.4 %, launch latency 16.7 %."
     )
 
 
@@ -236,7 +236,7 @@ def test_the_verdict_of_a_capture_without_steps(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).report(REPORT)
     assert table.verdict == (
         "GPU busy 40.0 % of the capture (100 ns): compute 40.0 %. "
-        "Idle 60.0 %: host doing something else 45.0 %, inside a launch 15.0 %."
+        "Idle 60.0 %: host code outside CUDA calls 45.0 %, launch latency 15.0 %."
     )
     assert [row["row"] for row in records_of(table)] == ["capture"]
     assert "no steady part: no NVTX range or launch sequence repeats" in table.notes
