@@ -209,7 +209,7 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
         launch_ns[known] = api["start_ns"][call[known]]
         begun[known] = np.clip(launch_ns[known], start[known], end[known])
         return_ns = api["end_ns"][call[known]]
-        returned[known] = np.clip(return_ns, start[known], end[known])
+        returned[known] = np.clip(return_ns, begun[known], end[known])
         kind[known] = _closing_cause(whole, operations.of(after[known]))
         waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
         # A window may cut the gap: then the gap began when the operation before it ended.
@@ -235,6 +235,7 @@ def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
     return np.where(launches, _CAUSE["launch"], _CAUSE["copy"])
 
 
+@per_capture
 def _longest_latency(whole: Capture) -> float:
     """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
     launches = launches_of(whole)

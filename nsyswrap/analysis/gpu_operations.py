@@ -260,7 +260,12 @@ def communicating(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     marks = np.zeros(len(operations), dtype=bool)
     kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
     if len(kernels):
-        ids, positions = distinct(capture.whole.columns(KERNEL, "name")["name"])
-        communicates = np.array([classify(capture.text(i) or "") == "communication" for i in ids.tolist()])
-        marks[kernels] = communicates[positions][operations.row[kernels]]
+        marks[kernels] = _communicating_kernels(capture.whole)[operations.row[kernels]]
     return marks
+
+
+@per_capture
+def _communicating_kernels(whole: Capture) -> NDArray[Any]:
+    ids, positions = distinct(whole.columns(KERNEL, "name")["name"])
+    communicates = np.array([classify(whole.text(i) or "") == "communication" for i in ids.tolist()])
+    return communicates[positions]  # type: ignore[no-any-return]

@@ -70,8 +70,9 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     """Return the judged part of each process with GPU work. What the user selects is judged as it is."""
     operations = gpu_operations_of(capture)
     processes = np.unique(operations.global_pid).tolist()
-    selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
+    selection = capture.view.selection.decided(as_nsys=False)
     if selection.windowed:
+        selection = replace(selection, clip=True)
         of_process = {}
         why = "what is selected is judged"
     else:
@@ -85,12 +86,14 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
         if steps.found:
             start, end = steps.window
-            chosen = replace(chosen, start_ns=start, end_ns=end)
+            chosen = replace(chosen, start_ns=start, end_ns=end, clip=True)
         view = capture.viewed(selection=chosen)
         if len(gpu_operations_of(view)):
             parts.append(JudgedPart(view, steps))
         else:  # nothing ran in the steps: all of the process is judged
-            chosen = replace(chosen, start_ns=selection.start_ns, end_ns=selection.end_ns)
+            chosen = replace(
+                chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, clip=selection.clip
+            )
             why = f"nothing ran on the GPU in {steps.label}"
             parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)

@@ -126,6 +126,7 @@ def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
     return here
 
 
+@per_capture
 def _all_launches(capture: Capture) -> Launches:
     operations = gpu_operations_of(capture)
     graphs = _graphs(capture, operations)

@@ -41,7 +41,8 @@ class ThreadActivity:
         number = np.searchsorted(threads, active[rows])
         start, end = (self._place(times[rows], number) for times in (start, end))
         covers = [union(start[mine], end[mine]) for mine in (activity[rows] == i for i in range(_HOST))]
-        edges = np.unique(np.concatenate([edge for cover in covers for edge in cover]))
+        edges = np.sort(np.concatenate([edge for cover in covers for edge in cover]))
+        edges = edges[np.diff(edges, prepend=-1) > 0]  # several times as fast as np.unique
         activities = np.full(len(edges), _HOST)
         for i in reversed(range(_HOST)):
             activities[covers[i].holds(edges)] = i

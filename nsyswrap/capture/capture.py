@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -87,6 +88,7 @@ class Capture:
         self._rows: dict[str, NDArray[Any]] = {}
         self._clipped: dict[str, dict[str, NDArray[Any]]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
+        self._whole: weakref.ref[Self] | None = None
 
     def viewed(self, **changes: Any) -> Self:
         """Return this capture in another view. ``changes`` are fields of ViewOptions."""
@@ -97,6 +99,8 @@ class Capture:
             other = object.__new__(type(self))
             other.path, other.source = self.path, self.source
             other._open(self._export, view)
+            if view.selection != EVERYTHING and replace(view, selection=self.view.selection) == self.view:
+                other._whole = weakref.ref(self.whole)  # what was computed from it counts for all its parts
             self._views[view] = other
         return self._views[view]
 
@@ -130,7 +134,8 @@ class Capture:
     @property
     def whole(self) -> Self:
         """This capture with nothing left out."""
-        return self.viewed(selection=EVERYTHING)
+        shared = self._whole() if self._whole else None
+        return self.viewed(selection=EVERYTHING) if shared is None else shared
 
     def has(self, kind: str) -> bool:
         """Return True if there is at least one event of this kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ def summary_html(capture: Capture) -> str:
         lines.insert(0, f"<b>{_text(summary.ending)}</b>")
     lines += [_answer_line(line) for line in sentences(summary.lines)]
     lines += [_text(line) for line in (summary.origin, *summary.trust)]
-    return _block([*lines, *(table_html(replace(table, verdict=""), rows) for table, rows in summary.tables)])
+    return _block([*lines, *(table_html(table, rows) for table, rows in summary.tables)])
 
 
 def _answer_line(line: Line) -> str:

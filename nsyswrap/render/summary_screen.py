@@ -55,7 +55,7 @@ def render(  # noqa: PLR0913 - how a terminal shows it
         lines += wrapped(_about_tables(summary), width, "dim")
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
-        part = replace(table, selection=_AND.join(rest), verdict="")  # the answer has the conclusions
+        part = replace(table, selection=_AND.join(rest))
         lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit, whole="")]
     return styled(lines, color=color)
 

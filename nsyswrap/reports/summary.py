@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.answer import answer_of
@@ -48,10 +48,11 @@ def summarise(capture: Capture) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
-    selection says otherwise.
+    selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
     """
     capture = capture.decided()
-    made = make_reports({"": capture}, [Request(find_report(name)) for name, _ in SECTIONS])
+    reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
+    made = make_reports({"": capture}, [Request(report) for report in reports])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
     return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trust(capture), tables)

@@ -169,9 +169,9 @@ class GapKinds:
 
 def _launch_call_ns(context: AdviceContext) -> float:
     """Return the median time in repeated launch calls; without any, in calls that start GPU work; in ns."""
-    repeats = context.launches.of(~context.launches.first)
+    repeats = context.launches.api_ns[~context.launches.first]
     if len(repeats):
-        return float(np.median(repeats.api_ns))
+        return float(np.median(repeats))
     calls = np.unique(context.operations.call[context.operations.call >= 0])
     if not len(calls):
         return 0.0

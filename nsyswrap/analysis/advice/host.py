@@ -37,9 +37,9 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
     inside = context.idle(gaps, ("launch", "call"))
     between = context.idle(gaps & ~kinds.long_host, ("host",))
     cover = joined(inside, between)
-    if not context.worth(cover.length) or not inside.length:
-        return
     repeats = context.launches.of(~context.launches.first)
+    if not (context.worth(cover.length) and inside.length and len(repeats)):
+        return
     bound = cover.length >= _BOUND * context.window_ns
     how = "Launch-bound" if bound else "Launches leave the GPU idle"
     call, work = (duration(np.median(ns)) for ns in (repeats.api_ns, repeats.gpu_ns))

@@ -60,9 +60,13 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
 
 def intersection(left: Cover, right: Cover) -> Cover:
     """Return the time covered by both."""
-    times = np.sort(np.concatenate((*left, *right)), kind="stable")
-    both = np.flatnonzero(left.holds(times) & right.holds(times))  # both cover from here to the next time
-    return union(times[both], times[both + 1])
+    few, many = sorted((left, right), key=lambda cover: len(cover.start))
+    first = np.searchsorted(many.end, few.start, "right")
+    count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
+    row = np.repeat(np.arange(len(count)), count)
+    other = np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)
+    start, end = np.maximum(few.start[row], many.start[other]), np.minimum(few.end[row], many.end[other])
+    return Cover(start[start < end], end[start < end])
 
 
 def difference(cover: Cover, taken: Cover) -> Cover:
