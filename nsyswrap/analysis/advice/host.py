@@ -242,15 +242,15 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(more):
         return
     pace = steps.pace_ns
-    median, longer = float(np.median(pace[steps.steady & ~steps.outlier])), float(np.median(pace[numbers]))
+    median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
     listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
     yield Advice(
         "spikes",
         f"Spikes: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
         more,
-        f"median step {duration(median)}, these {duration(longer)}; in them the GPU does not compute for "
-        f"{duration(more)} more than usual",
+        f"median step {duration(median)}, these {duration(longer)} on average; in them the GPU does not "
+        f"compute for {duration(more)} more than usual",
         "Taking the long steps' extra work out",
         "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",

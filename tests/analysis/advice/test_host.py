@@ -260,7 +260,8 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
     assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
     assert one.what == "Spikes: 1 of 9 steps take 3.0 x the median (5)"
     assert one.evidence == (
-        "median step 1.00 µs, these 3.00 µs; in them the GPU does not compute for 2.00 µs more than usual"
+        "median step 1.00 µs, these 3.00 µs on average; in them the GPU does not compute for 2.00 µs more "
+        "than usual"
     )
     assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
 

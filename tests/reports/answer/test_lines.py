@@ -171,6 +171,24 @@ def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> Non
     assert text == shown
 
 
+def test_where_the_host_runs_ahead_an_outlier_has_no_figures_of_its_step_on_the_host(capture: Capture) -> None:
+    # 10 ms longer on the GPU, but its step on the host has 30 ms more gemm
+    one = answer(steps=steps(outliers=(outlier(24, 12, gemm_kernel=30, memcpy=1),)))
+    assert lines(capture, one)[5] == "Outlier: step 24 takes 10.0 ms longer: mostly gemm"
+
+
+def test_a_state_with_little_of_the_extra_time_is_not_named(capture: Capture) -> None:
+    one = answer(steps=steps(outliers=(outlier(24, 102, idle_launch=98, memcpy=2),)))
+    assert lines(capture, one)[5] == "Outlier: step 24 takes 100 ms longer: launches 98.0 ms"
+
+
+def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(capture: Capture) -> None:
+    spikes = finding("spikes", "Spikes: 4 of 30 steps (4, 9, 14, 19)", 10)
+    four = tuple(outlier(number, 12, idle_host=7, memcpy=3) for number in (4, 9, 14, 19))
+    shown = lines(capture, answer(steps=steps(outliers=four), findings=(spikes,)))
+    assert "  These take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
+
+
 def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
     spikes = finding("spikes", "Spikes: 1 of 30 steps", 10)
     one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=(LAUNCHES, spikes))
