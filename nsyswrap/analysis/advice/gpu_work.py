@@ -48,7 +48,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     median = f"{np.median(blocks[few]):g}"
     yield Advice(
         "few_blocks",
-        f"Few blocks: kernels with {median} (median) on {count} multiprocessors",
+        f"Few blocks: kernels have {median} (median), the GPU {count} multiprocessors",
         unused,
         f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in all; most of it in "
         f"{texts[worst]}",

@@ -39,7 +39,7 @@ def test_kernels_with_less_than_half_as_many_blocks_as_multiprocessors(
 
 def test_what_is_said_of_few_blocks(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, GPU, *looped(*filled(110))))["few_blocks"]
-    assert one.what == "Few blocks: kernels with 1 (median) on 10 multiprocessors"
+    assert one.what == "Few blocks: kernels have 1 (median), the GPU 10 multiprocessors"
     assert one.evidence == "3 kernel executions, 300 ns in all; most of it in few"
 
 
