@@ -34,7 +34,10 @@ _MOST_STATES = 2  # that filled an outlier
 
 @dataclass(frozen=True)
 class Outlier:
-    """An unusually long step: its number, its duration, and the states with most extra time in ns."""
+    """An unusually long step: its number, its duration, and the states with most extra time in ns.
+
+    The duration is measured as the median of the steps is. The extra time is that of the step on the host.
+    """
 
     number: int
     duration_ns: int
@@ -195,13 +198,13 @@ def _times_ns(steps: Steps, numbers: NDArray[Any]) -> NDArray[Any]:
 
 def _outlier(part: JudgedPart, number: int) -> Outlier:
     """Return an outlier with the states that exceed those of the typical step most, on the first device."""
-    place, first = number - int(np.flatnonzero(part.steps.steady)[0]), part.budgets[0]
+    numbers = np.flatnonzero(part.steps.steady)
+    place, first = number - int(numbers[0]), part.budgets[0]
     usual = ~part.steps.outlier[part.steps.steady]
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    times_ns = _times_ns(part.steps, np.flatnonzero(part.steps.steady))
-    return Outlier(number, int(times_ns[place]), filled)
+    return Outlier(number, int(_times_ns(part.steps, numbers)[place]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:

@@ -72,8 +72,8 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
         "host_bound",
         f"{'Host-bound: host code' if bound else 'Host code'} leaves the GPU idle, median {lasting} a time",
         cover.length,
-        f"{count:,} gaps ({context.steps_text(count)}) in which the launching thread was outside of CUDA for "
-        f"{duration(cover.length)}",
+        f"gaps in which the launching thread was outside of CUDA: {context.steps_text(count)}, "
+        f"{duration(cover.length)} in all",
         "Less host code between launches",
         "take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",
         "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
@@ -100,7 +100,7 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
         "waiting_for_input",
         what,
         cover.length,
-        f"{context.steps_text(int(gaps.sum()))} waits, {duration(cover.length)} in all; {how}",
+        f"waits: {context.steps_text(int(gaps.sum()))}, {duration(cover.length)} in all; {how}",
         "Loading input ahead",
         "load and prepare input in other processes, ahead of the step that needs it",
         "DataLoader(dataset, num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
@@ -151,8 +151,8 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
         "synchronizing",
         f"{how} leaves the GPU idle",
         cover.length,
-        f"{context.steps_text(int(gaps.sum()))} gaps after a wait for the GPU; idle {duration(cover.length)} "
-        "in them, until the wait returned and the next launch arrived",
+        f"gaps after a wait for the GPU: {context.steps_text(int(gaps.sum()))}; "
+        f"idle {duration(cover.length)} in them, until the wait returned and the next launch arrived",
         "Waiting less often",
         "no .item(), .cpu(), print of a tensor or cudaDeviceSynchronize in the loop; wait on events",
         "loss_sum += loss.detach()  # and .item() once after the loop",
@@ -173,13 +173,13 @@ def allocating(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(cover.length):
         return
     gaps = context.kinds.allocating
-    spent = context.idle(gaps, ("allocate",), outliers=True).length
+    inside = context.idle(gaps, ("allocate",), outliers=True).length
     yield Advice(
         "allocating",
-        f"Allocating: the GPU is idle while memory is allocated or freed ({duration(spent)})",
+        f"Allocating: the GPU is idle while memory is allocated or freed ({duration(cover.length)})",
         cover.length,
-        f"{context.steps_text(int(gaps.sum()))} gaps with allocating or freeing calls; cudaFree also waits "
-        "until the GPU is idle",
+        f"gaps with allocating or freeing calls: {context.steps_text(int(gaps.sum()))}; idle "
+        f"{duration(inside)} in these calls; cudaFree also waits until the GPU is idle",
         "Memory allocated once",
         "allocate before the loop, or from a pool: cudaMallocAsync, PyTorch's cache without empty_cache()",
         "buffer = torch.empty(shape, device='cuda')  # before the loop; torch.mul(a, b, out=buffer) in it",
@@ -213,7 +213,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
         "loading_in_loop",
         f"JIT compiling or module loading {where}: the GPU waits {duration(cover.length)}",
         cover.length,
-        f"{context.steps_text(loads)} loading calls; {duration(loading)} in loading, {duration(host)} in "
+        f"loading calls: {context.steps_text(loads)}; {duration(loading)} in loading, {duration(host)} in "
         "host code of the same gaps",
         "Compiling and loading once",
         "compile and load before the loop: fixed shapes, cached kernels, one warm-up call for each kernel",
@@ -243,15 +243,15 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(more):
         return
     pace = steps.pace_ns
-    median, longer = float(np.median(pace[steps.steady & ~steps.outlier])), float(np.median(pace[numbers]))
+    median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
     listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
     yield Advice(
         "spikes",
         f"Spikes: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
         more,
-        f"median step {duration(median)}, these {duration(longer)}; in them the GPU does not compute for "
-        f"{duration(more)} more than usual",
+        f"median step {duration(median)}, these {duration(longer)} on average; in them the GPU does not "
+        f"compute for {duration(more)} more than usual",
         "Taking the long steps' extra work out",
         "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",

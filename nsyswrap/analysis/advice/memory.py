@@ -56,7 +56,7 @@ def pageable(context: AdviceContext) -> Iterator[Advice]:
         "pageable_copies",
         f"Pageable copies: {human(moved, Unit.BYTES)} at {rate}/s, and the host waits for them",
         cover.length,
-        f"{context.steps_text(len(rows))} copies from or to pageable memory, {duration(took)} on the GPU",
+        f"copies from or to pageable memory: {context.steps_text(len(rows))}, {duration(took)} on the GPU",
         "Pinned memory",
         "pin the memory and copy asynchronously: cudaMallocHost; pin_memory=True in PyTorch",
         "batch = batch.pin_memory().to('cuda', non_blocking=True)  # or DataLoader(pin_memory=True)",
@@ -79,7 +79,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
         "copies_not_overlapped",
         f"Copies and kernels take turns: {duration(exposed.length)} of copies with no kernel beside them",
         potential,
-        f"{context.steps_text(len(rows))} copies, {duration(copying.length)}; kernels alone "
+        f"copies: {context.steps_text(len(rows))}, {duration(copying.length)}; kernels alone "
         f"{duration(alone)}",
         "Copies beside kernels",
         "copy the next part on its own stream while a kernel works on this one, from pinned memory",

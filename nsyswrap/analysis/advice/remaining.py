@@ -21,7 +21,7 @@ _MOSTLY_PERCENT = 20.0  # of the time: a GPU that is idle for longer gets a find
 # By cause: headline, remedy, what to do, line of code, when it is wrong.
 _TEXTS = {
     "profiler": (
-        "nsys itself leaves the GPU idle",
+        "Profiler overhead: nsys itself leaves the GPU idle",
         "Recording less",
         "record less: fewer kinds of events, or a part of the run",
         "nsyswrap profile --trace cuda --capture-range cudaProfilerApi -- ...",
@@ -33,6 +33,41 @@ _TEXTS = {
         "fuse short kernels, or launch them as a CUDA graph; fewer dependencies between streams",
         "step = torch.compile(step)",
         "the operations wait for another device or process",
+    ),
+    "load": (
+        "Loading modules leaves the GPU idle",
+        "Loading once",
+        "load modules and create contexts before the loop; -r gpu_idle lists the gaps",
+        "step()  # once before the loop: the first call of a kernel loads it",
+        "it happens once and the program runs for long",
+    ),
+    "allocate": (
+        "Allocating or freeing memory leaves the GPU idle",
+        "Memory allocated once",
+        "allocate before the loop, or from a pool: cudaMallocAsync; -r gpu_idle lists the gaps",
+        "buffer = torch.empty(shape, device='cuda')  # before the loop",
+        "it happens once and the program runs for long",
+    ),
+    "synchronise": (
+        "Synchronizing calls leave the GPU idle",
+        "Waiting less often",
+        "take these calls out of the loop; -r gpu_idle lists the gaps",
+        "loss_sum += loss.detach()  # and .item() once after the loop",
+        "the host needs each result before it can go on",
+    ),
+    "launch": (
+        "Launches leave the GPU idle",
+        "CUDA graphs or fusion",
+        "launch less: CUDA graphs, torch.compile, fused kernels; -r gpu_idle lists the gaps",
+        "step = torch.compile(step, mode='reduce-overhead')  # or torch.cuda.CUDAGraph",
+        "nsys makes every launch slower: compare the time without nsys before and after",
+    ),
+    "copy": (
+        "Copy and memset calls leave the GPU idle",
+        "Fewer copy calls",
+        "copy more at once, asynchronously and from pinned memory; -r gpu_idle lists the gaps",
+        "batch = batch.pin_memory().to('cuda', non_blocking=True)",
+        "each copy carries a result that is needed at once",
     ),
     "host": (
         "Short host code between GPU operations",
@@ -63,13 +98,6 @@ _TEXTS = {
         "events were removed from the capture",
     ),
 }
-_OTHER = (
-    "the GPU is idle in it",
-    "Fewer such calls",
-    "take these calls out of the loop; -r gpu_idle lists the gaps",
-    "nsyswrap report -r gpu_idle",
-    "they belong to a phase that runs once",
-)
 
 
 def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
@@ -91,8 +119,7 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
 
 
 def _finding(cause: str, cover: Cover) -> Advice:
-    headline, remedy, do, example, unless = _TEXTS.get(cause, (f"{CAUSES[cause]}: {_OTHER[0]}", *_OTHER[1:]))
-    headline = headline[0].upper() + headline[1:]
+    headline, remedy, do, example, unless = _TEXTS[cause]
     return Advice(
         f"idle_{cause}",
         f"{headline} ({duration(cover.length)})",

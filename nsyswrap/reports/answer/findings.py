@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.answer import Answer
 
 _MOST = 4  # findings in lines
+_SAME = 0.005  # of the time judged: a smaller difference shows in no figure
 _SPIKES = "spikes"  # the finding that is about outlier steps
 
 
@@ -60,7 +61,8 @@ def _first(finding: Advice, answer: Answer) -> Iterator[Line]:
     yield from wrapped_lines(finding.what, "finding", "bad")
     remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
     most = f"would save at most {_percent(finding)}{_of_a_step(answer)}"
-    texts = [f"{remedy} {most} ({_times(finding, answer)})", f"{remedy} {most}"]
+    texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
+    texts.append(f"{remedy} {most}")
     yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
 
 
@@ -83,6 +85,12 @@ def _percent(finding: Advice) -> str:
 
 def _of_a_step(answer: Answer) -> str:
     return " of a step" if answer.steps else ""
+
+
+def _is_of_these_steps(finding: Advice, answer: Answer) -> bool:
+    """Return False if a finding is about another process, whose steps have another duration."""
+    steps = answer.steps
+    return steps is None or abs(finding.window_ns / (steps.mean_ns * steps.count) - 1) < _SAME
 
 
 def _times(finding: Advice, answer: Answer) -> str:

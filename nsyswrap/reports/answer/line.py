@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80  # columns
 _INDENT = "  "
-_LEAST, _MOST, _ALMOST_ALL, _ALL = 1, 99, 99.9, 100  # percent
+_LEAST, _MOST, _ALMOST, _ALL = 1, 99, 99.9, 100  # percent
 _INDENTED = ("shares", "detail")
 
 
@@ -74,7 +74,7 @@ def first_fitting(texts: Sequence[str], columns: int) -> str:
 
 
 def whole_percent(value: float) -> str:
-    """Return a percentage with its sign; decimals are for less than 1 %, and for almost all."""
+    """Return a percentage with its sign, whole from 1 to 99 %; less than all does not read 100 %."""
     if 0 < value < _LEAST:
         return f"{value:.1g} %"
-    return f"{min(value, _ALMOST_ALL):.1f} %" if _MOST < value < _ALL else f"{value:.0f} %"
+    return f"{min(value, _ALMOST):.1f} %" if _MOST < value < _ALL else f"{value:.0f} %"

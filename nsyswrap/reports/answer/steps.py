@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
+_LEAST_PART = 0.05  # of the extra time: a state with less is not named
+_ALL = 1.05  # of the extra time: where the host runs ahead, a step on the host has more
 
 
 def start_up_lines(answer: Answer) -> Iterator[Line]:
@@ -54,8 +56,14 @@ def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
             filled[state] = filled.get(state, 0) + ns
     most = sorted(filled, key=lambda state: -filled[state])[:2]
     mean = "" if len(outliers) == 1 else " on average"
-    parts = [f"{state_name(state)} {duration(filled[state] / len(outliers))}" for state in most]
+    named = [state for state in most if filled[state] >= _LEAST_PART * longer_ns * len(outliers)]
+    parts = [f"{state_name(state)} {duration(filled[state] / len(outliers))}" for state in named]
+    if sum(filled[state] for state in named) > _ALL * longer_ns * len(outliers):
+        parts = []
     texts = [f"{text}{mean}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
+    if kind == "detail":  # the finding above has the numbers
+        they = f"These take {duration(longer_ns)} longer{mean}"
+        texts += [f"{they}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
     texts += [f"{text}: mostly {state_name(state)}" for state in most[:1]]
     yield Line(first_fitting([*texts, text], room(kind)), kind, "warning")
 

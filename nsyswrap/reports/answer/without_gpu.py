@@ -50,7 +50,10 @@ def _longest(capture: Capture, report: str, title: str) -> Iterator[Line]:
     rows = [(name, ns) for name, ns in zip(table.data[names], totals, strict=True) if ns > 0][:_NAMES]
     if not rows:
         return
-    texts = [f"{shorten(printable(str(name)), _NAME_WIDTH)} {duration(ns)}" for name, ns in rows]
+    # nsys puts the domain and a colon before a range; nothing before the colon is the default domain
+    texts = [
+        f"{shorten(printable(str(name)).removeprefix(':'), _NAME_WIDTH)} {duration(ns)}" for name, ns in rows
+    ]
     more = f" (-r {report})" if len(table) > len(rows) else ""
     fewer = [f"{title}: {', '.join(texts[:count])}{more}" for count in range(len(texts), 0, -1)]
     yield Line(first_fitting(fewer, room("fact")), "fact")

@@ -70,7 +70,7 @@ def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     assert (list(found), one.potential_ns, one.potential_percent) == (["host_bound"], 3 * 390, 39.0)
     assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns a time"
     assert one.evidence == (
-        "3 gaps (1 per step) in which the launching thread was outside of CUDA for 1.17 µs"
+        "gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all"
     )
 
 
@@ -96,7 +96,8 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
     assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * (300 + 20))
     assert one.what == "Waiting for input or other host code: 300 ns before each copy to the GPU"
     assert (
-        one.evidence == "1 per step waits, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
+        one.evidence
+        == "waits: 1 per step, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
     )
 
 
@@ -147,7 +148,7 @@ def test_the_host_waits_until_the_gpu_is_idle(tmp_path: Path) -> None:
     one = found["synchronizing"]
     assert (list(found), one.potential_ns) == (["synchronizing"], 3 * 90)
     assert one.what == "Synchronizing leaves the GPU idle"
-    assert one.evidence.startswith("1 per step gaps after a wait for the GPU; idle 270 ns in them")
+    assert one.evidence.startswith("gaps after a wait for the GPU: 1 per step; idle 270 ns in them")
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"synchronizing": 150})])
@@ -187,8 +188,10 @@ def test_the_gpu_waits_while_memory_is_freed(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["allocating"]
     assert (list(found), one.potential_ns) == (["allocating"], 3 * 230)
-    assert one.what == "Allocating: the GPU is idle while memory is allocated or freed (600 ns)"
-    assert one.evidence.startswith("1 per step gaps with allocating")
+    assert one.what == "Allocating: the GPU is idle while memory is allocated or freed (690 ns)"
+    assert one.evidence.startswith(
+        "gaps with allocating or freeing calls: 1 per step; idle 600 ns in these calls"
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns) == (["loading_in_loop"], 3 * 230)
     assert one.what == "JIT compiling or module loading in the steps: the GPU waits 690 ns"
-    assert one.evidence == "1 per step loading calls; 15 ns in loading, 600 ns in host code of the same gaps"
+    assert one.evidence == "loading calls: 1 per step; 15 ns in loading, 600 ns in host code of the same gaps"
 
 
 def test_where_nothing_repeats_a_tenth_of_a_gap_has_to_be_loading(tmp_path: Path) -> None:
@@ -260,7 +263,8 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
     assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
     assert one.what == "Spikes: 1 of 9 steps take 3.0 x the median (5)"
     assert one.evidence == (
-        "median step 1.00 µs, these 3.00 µs; in them the GPU does not compute for 2.00 µs more than usual"
+        "median step 1.00 µs, these 3.00 µs on average; in them the GPU does not compute for 2.00 µs more "
+        "than usual"
     )
     assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
 

@@ -35,7 +35,7 @@ def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
     one = found["pageable_copies"]
     assert (list(found), one.potential_ns) == (["pageable_copies"], 3 * (80 + 100))  # its call, and the copy
     assert one.what == "Pageable copies: 3.00 MB at 10.0 TB/s, and the host waits for them"
-    assert one.evidence == "1 per step copies from or to pageable memory, 300 ns on the GPU"
+    assert one.evidence == "copies from or to pageable memory: 1 per step, 300 ns on the GPU"
 
 
 # CPU  |La 0-10|C 20 .............. 800|Lb 800-810|
@@ -95,7 +95,7 @@ def test_copies_and_kernels_that_take_turns(until: int, expected: dict[str, int]
 def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*taking_turns(310))))["copies_not_overlapped"]
     assert one.what == "Copies and kernels take turns: 900 ns of copies with no kernel beside them"
-    assert one.evidence == "1 per step copies, 900 ns; kernels alone 2.07 µs"
+    assert one.evidence == "copies: 1 per step, 900 ns; kernels alone 2.07 µs"
 
 
 @pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])

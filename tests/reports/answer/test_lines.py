@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -171,6 +172,47 @@ def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> Non
     assert text == shown
 
 
+@pytest.mark.parametrize(
+    ("saved", "shown"),
+    [
+        (59.7, "99.5 % of a step (1.99 of"),
+        (59.99, "99.9 % of a step (2.00 of"),
+        (60, "100 % of a step (2.00 of"),
+    ],
+)
+def test_almost_all_of_the_time_does_not_read_100_percent(saved: float, shown: str, capture: Capture) -> None:
+    one = answer(findings=(finding("few_blocks", "Few blocks", saved, remedy="More blocks"),))
+    assert f"  More blocks would save at most {shown}" in lines(capture, one)[3]
+
+
+def test_a_finding_about_steps_of_another_duration_has_no_times_of_a_step(capture: Capture) -> None:
+    # 30 steps of 2 ms are shown; the finding is about 80 ms of another process
+    other = replace(LAUNCHES, window_ns=80 * MS)
+    assert lines(capture, answer(findings=(other,)))[3] == (
+        "  CUDA graphs or fusion would save at most 38 % of a step"
+    )
+
+
+def test_where_the_host_runs_ahead_an_outlier_has_no_figures_of_its_step_on_the_host(
+    capture: Capture,
+) -> None:
+    # 10 ms longer on the GPU, but its step on the host has 30 ms more gemm
+    one = answer(steps=steps(outliers=(outlier(24, 12, gemm_kernel=30, memcpy=1),)))
+    assert lines(capture, one)[5] == "Outlier: step 24 takes 10.0 ms longer: mostly gemm"
+
+
+def test_a_state_with_little_of_the_extra_time_is_not_named(capture: Capture) -> None:
+    one = answer(steps=steps(outliers=(outlier(24, 102, idle_launch=98, memcpy=2),)))
+    assert lines(capture, one)[5] == "Outlier: step 24 takes 100 ms longer: launches 98.0 ms"
+
+
+def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(capture: Capture) -> None:
+    spikes = finding("spikes", "Spikes: 4 of 30 steps (4, 9, 14, 19)", 10)
+    four = tuple(outlier(number, 12, idle_host=7, memcpy=3) for number in (4, 9, 14, 19))
+    shown = lines(capture, answer(steps=steps(outliers=four), findings=(spikes,)))
+    assert "  These take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
+
+
 def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
     spikes = finding("spikes", "Spikes: 1 of 30 steps", 10)
     one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=(LAUNCHES, spikes))
@@ -264,7 +306,7 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
     assert done.stdout.splitlines()[:5] == [
         "No GPU work: the program made 1 CUDA API call, but launched no kernel and copied",
         "  nothing",
-        "NVTX ranges: :fit 7.00 µs, :load 3.00 µs",
+        "NVTX ranges: fit 7.00 µs, load 3.00 µs",
         "CUDA API calls: cudaFree 500 ns",
         "no GPU named · an nsys before 2022",
     ]

@@ -69,7 +69,7 @@ def test_one_finding(tmp_path: Path) -> None:
         f"{HEADER}"
         "host_bound,1170,39.0,"
         '"Host-bound: host code leaves the GPU idle, median 390 ns a time",'
-        "3 gaps (1 per step) in which the launching thread was outside of CUDA for 1.17 µs,"
+        '"gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",'
         '"take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",'
         '"the program had nothing to compute then, as between requests",'
         "gpu_idle,"
@@ -83,7 +83,7 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
         "Findings  advice",
         "",
         "1. Host-bound: host code leaves the GPU idle, median 390 ns a time (1.17 µs at stake, 39.0 %)",
-        "   seen:   3 gaps (1 per step) in which the launching thread was outside of CUDA for 1.17 µs",
+        "   seen:   gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",
         "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU",
         "           work ahead",
         "   unless: the program had nothing to compute then, as between requests",
