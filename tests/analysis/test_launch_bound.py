@@ -62,9 +62,9 @@ def test_what_runs_while_the_next_is_launched_is_not_launch_bound(tmp_path: Path
     rows = [*launch(1, 0, 10, 12, 60), *launch(2, 10, 20, 61, 110), *launch(3, 20, 30, 111, 160)]
     assert verdict(tmp_path, *rows) == (
         "Launch latency left the GPU idle for 0 ns (0.0 % of the whole capture); it was busy for 146 ns; "
-        "median launch call 10 ns for 49 ns of GPU work; CUDA graphs or fusion could save nothing. Left out: 1 "
-        "first launch, 10 ns of CPU time; idle 2 ns in all, mostly between queued operations: a dependency or the "
-        "GPU's own latency (2 ns; -r gpu_idle)."
+        "median launch call 10 ns for 49 ns of GPU work; CUDA graphs or fusion could save nothing. "
+        "Left out: 1 first launch, 10 ns of CPU time; idle 2 ns in all, mostly between queued operations: "
+        "a dependency or the GPU's own latency (2 ns; -r gpu_idle)."
     )
 
 

@@ -144,7 +144,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):
         return
-    kernels = np.count_nonzero(context.operations.kind == KINDS.index(KERNEL))
+    kernels = int(np.count_nonzero(context.operations.kind == KINDS.index(KERNEL)))
     every = _waits(context) >= _EVERY * max(kernels, 1)
     how = "Synchronizing after every operation" if every else "Synchronizing"
     yield Advice(
