@@ -1,4 +1,4 @@
-"""Decide whether a run is launch-bound: compare GPU idle time inside launches with GPU busy time."""
+"""Sum up what launching costs the GPU: idle time inside launches, and what graphs or fusion can save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
-_LEAST_SHARE, _LEAST_WEIGHT = 0.5, 0.05
 
 
 @dataclass(frozen=True)
@@ -44,19 +43,14 @@ class LaunchCost:
     between_ns: int
 
     @property
-    def share(self) -> float:
-        """Exposed time as a fraction of busy plus exposed time."""
-        return self.exposed_ns / max(self.busy_ns + self.exposed_ns, 1)
+    def total_ns(self) -> int:
+        """The time from the first to the last operation, summed over processes and devices."""
+        return self.busy_ns + sum(self.idle_ns.values())
 
     @property
-    def weight(self) -> float:
-        """Exposed time as a fraction of the time from the first to the last operation."""
-        return self.exposed_ns / max(self.busy_ns + sum(self.idle_ns.values()), 1)
-
-    @property
-    def launch_bound(self) -> bool:
-        """Whether exposed time is at least the busy time, and at least 5 % of the whole time."""
-        return self.share >= _LEAST_SHARE and self.weight >= _LEAST_WEIGHT
+    def percent(self) -> float:
+        """Exposed time as a percentage of the total time."""
+        return 100 * self.exposed_ns / max(self.total_ns, 1)
 
 
 def launch_cost_of(capture: Capture) -> LaunchCost:
@@ -82,10 +76,13 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
 
 
 def launch_verdict(capture: Capture) -> str:
-    """Return the verdict in words: launch-bound or not, by how much, and the most that can be saved."""
+    """Return the cost in words, and the most that can be saved, of all that is selected.
+
+    That is not the steady part: whether that is launch-bound, the answer tells.
+    """
     launches = launches_of(capture)
     if launches.first.all():
-        return f"Nothing to judge launching by: no launch is repeated ({_firsts(launches)})."
+        return f"No launch is repeated, so launching is not judged ({_firsts(launches)})."
     cost, again = launch_cost_of(capture), launches.of(~launches.first)
     left_out = [f"left out: {_firsts(launches)}"] if launches.first.any() else []
     more = "; ".join([*left_out, *_main_cause(cost)])
@@ -97,17 +94,11 @@ def launch_verdict(capture: Capture) -> str:
 
 
 def headline(cost: LaunchCost) -> str:
-    """Return the verdict and its two measures in words."""
+    """Return in words how long the GPU was idle inside repeat launches, and how long it worked."""
     return (
-        f"{'Launch-bound' if cost.launch_bound else 'Not launch-bound'}: the GPU idles "
-        f"{duration(cost.exposed_ns)} inside repeat launches and works {duration(cost.busy_ns)} "
-        f"({_shares(cost)})"
+        f"The GPU idles {duration(cost.exposed_ns)} inside repeat launches and works "
+        f"{duration(cost.busy_ns)} of {duration(cost.total_ns)} ({percent(cost.percent)} idle in launches)"
     )
-
-
-def _shares(cost: LaunchCost) -> str:
-    little = cost.share >= _LEAST_SHARE and not cost.launch_bound
-    return f"{percent(100 * cost.share)} idle" + little * f", but {percent(100 * cost.weight)} of the whole"
 
 
 def _firsts(launches: Launches) -> str:
@@ -124,12 +115,12 @@ def _savings(cost: LaunchCost) -> str:
 
 
 def _main_cause(cost: LaunchCost) -> list[str]:
-    """Return the main cause of idle time, unless it is the launches of a launch-bound run."""
+    """Return the main cause of idle time, unless it is launching, which the headline has."""
     parts = {CAUSES[cause]: time for cause, time in cost.idle_ns.items()}
     parts[CAUSES["launch"]] -= cost.first_exposed_ns
     parts["inside a first launch"] = cost.first_exposed_ns
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
-    if not total or (cost.launch_bound and cause == CAUSES["launch"]):
+    if not total or cause == CAUSES["launch"]:
         return []
     return [f"largest part of {duration(total)} idle: {duration(parts[cause])} {cause} (-r gpu_idle)"]
 

@@ -45,47 +45,28 @@ def test_the_stakes_of_launching(tmp_path: Path) -> None:
     }
     assert (found.exposed_ns, found.first_exposed_ns) == (30, 0)
     assert (found.saved_ns, found.between_ns) == (12 + 6, 86)  # L3 comes after a wait, and would still come
-    assert (found.share, found.weight, found.launch_bound) == (30 / 40, 30 / 132, True)
+    assert (found.total_ns, found.percent) == (132, 100 * 30 / 132)
 
 
-def test_launch_bound_in_a_sentence(tmp_path: Path) -> None:
+def test_the_cost_in_a_sentence(tmp_path: Path) -> None:
     assert verdict(tmp_path, *FOUR) == (
-        "Launch-bound: the GPU idles 30 ns inside repeat launches and works 10 ns (75.0 % idle); median "
-        "launch call 10 ns for 2 ns of GPU work; graphs or fusion could save at most 18 ns, and 86 ns of "
-        "host time in between. Left out: 1 first launch, 10 ns of CPU time; largest part of 122 ns idle: "
+        "The GPU idles 30 ns inside repeat launches and works 10 ns of 132 ns (22.7 % idle in launches); "
+        "median launch call 10 ns for 2 ns of GPU work; graphs or fusion could save at most 18 ns, and 86 ns "
+        "of host time in between. Left out: 1 first launch, 10 ns of CPU time; largest part of 122 ns idle: "
         "89 ns host doing something else (-r gpu_idle)."
     )
 
 
-def test_what_runs_while_the_next_is_launched_is_not_launch_bound(tmp_path: Path) -> None:
+def test_launches_behind_running_work_cost_nothing(tmp_path: Path) -> None:
     # CPU  F[0,10) L2[10,20) L3[20,30)
     # GPU         f[12 ........... 60) [61 ... 110) [111 ... 160)
     rows = [*launch(1, 0, 10, 12, 60), *launch(2, 10, 20, 61, 110), *launch(3, 20, 30, 111, 160)]
     assert verdict(tmp_path, *rows) == (
-        "Not launch-bound: the GPU idles 0 ns inside repeat launches and works 146 ns (0.0 % idle); median "
-        "launch call 10 ns for 49 ns of GPU work; graphs or fusion could save nothing. Left out: 1 first "
-        "launch, 10 ns of CPU time; largest part of 2 ns idle: 2 ns launched already: a dependency, or the "
-        "GPU's own latency (-r gpu_idle)."
+        "The GPU idles 0 ns inside repeat launches and works 146 ns of 148 ns (0.0 % idle in launches); "
+        "median launch call 10 ns for 49 ns of GPU work; graphs or fusion could save nothing. Left out: 1 "
+        "first launch, 10 ns of CPU time; largest part of 2 ns idle: 2 ns launched already: a dependency, or "
+        "the GPU's own latency (-r gpu_idle)."
     )
-
-
-@pytest.mark.parametrize(
-    ("host", "begins", "says"),
-    [
-        (300, "Launch-bound: the GPU idles 20 ns inside repeat launches", "(83.3 % idle);"),
-        (376, "Launch-bound: the GPU idles 20 ns inside repeat launches", "(83.3 % idle);"),  # 20 of 400
-        (377, "Not launch-bound: the GPU idles 20 ns inside", "(83.3 % idle, but 5.0 % of the whole);"),
-        (9999, "Not launch-bound: the GPU idles 20 ns inside", "(83.3 % idle, but 0.2 % of the whole);"),
-    ],
-)
-def test_launches_that_are_next_to_nothing_of_the_time_bind_nothing(
-    tmp_path: Path, host: int, begins: str, says: str
-) -> None:
-    # f runs for 2 ns, ``host`` ns nothing happens, and the launch of the second takes 20 until it runs for 2
-    rows = [*launch(1, 0, 10, 12, 14), *launch(2, 14 + host, 30 + host, 34 + host, 36 + host)]
-    said = verdict(tmp_path, *rows)
-    assert said.startswith(begins)
-    assert says in said
 
 
 def test_a_launch_behind_a_first_one_that_loads_is_left_out(tmp_path: Path) -> None:
@@ -110,7 +91,7 @@ def test_a_launch_behind_a_first_one_that_loads_is_left_out(tmp_path: Path) -> N
 def test_where_nothing_is_repeated_there_is_nothing_to_judge(
     tmp_path: Path, rows: list[Row], said: str
 ) -> None:
-    assert verdict(tmp_path, *rows) == f"Nothing to judge launching by: no launch is repeated ({said})."
+    assert verdict(tmp_path, *rows) == f"No launch is repeated, so launching is not judged ({said})."
 
 
 @pytest.mark.parametrize(
@@ -173,21 +154,11 @@ def test_a_part_of_a_capture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bound"),
-    [
-        ("storm/empty", True),
-        ("storm/busy", False),
-        ("graphs/eager", True),
-        ("graphs/graph", False),
-        ("gelu/torch", False),
-        ("cdist/direct", False),
-        ("rules/wasteful", False),
-    ],
+    "name", ["storm/empty", "storm/busy", "graphs/eager", "graphs/graph", "rules/wasteful"]
 )
-def test_recorded_programs(name: str, bound: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_recorded_programs(name: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))
-    assert launch_cost_of(capture).launch_bound == bound
-    begins = "Launch-bound: " if bound else "Not launch-bound: "
     said = capture.report("launch_overhead").verdict
-    assert said.startswith(begins)
+    assert said.startswith("The GPU idles ")
+    assert "aunch-bound" not in said  # that is for the answer to say, of the steady part
     assert ("largest part of " in said) == (name != "storm/empty")  # there it is launching itself
