@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import BUSY, IDLE
@@ -134,7 +135,7 @@ def answer_of(capture: Capture) -> Answer:
     parts = judged_parts(capture)
     main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
     devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
-    withheld = _withheld(capture)
+    withheld = withheld_because(capture)
     findings, notes = ((), ()) if withheld or not parts else advise_parts(capture, parts)
     steady = main is not None and main.steps.found
     chosen = parse_choice(capture.view.steps)[1] is not None
@@ -213,12 +214,15 @@ def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
     return StartUp(max(end - start, 0), loading)
 
 
-def _withheld(capture: Capture) -> str:
+def withheld_because(capture: Capture) -> str:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
         losses.sort(key=lambda text: "CUDA" not in text)
         return f"nsys reported missing events: {losses[0]}"
+    operations = gpu_operations_of(capture.whole)
+    if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):
+        return f"{backwards:,} of {len(operations):,} GPU operations end before they start"
     launches = launches_of(capture.whole)
     if not len(launches):
         return ""

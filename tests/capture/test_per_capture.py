@@ -53,6 +53,13 @@ def test_each_view_has_its_own_result(capture: Capture) -> None:
     assert [count(capture.select(time="2ns/3ns")), count(capture)] == [1, 2]
 
 
+def test_the_parts_of_a_capture_share_what_is_computed_from_the_whole(capture: Capture) -> None:
+    part = capture.select(time="0/5")
+    assert part.whole is capture
+    assert part.select(time="1/2").whole is capture
+    assert capture.select(time="0/5", steps="s").whole is not capture  # it judges other steps
+
+
 def test_an_exception_is_not_kept(capture: Capture) -> None:
     for _ in range(2):
         with pytest.raises(UsageError):

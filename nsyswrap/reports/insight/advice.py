@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.missing import MISSING
@@ -42,6 +43,8 @@ def compute(capture: Capture) -> Result:
         np.nan if finding.potential_percent is None else finding.potential_percent for finding in findings
     ]
     migrates = gpu_operations_of(capture).migration.any()
+    if withheld := withheld_because(capture):
+        notes = [f"do not trust these findings: {withheld}", *notes]
     if not findings:
         less, _ = advise_parts(capture, parts, _LESS_PERCENT)
         notes = [*_less_notes(less), *notes]

@@ -5,8 +5,9 @@ runtime call and the driver call below it (the outer one). First launches pay fo
 columns about them is about the repeats alone. Latency is told of launches into a stream that was idle; in
 others a launch waits for what runs there (dependency), then to be started (queue).
 
-Launch-bound is a GPU that idles inside repeat launches for as long as it works, and for 5 % of the time or
-more. Graphs or fusion could save that idle time, and the host's in between, but for launches after a wait.
+All launches that are selected count, start-up included. Whether the steady part is launch-bound, the screen
+and --advice tell. Graphs or fusion could save the idle time inside repeat launches, and the host's in
+between, but for launches after a wait.
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""When no verdict is given: the times of a capture contradict each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiny_export import call, kernel, opened
+
+from nsyswrap.analysis.answer import answer_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_operations_that_end_before_they_start_withhold_the_verdict(tmp_path: Path) -> None:
+    capture = opened(tmp_path, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 50, 20, 1), kernel("k", 60, 90))
+    answer = answer_of(capture)
+    assert answer.withheld == "1 of 2 GPU operations end before they start"
+    assert answer.findings == ()
+    assert f"do not trust these findings: {answer.withheld}" in capture.report("advice").notes
+
+
+def test_a_window_without_a_launch_of_its_own_has_no_figures_of_launches(tmp_path: Path) -> None:
+    # The call returned as the window begins, and the launch was on its way to the GPU until 120.
+    starts = (0, 100, 200)
+    rows = [call("cudaLaunchKernel", at + 5, at + 10, at + 1) for at in starts]
+    rows += [kernel("k", at + 20, at + 50, at + 1) for at in starts]
+    findings = answer_of(opened(tmp_path, *rows).select(time="110ns/190ns", clip=True)).findings
+    assert [finding.name for finding in findings if "nan" in finding.what] == []
+    assert "idle_launch" in {finding.name for finding in findings}
