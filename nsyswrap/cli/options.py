@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import newest_run
 from nsyswrap.base.text import shortest_labels
@@ -123,7 +123,8 @@ steps_option = click.option(
     "--steps",
     default="",
     metavar="NAME|N-M",
-    help="Judge these steps: an NVTX range, steps 10-13, or both as NAME/10-13.",
+    help="Judge these steps, in the answer, advice and step_budget: an NVTX range, steps 10-13, or "
+    "both as NAME/10-13. Steps count from 0. Not with --time or --nvtx.",
 )
 
 
@@ -131,7 +132,13 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """Return a function that opens a capture with this selection and these fields of ViewOptions.
 
     The function raises CaptureError, and NotInCapture for an NVTX range or steps that the capture lacks.
+    Steps of a selected time raise UsageError.
     """
+    if view.get("steps") and selection.windowed:
+        raise UsageError(
+            "--steps does not go with --time or --nvtx: what these select is judged as it is",
+            "leave out one of them",
+        )
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)

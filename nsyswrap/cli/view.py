@@ -62,7 +62,7 @@ def command(
     selection: Selection,
     steps: str,
 ) -> None:
-    """Write captures as one HTML page: verdicts, timeline, tables; it needs no network and nothing else.
+    """Write captures as one HTML page: the answer, timeline, tables; it needs no network and nothing else.
 
     CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one, the
     newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side;

@@ -65,7 +65,8 @@ def _about_tables(summary: Summary) -> str:
     more = "-r NAME shows all rows and columns of a table"
     if summary.answer is None or summary.answer.part != "steady part":
         return more
-    return f"{more}; the tables count start-up too"
+    chosen = summary.answer.steps is not None and summary.answer.steps.chosen
+    return f"{more}; the tables count {'all steps' if chosen else 'start-up too'}"
 
 
 def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, *, bars: bool = True) -> Iterator[Line]:

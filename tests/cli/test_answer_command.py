@@ -44,7 +44,7 @@ def test_steps_are_chosen_by_name_number_or_both(cli: Cli, export: Path) -> None
         )
     assert (
         first_line(cli, export, "--steps", "step/2")
-        == "GPU busy 60 % of steps 2 to 2: 1 x 'step', 1.00 µs each (1.00 µs)"
+        == "GPU busy 60 % of step 2: 1 x 'step', 1.00 µs each (1.00 µs)"
     )
     assert first_line(cli, export, "--steps", "step").startswith(
         "GPU busy 42 % of the steady part: 5 x 'step'"
@@ -58,6 +58,13 @@ def test_steps_that_are_not_there_are_an_error(cli: Cli, export: Path) -> None:
         assert "--steps" in done.stderr or "there are 6, from 0" in done.stderr
     with pytest.raises(NotInCapture, match="epoch"):
         _ = open_capture(export).select(steps="epoch").answer
+
+
+def test_steps_of_a_selected_time_are_an_error(cli: Cli, export: Path) -> None:
+    for command, option, value in (("report", "--nvtx", "step"), ("view", "--time", "0ns/9ns")):
+        done = cli(command, export, "--steps", "2-3", option, value)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--steps does not go with --time or --nvtx" in done.stderr
 
 
 def test_python_users_choose_steps_too(export: Path) -> None:

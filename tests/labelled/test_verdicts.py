@@ -80,7 +80,8 @@ def test_the_steps_of_the_program_are_found(label: Label, recording: Path) -> No
 @each
 def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
     answer = answer_of(open_capture(recording))
-    if label.startup and answer.start_up:
+    if label.startup and answer.steps:
+        assert answer.start_up is not None
         assert answer.start_up.duration_ns >= 1_000_000_000
 
 

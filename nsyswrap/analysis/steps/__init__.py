@@ -154,7 +154,7 @@ def _why_unsteady(label: str, pace: NDArray[Any], *, chosen: bool) -> str:
     short, long = np.quantile(pace, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return ""
-    return f"{label} takes very different times: {duration(short)} to {duration(long)}"
+    return f"{label} takes from {duration(short)} to {duration(long)}"
 
 
 def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:

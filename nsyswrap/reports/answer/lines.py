@@ -72,7 +72,7 @@ def _verdict(head: str, answer: Answer) -> str:
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.part == "whole capture" else ""
         return f"{head} the {answer.part}: {window}{where}"
-    part = f"steps {steps.first:,} to {steps.last:,}" if steps.chosen else f"the {answer.part}"
+    part = _chosen(steps) if steps.chosen else f"the {answer.part}"
     before = f"{head} {part}: {steps.count:,} x "
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
@@ -80,6 +80,12 @@ def _verdict(head: str, answer: Answer) -> str:
     texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
     short = f"{before}{shorten(label, room('verdict') - len(before) - len(each))}{each}"
     return first_fitting([*texts, short], room("verdict"))
+
+
+def _chosen(steps: JudgedSteps) -> str:
+    if steps.first == steps.last:
+        return f"step {steps.first:,}"
+    return f"steps {steps.first:,} to {steps.last:,}"
 
 
 def _skewed(steps: JudgedSteps) -> bool:
@@ -138,10 +144,9 @@ def _percent(device: DeviceTime) -> str:
 
 def _why_whole(answer: Answer) -> Iterator[Line]:
     if answer.why_whole and answer.part == "whole capture":
-        text = f"No steady part: {answer.why_whole}"
-        ends = ("; the whole capture is judged", "; all of it is judged", "")
-        texts = [f"{clip(printable(text), room('fact'))}{end}" for end in ends]
-        yield Line(first_fitting(texts, room("fact")), "fact")
+        text = printable(f"No steady part: {answer.why_whole}")
+        texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; all of it is judged", "")]
+        yield Line(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
 
 
 def _withheld(answer: Answer) -> Iterator[Line]:
