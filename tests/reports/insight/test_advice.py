@@ -110,9 +110,9 @@ def test_findings_on_the_same_time_say_so(tmp_path: Path) -> None:
 def test_a_doubt_has_nothing_at_stake(tmp_path: Path) -> None:
     said = "Not all CUDA events might have been collected."
     table = new(tmp_path, *HOST_BOUND, diagnostic(said)).report(REPORT)
-    doubt, finding = records_of(table)
+    [doubt] = records_of(table)  # the host-bound program gets no verdict
     assert (doubt["finding"], doubt["at_stake_ns"], doubt["evidence"]) == ("lost_events", None, said)
-    assert finding["at_stake_ns"] == 1170
+    assert f"no verdict: nsys reported missing events: {said}" in table.notes
     lines = text.render([table])["advice.txt"].splitlines()
     assert "1. Events are missing from this capture: counts and times may be too small" in lines
 
