@@ -130,7 +130,11 @@ def _steps(
     whole: Capture, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
 ) -> Steps:
     if occurrences is None:
-        why = f"NVTX range {name!r} in this process" if name else "NVTX range or launch sequence repeats"
+        why = (
+            f"NVTX range {name!r} in this process"
+            if name
+            else "repeated range or sequence spans 25 % of the launches"
+        )
         return Steps.none(process, f"no {why}")
     start, end, calls = occurrences.start_ns, occurrences.end_ns, calls_of(whole, process)
     number, pace = np.arange(len(start)), _pace(occurrences, calls)

@@ -38,10 +38,6 @@ def compute(capture: Capture) -> Result:
     """Return one row per finding."""
     parts = judged_parts(capture)
     findings, notes = advise_parts(capture, parts)
-    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
-    shares = [
-        np.nan if finding.potential_percent is None else finding.potential_percent for finding in findings
-    ]
     migrates = gpu_operations_of(capture).migration.any()
     if withheld := withheld_because(capture):
         findings = [finding for finding in findings if finding.name == "lost_events"]
@@ -49,6 +45,10 @@ def compute(capture: Capture) -> Result:
     elif not findings:
         less, _ = advise_parts(capture, parts, _LESS_PERCENT)
         notes = [*_less_notes(less), *notes]
+    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
+    shares = [
+        np.nan if finding.potential_percent is None else finding.potential_percent for finding in findings
+    ]
     return Result(
         {
             "finding": [finding.name for finding in findings],
