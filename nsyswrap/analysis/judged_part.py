@@ -102,7 +102,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
 
 
 def _check_times(whole: Capture) -> None:
-    """Raise NotInCapture if the export has events without a start or an end: nothing can be judged by them."""
+    """Raise NotInCapture if events lack a start or an end: nothing can be judged by them."""
     for kind in filter(whole.has, (*KINDS, "api")):
         start, end = whole.columns(kind, "start_ns", "end_ns").values()
         if count := int(np.count_nonzero((start == MISSING) | (end == MISSING))):
