@@ -11,12 +11,13 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, windows
+from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, EVENTS, PROCESS_MASK
+from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, EVENTS, PROCESS_MASK, SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.step_budget import Budget
     from nsyswrap.capture.capture import Capture
+
+# The fields that steps, and launches in them, are computed from, by kind of event.
+READS = {
+    **LAUNCH_READS,
+    "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
+}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ OLD = [
 ]
 ABOUT_IDLE_TIME = {"step_budget", "gpu_time", "gpu_idle", "launch_exposure", "advice"}
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
-OF_STEPS = {"step", "mark", "shares"}  # columns without a value where nothing repeats, as in everything()
+# Columns without a value in everything(): nothing repeats in it, and a lost event withholds the findings.
+OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent"}
 
 
 def modules_of(package: ModuleType) -> set[str]:

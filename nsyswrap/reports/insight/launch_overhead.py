@@ -18,8 +18,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
+from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.launch_bound import launch_verdict
-from nsyswrap.analysis.launches import READS, launches_of
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.reports.columns import KERNEL_NAMES

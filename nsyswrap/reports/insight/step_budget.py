@@ -33,8 +33,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
-from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.judged_part import READS, judged_parts
 from nsyswrap.analysis.step_budget import (
     COMMUNICATION,
     COMPUTE,
@@ -46,7 +45,6 @@ from nsyswrap.analysis.step_budget import (
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -302,9 +300,6 @@ REPORT = Report(
     SCHEMA,
     needs=(KINDS,),
     compute=compute,
-    reads={
-        **READS,
-        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
-    },
+    reads=READS,
     conclude=conclude,
 )
