@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.answer import Answer
 
+pytestmark = pytest.mark.slow
+
 LABELS = [label for folder in FOLDERS for label in read_labels(folder).values()]
 LARGEST = 300_000  # bytes of a recording
 SIZE = 8, 80  # lines and columns of the answer
@@ -85,7 +87,6 @@ def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
         assert answer.start_up.duration_ns >= 1_000_000_000
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("label")
 @each
 def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_path: Path) -> None:

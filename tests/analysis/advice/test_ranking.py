@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
 
 
+pytestmark = pytest.mark.slow
+
+
 def test_the_largest_stands_first(tmp_path: Path) -> None:
     # 200 ns of loading, or 201, and 200 of host code before a second launch
     def two(loading: int) -> list[Row]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
+pytestmark = pytest.mark.slow
+
 PUBLIC = ROOT.parents[0] / "shared" / "exports"
 SCHEMA = json.loads((ROOT / "docs" / "answer.schema.json").read_text(encoding="utf-8"))
 EXPORTS = {path.stem: path for path in sorted(PUBLIC.glob("*.sqlite"))}

@@ -110,17 +110,11 @@ def compared(said: list[Row], expected: list[Row]) -> None:
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 
 
-LARGE = ("storm/busy", "storm/empty", "ddp/even", "ddp/straggler")
-
-
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else [])
-        for name in recorded.capture_names()
-        if name not in WITHOUT_GPU_WORK
-    ],
+    [name for name in recorded.capture_names() if name not in WITHOUT_GPU_WORK],
 )
+@pytest.mark.slow
 def test_every_column_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))
     compared(records_of(capture.report(REPORT)), looked_at(capture))
