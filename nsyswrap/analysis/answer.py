@@ -51,8 +51,8 @@ class JudgedSteps:
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
     ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host; the median is
-    of the GPU's pace if that adds up to the same time. ``warm_up`` counts the steps before ``first``; it is 0
-    if ``chosen``: then the user named the steps by number.
+    of the GPU's pace if that adds up to the same time. ``warm_up`` counts the leading steps that are left out
+    as warm-up; it is 0 if ``chosen``: then the user named the steps by number.
     """
 
     label: str
@@ -138,11 +138,10 @@ def answer_of(capture: Capture) -> Answer:
     withheld = withheld_because(capture)
     findings, notes = ((), ()) if withheld or not parts else advise_parts(capture, parts)
     steady = main is not None and main.steps.found
+    whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None
     return Answer(
-        part="steady part"
-        if steady
-        else ("selected part" if capture.view.selection.windowed else "whole capture"),
+        part="steady part" if steady else whole,
         why_whole="" if main is None or steady else main.steps.why_none,
         steps=_judged_steps(main, chosen=chosen) if main is not None and steady else None,
         start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
@@ -180,7 +179,7 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
         count=len(numbers),
         first=int(numbers[0]),
         last=int(numbers[-1]),
-        warm_up=0 if chosen else int(numbers[0]),
+        warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
         median_ns=float(np.median(_times_ns(steps, numbers))),

@@ -52,8 +52,11 @@ def call_classes(capture: Capture) -> NDArray[Any]:
     return classes
 
 
-def calls_named(capture: Capture, pattern: re.Pattern[str]) -> NDArray[Any]:
-    """Return the rows of the API calls whose name, version suffix included, matches the pattern."""
-    ids = capture.name_ids("api")
+def calls_named(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> NDArray[Any]:
+    """Return the rows of the calls whose name, version suffix included, matches the pattern.
+
+    ``kind`` is that of the calls: ``api`` for CUDA, ``osrt`` for the OS.
+    """
+    ids = capture.name_ids(kind)
     matching = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
     return np.flatnonzero(np.isin(ids, matching))

@@ -1,4 +1,4 @@
-"""Decide whether a run is launch-bound: compare GPU idle time inside launches with GPU busy time."""
+"""Compute what launching cost: GPU idle time inside launches beside GPU busy time."""
 
 from __future__ import annotations
 

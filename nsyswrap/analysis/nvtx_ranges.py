@@ -100,6 +100,18 @@ def call_spans(capture: Capture, rows: NDArray[Any]) -> Spans:
     return Spans(api["global_tid"][rows], api["start_ns"][rows], api["end_ns"][rows])
 
 
+def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
+    """Return positions and spans of the ranges that ended on the thread they began on, by start."""
+    fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid")
+    events = whole.columns("nvtx", *fields)
+    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
+    closed &= (events["end_global_tid"] == MISSING) | (events["end_global_tid"] == events["global_tid"])
+    closed &= events["global_tid"] != MISSING
+    rows = np.flatnonzero(closed)
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    return rows, Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
+
+
 def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:

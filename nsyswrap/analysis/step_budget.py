@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import Cover, difference, intersection, joined, union
+from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
@@ -129,9 +129,9 @@ def _budget(
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
     overlapped_ns = {state: np.zeros(len(start), np.int64) for state in (COMMUNICATION, COPY)}
-    so_far, before = Cover(*(np.empty(0, np.int64),) * 2), np.zeros(len(start), np.int64)
+    so_far, before = NOTHING, np.zeros(len(start), np.int64)
     for state, cover in layers:
-        so_far = union(*(np.concatenate(edges) for edges in zip(so_far, cover, strict=True)))
+        so_far = joined(so_far, cover)
         taken = so_far.within(start, end)
         state_ns[state] = taken - before
         if state in (COMMUNICATION, MEMCPY):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import calls_named
-from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
-NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class GapKinds:
     repeat a single loading call is enough: compiling on the host comes before it.
     ``allocating``: at least a tenth of it is allocating or freeing.
     ``waited``: the thread waited for the GPU before it launched what ended the gap.
-    ``copying``: the operation that ends it is a copy or memset. ``launching``: it is a repeated launch.
+    ``copying``: the operation that ends it is a copy. ``launching``: it is a repeated launch.
     ``long_host``: host code takes more than ten times the median call that launches or copies.
     """
 

@@ -85,12 +85,12 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
 
 def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
     """Yield a finding if the GPU waits for data: host code before a copy to the device, or a traced wait."""
-    cover = context.idle(_for_input(context), ("host", "copy", "launch"))
+    gaps = _for_input(context)
+    cover = context.idle(gaps, ("host", "copy", "launch"))
     if not context.worth(cover.length):
         return
-    gaps = _for_input(context)
     lasting = duration(np.median(context.gaps.parts["host"][gaps]))
-    if waits_in_host_code(context) is not None:
+    if context.capture.whole.has("osrt"):
         what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} a time"
         how = "the thread waited in OS calls for most of it"
     else:

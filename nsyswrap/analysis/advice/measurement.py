@@ -38,8 +38,7 @@ def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
             off = wrongly & own
             if (off & measured).any():
                 wrong.append(make(_ranges(capture, timings, off & measured)))
-            elif off.any():
-                other |= off
+            other |= off & ~measured
         if other.any():
             notes.append(_note(capture, timings, other))
     return list(lost_events(capture)), wrong, notes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import union
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WAITS = re.compile(
     r"(p?poll|p?select|epoll_p?wait|pthread_cond_(timed|clock)?wait|sem_(timed|clock)?wait|futex|"
     r"p?read(v|64)?|recv(from|msg)?|accept|(u|nano|clock_nano)?sleep|wait(pid|id)?|sched_yield|"
-    r"pthread_(mutex_(timed)?lock|join|rwlock_(rd|wr)lock)|fread|mq_(timed)?receive|msgrcv|sigtimedwait)"
+    r"pthread_(mutex_(timed)?lock|join|rwlock_(rd|wr)lock)|fread|mq_(timed)?receive|msgrcv|sigtimedwait)$"
 )
 
 
@@ -28,12 +28,11 @@ def waits_in_host_code(context: AdviceContext) -> NDArray[Any] | None:
     whole, gaps = context.capture.whole, context.gaps
     if not whole.has("osrt"):
         return None
-    calls = whole.columns("osrt", "start_ns", "end_ns", "global_tid", "name")
-    ids, positions = distinct(calls["name"])
-    waiting = np.array([bool(_WAITS.fullmatch(whole.text(i) or "")) for i in ids.tolist()], bool)[positions]
+    calls = whole.columns("osrt", "start_ns", "end_ns", "global_tid")
+    waits = calls_named(whole, _WAITS, "osrt")
     waited = np.zeros(len(gaps), np.int64)
     for thread in np.unique(gaps.thread).tolist():
-        rows = waiting & (calls["global_tid"] == thread)
+        rows = waits[calls["global_tid"][waits] == thread]
         here = np.flatnonzero(gaps.thread == thread)
         cover = union(calls["start_ns"][rows], calls["end_ns"][rows])
         waited[here] = cover.within(gaps.start_ns[here], gaps.end_ns[here])

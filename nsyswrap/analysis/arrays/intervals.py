@@ -47,6 +47,9 @@ class Cover(NamedTuple):
         return passed[last] + part  # type: ignore[no-any-return]
 
 
+NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
+
+
 def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
     """Return the time covered by at least one interval."""
     order = np.argsort(start, kind="stable")

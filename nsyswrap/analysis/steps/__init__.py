@@ -130,12 +130,8 @@ def _steps(
     whole: Capture, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
 ) -> Steps:
     if occurrences is None:
-        why = (
-            f"NVTX range {name!r} in this process"
-            if name
-            else "repeated range or sequence spans 25 % of the launches"
-        )
-        return Steps.none(process, f"no {why}")
+        nothing = "no repeated range or sequence spans 25 % of the launches"
+        return Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing)
     start, end, calls = occurrences.start_ns, occurrences.end_ns, calls_of(whole, process)
     number, pace = np.arange(len(start)), _pace(occurrences, calls)
     if numbers:
@@ -194,9 +190,9 @@ def _is_long(occurrences: Occurrences, pace: NDArray[Any], usual: NDArray[Any]) 
 def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
     """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
     number = np.arange(len(occurrences.start_ns))
-    duration = occurrences.end_ns - occurrences.start_ns
+    lasting = occurrences.end_ns - occurrences.start_ns
     after = number >= warm_up
-    breaks = np.flatnonzero(after & occurrences.differs & (duration > _BREAK * np.median(duration[after])))
+    breaks = np.flatnonzero(after & occurrences.differs & (lasting > _BREAK * np.median(lasting[after])))
     if not 0 < len(breaks) <= _MOST_BREAKS:
         return after
     edges = np.concatenate(([warm_up - 1], breaks, [len(number)]))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
+_OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
+
 
 class Occurrences(NamedTuple):
     """Occurrences of one thing in one process, in order; times in ns.
@@ -37,9 +39,6 @@ class Occurrences(NamedTuple):
     first_uses: NDArray[Any]
     single: bool = False
     is_range: bool = False
-
-
-_OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
 
 
 class Calls(NamedTuple):

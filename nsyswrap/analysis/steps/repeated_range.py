@@ -9,9 +9,8 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, tree
-from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
+from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.steps.occurrences import Occurrences, calls_of
-from nsyswrap.analysis.timing_audit import closed_ranges
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:

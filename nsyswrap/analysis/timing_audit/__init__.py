@@ -32,7 +32,7 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.nvtx_ranges import ALL
+from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.measured import measured_times
 from nsyswrap.analysis.timing_audit.range_work import nearby_work, operations_of, own_work
@@ -170,18 +170,6 @@ def _judged(
         adopted=inside.sum(_launching(operations, len(calls.start)) & (counting.thread != calls.thread)),
         uncaused_ns=near.uncaused,
     )
-
-
-def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
-    """Return positions and spans of the ranges that ended on the thread they began on, by start."""
-    fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid")
-    events = whole.columns("nvtx", *fields)
-    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])  # MISSING is less
-    closed &= (events["end_global_tid"] == MISSING) | (events["end_global_tid"] == events["global_tid"])
-    closed &= events["global_tid"] != MISSING
-    rows = np.flatnonzero(closed)
-    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
-    return rows, Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
 
 
 def _launching(operations: Operations, calls: int) -> NDArray[Any]:

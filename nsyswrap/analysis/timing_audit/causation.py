@@ -38,10 +38,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
-from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, own_texts
+from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
@@ -127,17 +127,11 @@ def own_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
 
     Ranges in domains count where a process has no others.
     """
-    fields = ("event_type", "start_ns", "end_ns", "global_tid", "end_global_tid", "domain_id")
-    events = whole.columns("nvtx", *fields)
-    thread = events["global_tid"]
-    closed = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
-    closed &= (events["end_global_tid"] == MISSING) | (events["end_global_tid"] == thread)
-    closed &= thread != MISSING
-    main = closed & np.isin(events["domain_id"], MAIN_DOMAIN)
-    main |= closed & ~np.isin(thread & PROCESS_MASK, np.unique(thread[main] & PROCESS_MASK))
-    rows = np.flatnonzero(main)
-    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
-    return rows, Spans(thread[rows], events["start_ns"][rows], events["end_ns"][rows])
+    rows, ranges = closed_ranges(whole)
+    process = ranges.thread & PROCESS_MASK
+    main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+    main |= ~np.isin(process, np.unique(process[main]))
+    return rows[main], Spans(*(field[main] for field in ranges))
 
 
 def ranging_threads(whole: Capture) -> NDArray[Any]:
@@ -227,10 +221,8 @@ def _waits_of(whole: Capture, thread: int) -> Spans:
     if not whole.has("osrt"):
         return Spans(*(np.empty(0, np.int64) for _ in Spans._fields))
     calls = Spans(*whole.columns("osrt", "global_tid", "start_ns", "end_ns").values())
-    mine = np.flatnonzero(calls.thread == thread)
-    ids, codes = distinct(whole.name_ids("osrt")[mine])
-    waiting = np.array([bool(_WAITS.match(whole.text(i) or "")) for i in ids.tolist()], dtype=bool)
-    mine = mine[waiting[codes]] if len(mine) else mine
+    rows = calls_named(whole, _WAITS, "osrt")
+    mine = rows[calls.thread[rows] == thread]
     return Spans(*(field[mine[np.argsort(calls.start[mine], kind="stable")]] for field in calls))
 
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from nsyswrap.analysis.launch_bound import LaunchCost, headline, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.base.units import Unit, duration
+from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.colors import FIRST, REPEAT
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import GRAY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
@@ -83,7 +83,7 @@ def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
 
 
 def _title(data: Mapping[str, LaunchTimes]) -> str:
-    """Return the title: which captures are launch-bound. Only repeated launches are judged."""
+    """Return the title: how long repeated launches left the GPUs idle."""
     judged = [part.cost for part in data.values() if len(part.api_ns[0])]
     if len(data) == 1:
         [part] = data.values()
@@ -94,10 +94,12 @@ def _title(data: Mapping[str, LaunchTimes]) -> str:
         )
     if not judged:
         return f"No launch is repeated in any of {len(data)} captures"
-    bound = sum(cost.launch_bound for cost in judged)
+    shares = sorted(100 * cost.weight for cost in judged)
+    idle = " to ".join(dict.fromkeys(percent(share) for share in (shares[0], shares[-1])))
     rest = len(data) - len(judged)
     more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
-    return f"{bound} of {len(judged)} captures {'is' if bound == 1 else 'are'} launch-bound{more}"
+    captures = f"{len(judged)} capture{'' if len(judged) == 1 else 's'}"
+    return f"{captures}: launch latency left the GPU idle for {idle} of the time judged{more}"
 
 
 def _first_launches_text(api_ns: NDArray[Any]) -> str:

@@ -32,7 +32,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
         if left_out:
             yield Line(left_out, "fact")
         return
-    first = f"step {answer.steps.first:,}" if warm_up else "the first step"
+    first = f"step {answer.steps.first:,}" if answer.steps.first else "the first step"
     text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
     loading = ""
     if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:
