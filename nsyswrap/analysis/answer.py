@@ -230,6 +230,6 @@ def withheld_because(capture: Capture) -> str:
     if share < _EARLY_PERCENT or -np.median(early) < np.median(launches.api_ns):
         return ""
     return (
-        f"{percent(share)} of the launches began on the GPU before their call, by "
-        f"{duration(-np.median(early))} (median): the clocks of CPU and GPU do not agree"
+        f"{percent(share)} of the launches start on the GPU before their call (median "
+        f"{duration(-np.median(early))}): the clocks of CPU and GPU disagree"
     )

@@ -61,8 +61,8 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
 def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
     """Return a note for each kind of GPU operation whose process the export does not record."""
     return tuple(
-        f"{schema.EVENTS[kind].title} of this export lack their process (globalPid): they meet their API "
-        "calls on the correlation id alone"
+        f"{schema.EVENTS[kind].title} of this export have no process id (globalPid); they are matched "
+        "to API calls by correlation id alone"
         for kind in kinds
         if capture.has(kind) and not _has_processes(capture, kind)
     )

@@ -70,8 +70,8 @@ def graph_notes(capture: Capture) -> tuple[str, ...]:
     """Return a note if the capture holds whole-graph executions, which are not part of the work."""
     graphs = capture.count("graph")
     text = (
-        f"{graphs} whole-graph executions do not count as work, as in nsys: "
-        "collect what is in them with --cuda-graph-trace=node"
+        f"{graphs} whole-graph executions do not count as busy, as in nsys; record their kernels with "
+        "--cuda-graph-trace=node"
     )
     return (text,) if graphs else ()
 

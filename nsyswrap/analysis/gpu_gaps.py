@@ -55,7 +55,7 @@ CAUSES = {
     "copy": "copy or memset calls",
     "call": "other CUDA calls",
     "host": "host code outside CUDA calls",
-    "queued": "between queued operations: a dependency or the GPU's own latency",
+    "queued": "between queued operations: dependency or GPU latency",
     "migration": "page migration of unified memory",
     "unknown": "unexplained: no recorded call launched the next operation",
 }

@@ -83,10 +83,10 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     if selection.windowed:
         selection = replace(selection, clip=True)
         of_process = {}
-        why = "what is selected is judged"
+        why = "the selected part is judged"
     else:
         of_process = {steps.global_pid: steps for steps in steps_of(capture)}
-        why = "none of its GPU operations has a launch call"
+        why = "no GPU operation has a recorded launch call"
     parts = []
     for process in processes:
         steps = of_process[process] if process in of_process else Steps.none(process, why)
@@ -103,7 +103,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
             chosen = replace(
                 chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, clip=selection.clip
             )
-            why = f"nothing ran on the GPU in {steps.label}"
+            why = f"no GPU work in {steps.label}"
             parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
 

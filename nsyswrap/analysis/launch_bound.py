@@ -84,7 +84,7 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
 
 def judged_launches(capture: Capture) -> tuple[str, Capture]:
     """Return the part of a capture that is judged, in words and as a view; that with most of its GPU work."""
-    whole = "what is selected" if capture.view.selection.windowed else "the whole capture"
+    whole = "the selected part" if capture.view.selection.windowed else "the whole capture"
     parts = [part for part in judged_parts(capture) if part.steps.found]
     if not parts:
         return whole, capture
@@ -96,24 +96,26 @@ def launch_verdict(capture: Capture) -> str:
     """Return what launching cost the GPU in words, and the most that can be saved."""
     launches = launches_of(capture)
     if launches.first.all():
-        return f"Every kernel was launched once: launch overhead is not assessed ({_firsts(launches)})."
+        return f"Every kernel was launched once; launch overhead not assessed ({_firsts(launches)})."
     name, view = judged_launches(capture)
     cost, judged = launch_cost_of(view), launches_of(view)
     again = judged.of(~judged.first)
-    left_out = [f"left out: {_firsts(judged)}"] if judged.first.any() else []
-    more = "; ".join([*left_out, *_main_cause(cost)])
-    verdict = (
-        f"{headline(name, cost)}; median launch call {duration(np.median(again.api_ns))} for "
-        f"{duration(np.median(again.gpu_ns))} of GPU work; CUDA graphs or fusion could save {_savings(cost)}."
-    )
-    return f"{verdict} {more[0].upper()}{more[1:]}." if more else verdict
+    sentences = [
+        headline(name, cost),
+        f"Median launch call {duration(np.median(again.api_ns))} for "
+        f"{duration(np.median(again.gpu_ns))} of GPU work",
+        f"CUDA graphs or fusion could save {_savings(cost)}",
+        *([f"Excluded: {_firsts(judged)}"] if judged.first.any() else []),
+        *_main_cause(cost),
+    ]
+    return " ".join(f"{sentence}." for sentence in sentences)
 
 
 def headline(part: str, cost: LaunchCost) -> str:
     """Return what launching cost in a part of a capture, which is named."""
     return (
         f"Launch latency left the GPU idle for {duration(cost.exposed_ns)} "
-        f"({percent(100 * cost.weight)} of {part}); it was busy for {duration(cost.busy_ns)}"
+        f"({percent(100 * cost.weight)} of {part}); the GPU was busy for {duration(cost.busy_ns)}"
     )
 
 
@@ -125,8 +127,12 @@ def _firsts(launches: Launches) -> str:
 
 def _savings(cost: LaunchCost) -> str:
     if not cost.saved_ns + cost.between_ns:
-        return "nothing, as launches after a wait stay" if cost.exposed_ns else "nothing"
-    between = f", and {duration(cost.between_ns)} of host code between launches" if cost.between_ns else ""
+        return "nothing: the delayed launches follow a wait" if cost.exposed_ns else "nothing"
+    between = (
+        f" of launch latency and {duration(cost.between_ns)} of host code between launches"
+        if cost.between_ns
+        else ""
+    )
     return f"at most {duration(cost.saved_ns)}{between}"
 
 
@@ -138,7 +144,9 @@ def _main_cause(cost: LaunchCost) -> list[str]:
     total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
     if not total or (cost.launch_bound and cause == CAUSES["launch"]):
         return []
-    return [f"idle {duration(total)} in all, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)"]
+    return [
+        (f"GPU idle for {duration(total)} in total, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)")
+    ]
 
 
 def back_to_back(capture: Capture, launches: Launches) -> NDArray[Any]:

@@ -165,13 +165,13 @@ def _with_names(
 ) -> Ranges:
     notes = []
     if opened := int((events["end_ns"][rows] == MISSING).sum()):
-        notes.append(f"NVTX ranges that never ended: {opened}; they last to the last NVTX event, as in nsys")
+        notes.append(f"NVTX ranges without an end: {opened}; they end at the last NVTX event, as in nsys")
     own, texts = own_texts(capture, rows)
     key, titles = _domain_titles(capture, events, rows)
     times = np.array([len(title) for title in titles], np.int64)[key]
     if (times > 1).any():
-        how = "once for each, as in nsys" if every_creator else "once; nsys itself fails here"
-        notes.append(f"several threads created the same NVTX domain: its ranges count {how}")
+        how = "once per thread, as in nsys" if every_creator else "once; nsys fails on such a capture"
+        notes.append(f"several threads created the same NVTX domain; its ranges count {how}")
     again, nth = _repeated(times if every_creator else np.ones_like(times))
     codes, parts = group_keys(key[again], nth, own[again])
     labels = [

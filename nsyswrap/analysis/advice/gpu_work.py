@@ -48,14 +48,14 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     median = f"{np.median(blocks[few]):g}"
     yield Advice(
         "few_blocks",
-        f"Few blocks: the median kernel has {median} for {count} multiprocessors",
+        f"Few blocks: kernels have a median of {median} for {count} multiprocessors",
         unused,
-        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in all; most of it in "
+        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in total; most time in "
         f"{texts[worst]}",
         "More blocks",
-        "give the kernel more blocks: more elements at once, smaller blocks, or batch small problems",
+        "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
         "kernel<<<(n + 255) / 256, 256>>>(data, n);",
-        "other streams fill the GPU meanwhile, or one block is all that the problem allows",
+        "other streams use the idle multiprocessors, or the problem allows no more blocks",
         "cuda_gpu_kern_gb_sum",
     )
 
@@ -97,14 +97,15 @@ def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
     hidden = running.length - cover.length
     yield Advice(
         "exposed_communication",
-        f"Exposed communication: {duration(cover.length)} of NCCL kernels with no compute beside them",
+        f"Exposed communication: {duration(cover.length)} of NCCL kernels not overlapped with compute",
         cover.length,
-        f"communication kernels ran for {duration(running.length)}, of it {duration(hidden)} beside compute; "
-        "waiting for slower ranks is part of it",
-        "Communication beside compute",
-        "overlap it with compute (buckets, its own stream), communicate less, or find the rank that is late",
+        f"communication kernels ran for {duration(running.length)}, {duration(hidden)} of it "
+        "overlapped with compute; this includes waiting for slower ranks",
+        "Overlapping communication",
+        "overlap it with compute (gradient buckets, a separate stream), communicate less, or find the "
+        "late rank",
         "model = DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True)",
-        "the compute that could hide it needs its result",
+        "the compute that could overlap needs the result of the communication",
         "gpu_time",
         cover=cover,
     )

@@ -47,12 +47,12 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
         "launch_bound",
         f"{how}: median launch {call} for {work} of GPU work",
         cover.length,
-        f"{len(repeats):,} repeated launches; idle {duration(inside.length)} inside launches and "
-        f"{duration(between.length)} in short host code between them",
+        f"{len(repeats):,} repeated launches; GPU idle for {duration(inside.length)} inside launches "
+        f"and {duration(between.length)} in short host code between them",
         "CUDA graphs or fusion",
-        "launch less: CUDA graphs, torch.compile, fused kernels, larger batches",
+        "reduce the number of launches: CUDA graphs, torch.compile, fused kernels, larger batches",
         "step = torch.compile(step, mode='reduce-overhead')  # or torch.cuda.CUDAGraph",
-        "nsys makes every launch slower: compare the time without nsys before and after",
+        "nsys causes the delay, as it slows every launch: compare run times without nsys",
         "launch_overhead",
         cover=cover,
     )
@@ -70,14 +70,15 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
     bound = cover.length >= _BOUND * context.window_ns
     yield Advice(
         "host_bound",
-        f"{'Host-bound: host code' if bound else 'Host code'} leaves the GPU idle, median {lasting} a time",
+        f"{('Host-bound: host code' if bound else 'Host code')} leaves the GPU idle, median {lasting} "
+        "per gap",
         cover.length,
-        f"gaps in which the launching thread was outside of CUDA: {context.steps_text(count)}, "
-        f"{duration(cover.length)} in all",
+        f"gaps with the launching thread outside CUDA calls: {context.steps_text(count)}, "
+        f"{duration(cover.length)} in total",
         "Less host code between launches",
-        "take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",
+        "move host work out of the loop or to another thread or process, or queue more GPU work ahead",
         "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
-        "the program had nothing to compute then, as between requests",
+        "the program had no work for the GPU, for example between requests",
         "gpu_idle",
         cover=cover,
     )
@@ -91,20 +92,20 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
         return
     lasting = duration(np.median(context.gaps.parts["host"][gaps]))
     if context.capture.whole.has("osrt"):
-        what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} a time"
-        how = "the thread waited in OS calls for most of it"
+        what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} per gap"
+        how = "mostly in blocking OS calls"
     else:
-        what = f"Waiting for input or other host code: {lasting} before each copy to the GPU"
-        how = "--trace cuda,nvtx,osrt tells waiting from computing"
+        what = f"Waiting for input or other host code: median {lasting} before a copy to the GPU"
+        how = "use --trace cuda,nvtx,osrt to tell waiting from computing"
     yield Advice(
         "waiting_for_input",
         what,
         cover.length,
-        f"waits: {context.steps_text(int(gaps.sum()))}, {duration(cover.length)} in all; {how}",
+        f"waits: {context.steps_text(int(gaps.sum()))}, {duration(cover.length)} in total; {how}",
         "Loading input ahead",
         "load and prepare input in other processes, ahead of the step that needs it",
         "DataLoader(dataset, num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
-        "the host computes something else there: then move that out of the loop",
+        "the host computes something else in that time; then move that work out of the loop",
         "gpu_idle",
         cover=cover,
     )
@@ -151,12 +152,13 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
         "synchronizing",
         f"{how} leaves the GPU idle",
         cover.length,
-        f"gaps after a wait for the GPU: {context.steps_text(int(gaps.sum()))}; "
-        f"idle {duration(cover.length)} in them, until the wait returned and the next launch arrived",
-        "Waiting less often",
-        "no .item(), .cpu(), print of a tensor or cudaDeviceSynchronize in the loop; wait on events",
+        f"gaps after a wait for the GPU: {context.steps_text(int(gaps.sum()))}; GPU idle for "
+        f"{duration(cover.length)} until the wait returned and the next launch arrived",
+        "Synchronizing less often",
+        "avoid .item(), .cpu(), printing a tensor and cudaDeviceSynchronize in the loop; wait on "
+        "events instead",
         "loss_sum += loss.detach()  # and .item() once after the loop",
-        "the host needs each result before it can go on, or waits in order to time what it launched",
+        "the host needs each result before it can continue, or synchronizes for timing",
         "gpu_idle",
         cover=cover,
     )
@@ -176,14 +178,14 @@ def allocating(context: AdviceContext) -> Iterator[Advice]:
     inside = context.idle(gaps, ("allocate",), outliers=True).length
     yield Advice(
         "allocating",
-        f"Allocating: the GPU is idle while memory is allocated or freed ({duration(cover.length)})",
+        f"Allocating: the GPU is idle for {duration(cover.length)} while memory is allocated or freed",
         cover.length,
-        f"gaps with allocating or freeing calls: {context.steps_text(int(gaps.sum()))}; idle "
-        f"{duration(inside)} in these calls; cudaFree also waits until the GPU is idle",
-        "Memory allocated once",
-        "allocate before the loop, or from a pool: cudaMallocAsync, PyTorch's cache without empty_cache()",
+        f"gaps with calls that allocate or free memory: {context.steps_text(int(gaps.sum()))}; GPU "
+        f"idle for {duration(inside)} in these calls; cudaFree also waits for the GPU",
+        "Allocating once",
+        "allocate before the loop or from a pool: cudaMallocAsync, or PyTorch's cache without empty_cache()",
         "buffer = torch.empty(shape, device='cuda')  # before the loop; torch.mul(a, b, out=buffer) in it",
-        "it happens once and the program runs for long",
+        "the allocation happens once in a long run",
         "gpu_idle",
         cover=cover,
     )
@@ -211,14 +213,14 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
     loading, host = (context.idle(gaps, (cause,), outliers=True).length for cause in ("load", "host"))
     yield Advice(
         "loading_in_loop",
-        f"JIT compiling or module loading {where}: the GPU waits {duration(cover.length)}",
+        f"JIT compiling or module loading {where} leaves the GPU idle for {duration(cover.length)}",
         cover.length,
-        f"loading calls: {context.steps_text(loads)}; {duration(loading)} in loading, {duration(host)} in "
-        "host code of the same gaps",
+        f"loading calls: {context.steps_text(loads)}; {duration(loading)} in loading, {duration(host)} "
+        "in host code in the same gaps",
         "Compiling and loading once",
-        "compile and load before the loop: fixed shapes, cached kernels, one warm-up call for each kernel",
+        "compile and load before the loop: fixed shapes, cached kernels, one warm-up call per kernel",
         "step = torch.compile(step, dynamic=True)  # and call it once before the loop",
-        "the program is meant to run each kernel once only",
+        "the program runs each kernel only once by design",
         "gpu_idle",
         cover=cover,
     )
@@ -248,14 +250,14 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
     yield Advice(
         "spikes",
-        f"Spikes: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
+        f"Outliers: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
         more,
-        f"median step {duration(median)}, these {duration(longer)} on average; in them the GPU does not "
-        f"compute for {duration(more)} more than usual",
-        "Taking the long steps' extra work out",
-        "do what only these steps do elsewhere: checkpoints and logs in another thread, validation apart",
+        f"median step {duration(median)}, outliers {duration(longer)} on average; without compute for "
+        f"{duration(more)} more than usual",
+        "Removing the extra work",
+        "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
-        "that work is needed there and then",
+        "the extra work is needed in these steps",
         "step_budget",
         cover=difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),
     )

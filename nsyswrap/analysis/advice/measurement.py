@@ -50,13 +50,13 @@ def lost_events(capture: Capture) -> Iterator[Advice]:
     if losses:
         yield Advice(
             "lost_events",
-            "Events are missing from this capture: counts and times may be too small",
+            "Events are missing from this capture: counts and times may be too low",
             None,
             "; ".join(losses),
             "Recording less at once",
-            "record less at once (--duration, --capture-range, fewer --trace kinds), and again",
+            "record again, with less at once: --duration, --capture-range or fewer --trace kinds",
             "nsyswrap profile --duration 10 -- ...",
-            "what is missing is not about the GPU",
+            "the missing events are not GPU events",
             "diagnostics",
         )
 
@@ -97,9 +97,9 @@ def _ends_too_early(evidence: str) -> Advice:
         None,
         evidence,
         "Timing the work",
-        "synchronize before the range ends, or read CUDA events",
+        "synchronize before the range ends, or use CUDA events",
         "torch.cuda.synchronize()  # as the last line of the range",
-        "the range is meant as the host's share alone",
+        "the range is meant to measure host time only",
         "timing_audit",
     )
 
@@ -113,7 +113,7 @@ def _starts_too_early(evidence: str) -> Advice:
         "Timing the work",
         "synchronize before the range begins",
         "torch.cuda.synchronize()  # as the last line before the range",
-        "the range is meant to wait for all that came before it",
+        "the range is meant to include earlier work",
         "timing_audit",
     )
 
@@ -122,7 +122,7 @@ def _note(capture: Capture, timings: Audit, off: NDArray[Any]) -> str:
     codes, texts = range_labels(capture.whole, timings.row)
     names = [repr(texts[code]) for code in np.unique(codes[off]).tolist()]
     listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
-    return f"NVTX ranges do not last as long as the GPU work launched in them: {listed} (-r timing_audit)"
+    return f"NVTX ranges and their GPU work differ in duration: {listed} (-r timing_audit)"
 
 
 def _ranges(capture: Capture, timings: Audit, rows: NDArray[Any]) -> str:
@@ -134,7 +134,7 @@ def _ranges(capture: Capture, timings: Audit, rows: NDArray[Any]) -> str:
         mine = rows & (codes == code)
         host, should = (float(np.median(values[mine])) for values in (timings.host_ns, timings.should_ns))
         of = f"{int(mine.sum()):,} of {int(((codes == code) & ~timings.warm_up).sum()):,}"
-        name = "ranges without a name" if texts[code] is None else repr(texts[code])
-        parts.append(f"{name} ({of}): {duration(host)}, should be {duration(should)}")
+        name = "unnamed ranges" if texts[code] is None else repr(texts[code])
+        parts.append(f"{name} ({of}): {duration(host)}, expected {duration(should)}")
     more = f"; and {len(parts) - _MOST_NAMES} more names" if len(parts) > _MOST_NAMES else ""
-    return f"by more than {100 * _TOLERANCE:.0f} %, after the warm-up: {'; '.join(parts[:_MOST_NAMES])}{more}"
+    return f"off by more than {100 * _TOLERANCE:.0f} % after warm-up: {'; '.join(parts[:_MOST_NAMES])}{more}"

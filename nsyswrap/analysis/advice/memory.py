@@ -54,13 +54,13 @@ def pageable(context: AdviceContext) -> Iterator[Advice]:
     rate = human(moved / max(took, 1) * 1e9, Unit.BYTES)
     yield Advice(
         "pageable_copies",
-        f"Pageable copies: {human(moved, Unit.BYTES)} at {rate}/s, and the host waits for them",
+        f"Pageable copies: {human(moved, Unit.BYTES)} at {rate}/s block the host",
         cover.length,
         f"copies from or to pageable memory: {context.steps_text(len(rows))}, {duration(took)} on the GPU",
         "Pinned memory",
-        "pin the memory and copy asynchronously: cudaMallocHost; pin_memory=True in PyTorch",
+        "use pinned memory and asynchronous copies: cudaMallocHost, or pin_memory=True in PyTorch",
         "batch = batch.pin_memory().to('cuda', non_blocking=True)  # or DataLoader(pin_memory=True)",
-        "the data is copied once only: pinning it costs more than that copy",
+        "the data is copied only once: pinning costs more than one copy",
         "memcpy_bandwidth",
         cover=cover,
     )
@@ -77,14 +77,14 @@ def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
         return
     yield Advice(
         "copies_not_overlapped",
-        f"Copies and kernels take turns: {duration(exposed.length)} of copies with no kernel beside them",
+        f"Exposed copies: {duration(exposed.length)} of copies not overlapped with kernels",
         potential,
-        f"copies: {context.steps_text(len(rows))}, {duration(copying.length)}; kernels alone "
+        f"copies: {context.steps_text(len(rows))}, {duration(copying.length)}; kernels without copies "
         f"{duration(alone)}",
-        "Copies beside kernels",
-        "copy the next part on its own stream while a kernel works on this one, from pinned memory",
+        "Overlapping copies",
+        "copy the next part on a separate stream, from pinned memory, while a kernel works on this one",
         "with torch.cuda.stream(copies): following = batch.to('cuda', non_blocking=True)",
-        "every kernel needs all that is copied before it, and nothing else is there to compute",
+        "each kernel needs the data copied before it, and there is nothing else to compute",
         "gpu_time",
         cover=exposed,
     )
@@ -104,12 +104,12 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
         "tiny_copies",
         f"Tiny copies: {context.steps_text(len(rows))} of {median} (median) take {duration(cover.length)}",
         cover.length,
-        f"{len(rows):,} copies of up to {human(TINY_BYTES, Unit.BYTES)}; their calls and their way to the "
-        "GPU take longer than the data",
+        f"{len(rows):,} copies of at most {human(TINY_BYTES, Unit.BYTES)}; call overhead and latency "
+        "take longer than the transfer",
         "One copy instead of many",
-        "put the data together and copy it once, or make it on the GPU",
+        "combine the data in one copy, or create it on the GPU",
         "values = torch.tensor(numbers, device='cuda')  # one tensor instead of one for each number",
-        "each copy carries a result that is needed at once",
+        "each copied result is needed immediately",
         "memcpy_bandwidth",
         cover=cover,
     )
@@ -148,12 +148,12 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
         "faulting_kernels",
         f"Page faults: kernels wait for {size} of unified memory to migrate",
         cover.length,
-        f"{len(faulted):,} migrations after page faults; during {duration(cover.length)} of the kernels' "
-        f"{duration(running.length)} some were under way",
+        f"{len(faulted):,} migrations after page faults, under way during {duration(cover.length)} of "
+        f"{duration(running.length)} of kernel time",
         "Prefetching pages",
-        "prefetch what the kernel needs, or use cudaMalloc and explicit copies",
+        "prefetch the pages that the kernel needs, or use cudaMalloc and explicit copies",
         "cudaMemPrefetchAsync(data, bytes, device, stream);",
-        "the kernel touches few of the pages, and which ones is not known before",
+        "the kernel touches few pages, and these are not known in advance",
         "um_migrations",
         cover=cover,
     )
@@ -174,13 +174,14 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
         return
     yield Advice(
         "waiting_for_pages",
-        f"Page faults: the GPU is idle {duration(cover.length)} until pages of unified memory have moved",
+        f"Page faults: the GPU is idle for {duration(cover.length)} until pages of unified memory have "
+        "migrated",
         cover.length,
-        f"{int(marks.sum()):,} gaps that end with a migration after a page fault, and before a kernel",
+        f"{int(marks.sum()):,} gaps that end with a migration after a page fault, before a kernel",
         "Prefetching pages",
-        "move what is needed at once, to the CPU too; keep CPU and GPU off the same pages",
+        "prefetch pages to the processor that needs them next; avoid sharing pages between CPU and GPU",
         "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",
-        "the host computes on these pages meanwhile: then its own work takes the time",
+        "the host computes on these pages in that time; then host work is the cause",
         "um_migrations",
         cover=cover,
     )

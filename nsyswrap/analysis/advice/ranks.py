@@ -40,9 +40,9 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
         waited,
         waiting_verdict(job),
         "Equal work on all ranks",
-        "give all ranks equal work, or find what holds that rank up: --by rank shows all of them",
+        "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
         "nsyswrap report --by rank",
-        "the ranks have unequal work on purpose",
+        "the ranks have unequal work by design",
         "rank_waiting",
         window_ns=parts[most].window_ns,
     )

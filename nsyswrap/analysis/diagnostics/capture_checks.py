@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-MESSAGES, API_RESULTS = "messages of nsys", "API results"
+MESSAGES, API_RESULTS = "nsys messages", "API results"
 GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
-_LOST = " Where events are missing, counts and totals are lower bounds: record less at once."
+_LOST = " Counts and totals may be too low; record less at once."
 
 # Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
 _MEANINGS = (
@@ -72,7 +72,7 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
     """Yield each distinct message of nsys, whatever is selected: messages concern the whole capture."""
     capture = capture.whole
     if not capture.has("diagnostic"):
-        why = "no diagnostics in this export (nsys writes them from 2024.2 on): events may have been dropped"
+        why = "this export has no diagnostics (nsys writes them since 2024.2); events may have been dropped"
         yield unknown(MESSAGES, why)
         return
     messages = capture.columns("diagnostic", "severity", "text")
@@ -82,24 +82,24 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
         meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
         yield Diagnosis(level, MESSAGES, count, None, f"nsys: {meaning}")
     if set(levels) == {"info"}:
-        yield ok(MESSAGES, "nsys reported no warning and no dropped events")
+        yield ok(MESSAGES, "nsys reported no warnings and no dropped events")
 
 
 def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
     """Yield the results other than success, grouped by function and code."""
     if not capture.has("api"):
-        yield unknown(API_RESULTS, "no API calls to look at (--trace=cuda records them)")
+        yield unknown(API_RESULTS, "no API calls recorded; collect with --trace=cuda")
         return
     calls = unclipped(capture, "api", "return_value", "name")
     result = calls["return_value"]
     if (result == MISSING).all():
-        yield unknown(API_RESULTS, "this export does not say what API calls returned")
+        yield unknown(API_RESULTS, "this export has no return values of API calls")
         return
     rows = np.flatnonzero((result != 0) & (result != MISSING))
     codes, (names, results) = group_keys(calls["name"][rows], result[rows])
     counts = np.bincount(codes, minlength=len(names)).tolist()
     checks = [
-        _api_result(strip_version(capture.text(name)) or "a call without a name", code, count)
+        _api_result(strip_version(capture.text(name)) or "unnamed call", code, count)
         for name, code, count in zip(names.tolist(), results.tolist(), counts, strict=True)
     ]
     yield from checks
@@ -110,16 +110,12 @@ def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
 def _api_result(name: str, code: int, count: int) -> Diagnosis:
     result = f"{name} returned {code} ({_CODES.get(code, 'an error')})"
     if re.match(_ANSWERS.get(code, "$"), name):
-        return info(API_RESULTS, count, f"{result}: an answer, no failure")
+        return info(API_RESULTS, count, f"{result}: a regular result, not a failure")
     if re.match(_ECHO, name):
-        return info(API_RESULTS, count, f"{result}: the error of an earlier call")
+        return info(API_RESULTS, count, f"{result}: repeats the error of an earlier call")
     if code in _ENDS_CONTEXT:
-        return warning(
-            API_RESULTS, count, f"{result}: its CUDA context is lost, and nothing ran in it any more"
-        )
-    return warning(
-        API_RESULTS, count, f"{result}: its time counts, but what it was called for did not happen"
-    )
+        return warning(API_RESULTS, count, f"{result}: the CUDA context is lost; no later work ran in it")
+    return warning(API_RESULTS, count, f"{result}: the call had no effect; its time still counts")
 
 
 def check_contents(capture: Capture) -> Iterator[Diagnosis]:
@@ -131,23 +127,23 @@ def check_contents(capture: Capture) -> Iterator[Diagnosis]:
 
 def _graphs(capture: Capture) -> Diagnosis:
     if not (count := capture.count("graph")):
-        return ok(GRAPHS, "no whole-graph execution hides kernels")
+        return ok(GRAPHS, "no CUDA graph is recorded as a whole")
     times = capture.columns("graph", *SPANS)
     known = (times["start_ns"] != MISSING) & (times["end_ns"] != MISSING)
     total = int((times["end_ns"] - times["start_ns"])[known].sum())
-    hidden = f"{counted('graph', count)} recorded as one each: what ran inside is in no table of kernels"
-    return warning(GRAPHS, count, f"{hidden}; profile with --graphs node to see it", total)
+    hidden = f"{counted('graph', count)}: the kernels inside are in no kernel report"
+    return warning(GRAPHS, count, f"{hidden}; profile with --graphs node to record them", total)
 
 
 def _ranges(capture: Capture) -> Diagnosis:
     ends = range_ends(capture)
     total, count = len(ends), marked(ends == MISSING)
     if not total:
-        return ok(RANGES, "there are none")
+        return ok(RANGES, "no NVTX ranges")
     if not count:
-        return ok(RANGES, f"each of {total:,} has its end")
-    open_ended = f"{count:,} of {total:,} without an end"
-    return warning(RANGES, count, f"{open_ended}: nsys' own reports let them last until the last NVTX event")
+        return ok(RANGES, f"all {total:,} ranges have an end")
+    open_ended = f"{count:,} of {total:,} ranges have no end"
+    return warning(RANGES, count, f"{open_ended}; nsys' own reports end them at the last NVTX event")
 
 
 def range_ends(capture: Capture) -> NDArray[Any]:
@@ -164,6 +160,6 @@ def _format(capture: Capture) -> Diagnosis:
     if newer := newer_than_known(capture.info):
         return warning(FORMAT, 1, newer)
     if not capture.info.schema_version:
-        return unknown(FORMAT, "does not say which nsys wrote it: one before 2022, or the file was trimmed")
+        return unknown(FORMAT, "nsys version unknown: written before 2022, or the file was trimmed")
     writer = f"written by nsys {capture.info.exporter_version} (schema {capture.info.schema_version})"
-    return ok(FORMAT, f"{writer}, no newer than those nsyswrap was compared with")
+    return ok(FORMAT, f"{writer}; not newer than the versions that nsyswrap was tested with")

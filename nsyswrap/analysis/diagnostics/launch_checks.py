@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     Calls = dict[str, NDArray[Any]]
 
-LAUNCHES, ORIGINS, CORRELATION_IDS = "launches without work", "work without its launch", "correlation ids"
-TIMES, CLOCKS = "times", "clocks of GPU and CPU"
+LAUNCHES, ORIGINS, CORRELATION_IDS = "launches without work", "work without launch", "correlation ids"
+TIMES, CLOCKS = "times", "CPU and GPU clocks"
 _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndCapture"
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 
@@ -52,7 +52,7 @@ _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 def check_launches(capture: Capture) -> Iterator[Diagnosis]:
     """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
-        yield unknown(LAUNCHES, "no API calls to look at (--trace=cuda records them)")
+        yield unknown(LAUNCHES, "no API calls recorded; collect with --trace=cuda")
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
@@ -62,12 +62,12 @@ def check_launches(capture: Capture) -> Iterator[Diagnosis]:
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
         failures = f"{_launch_calls(count)} failed and started nothing"
-        yield warning(LAUNCHES, count, f"{failures}: what the program meant to run is missing")
+        yield warning(LAUNCHES, count, f"{failures}; the GPU work is missing")
     if len(lost):
         yield warning(LAUNCHES, len(lost), _not_recorded(capture, calls, lost))
     if count := marked(captured):
-        captures = f"{_launch_calls(count)} while a CUDA graph was being captured"
-        yield info(LAUNCHES, count, f"{captures}: they started nothing then, the launches of the graph do")
+        captures = f"{_launch_calls(count)} during CUDA graph capture"
+        yield info(LAUNCHES, count, f"{captures}; the work starts with the launch of the graph")
     if not failed.any() and not len(lost):
         rest = "other " if captured.any() else ""
         meaning = f"the work of every {rest}launch call is recorded" if launching.any() else "no launch calls"
@@ -131,9 +131,9 @@ def _not_recorded(capture: Capture, calls: Calls, rows: NDArray[Any]) -> str:
     lost = f"{_launch_calls(len(rows))} without recorded work ({listed})"
     late = marked(_after_all_work(capture, calls, rows))
     if not late:
-        return f"{lost}: events were dropped, or somebody removed them"
+        return f"{lost}: events were dropped or removed"
     which = "all" if late == len(rows) else f"{late:,} of them"
-    cause = "recording seems to have ended before it ran"
+    cause = "recording probably ended before the work ran"
     return f"{lost}, {which} after the last recorded work of their process: {cause}"
 
 
@@ -155,14 +155,14 @@ def check_origins(capture: Capture) -> Iterator[Diagnosis]:
     operations = unclipped_work(capture)
     operations = operations.of(~operations.migration)
     if not len(operations) or not capture.whole.has("api"):
-        lacks = "API call" if len(operations) else "GPU operation that a call launches"
-        yield unknown(ORIGINS, f"no {lacks} to look at")
+        lacks = "API call" if len(operations) else "launched GPU operation"
+        yield unknown(ORIGINS, f"no {lacks} to check")
         return
     yield from _without_call(operations)
     doubts = [*_ambiguous(capture, operations), *_without_process(capture, operations)]
     yield from doubts
     if not doubts:
-        yield ok(CORRELATION_IDS, "none stands for two calls of one process")
+        yield ok(CORRELATION_IDS, "no correlation id is shared by two calls of one process")
 
 
 def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
@@ -172,13 +172,11 @@ def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
         mine = lost & (operations.kind == code)
         if not (count := marked(mine)):
             continue
-        cause = "launched by the GPU itself, or the call was dropped or removed"
+        cause = "launched from the GPU, or the call was dropped or removed"
         if early := marked(mine & midway):
             which = "all" if early == count else f"{early:,} of them"
-            cause = f"{which} before the first work that has one: recording seems to have begun midway"
-        lacking = (
-            f"{counted(kind, count)} without a recorded launch call, hence without API time and NVTX range"
-        )
+            cause = f"{which} before the first work with a launch call: recording probably began midway"
+        lacking = f"{counted(kind, count)} without a recorded launch call, so without API time and NVTX range"
         yield warning(ORIGINS, count, f"{lacking}; {cause}")
     if not lost.any():
         yield ok(ORIGINS, "every launch call is recorded")
@@ -202,8 +200,8 @@ def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosi
         if not len(rows):
             continue
         if count := marked(np.isin(_of_several_calls(capture.whole, kind), rows)):
-            shared = f"{counted(kind, count)} with a correlation id that two calls of the process have"
-            effect = "the API time, latency and NVTX range given for it may be the other's"
+            shared = f"{counted(kind, count)} with a correlation id shared by two calls of the process"
+            effect = "the API time, latency and NVTX range may belong to the other call"
             yield warning(CORRELATION_IDS, count, f"{shared}: {effect}")
 
 
@@ -235,18 +233,17 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Di
         return
     processes = len(np.unique(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
     unknown_process = (
-        f"the process of {count:,} operations is not recorded (globalPid): they meet calls by the id alone"
+        f"the process of {count:,} operations is not recorded (globalPid); they are matched to calls "
+        "by correlation id alone"
     )
     if processes > 1:
         yield warning(
             CORRELATION_IDS,
             count,
-            f"{unknown_process}, and {processes} processes made calls: they may be mixed up",
+            f"{unknown_process}; calls of {processes} processes may be mixed up",
         )
     else:
-        yield info(
-            CORRELATION_IDS, count, f"{unknown_process}, which is right as long as there was one process"
-        )
+        yield info(CORRELATION_IDS, count, f"{unknown_process}; this is correct for a single process")
 
 
 def check_times(capture: Capture) -> Iterator[Diagnosis]:
@@ -261,14 +258,14 @@ def check_times(capture: Capture) -> Iterator[Diagnosis]:
         odd += _impossible("api", *unclipped(capture, "api", *SPANS).values())
     yield from odd
     if not odd and (len(operations) or capture.has("api")):
-        yield ok(TIMES, "every operation and API call has its times, and none ended before it started")
+        yield ok(TIMES, "every operation and API call has a start and an end, in this order")
 
 
 def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Compare the start of each operation with that of the outermost call that launched it."""
     launched = operations.of((operations.call >= 0) & (operations.start_ns != MISSING))
     if not len(launched):
-        yield unknown(CLOCKS, "no operation with its launch call to look at: they cannot be compared")
+        yield unknown(CLOCKS, "no operation with a launch call to compare")
         return
     called = capture.whole.columns("api", "start_ns")["start_ns"][launched.call]
     ahead = np.where(called == MISSING, launched.start_ns, called) - launched.start_ns
@@ -276,12 +273,12 @@ def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diag
         early = ahead[(launched.kind == code) & (ahead > 0)]
         if len(early):
             most = int(early.max())
-            ahead_by = f"{counted(kind, len(early))} began before the launch call, by up to {duration(most)}"
-            advice = "the clocks differ by as much, so trust no shorter latency or queue time"
+            ahead_by = f"{counted(kind, len(early))} began up to {duration(most)} before the launch call"
+            advice = "the clocks disagree by this much; shorter latencies and queue times are not reliable"
             yield warning(CLOCKS, len(early), f"{ahead_by}: {advice}", most)
     if not (ahead > 0).any():
         soonest = duration(-int(ahead.max()))
-        in_order = f"no operation began before its launch call; the soonest {soonest} after that began"
+        in_order = f"no operation began before its launch call; shortest delay {soonest}"
         yield ok(CLOCKS, in_order)
 
 
@@ -291,12 +288,12 @@ def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[D
     early = marked((start != MISSING) & (start <= 0))
     if len(backwards):
         most = int((start[backwards] - end[backwards]).max())
-        negative = f"{counted(kind, len(backwards))} ended before the start, by up to {duration(most)}"
-        effect = "negative durations make totals and means too small"
+        negative = f"{counted(kind, len(backwards))} ended up to {duration(most)} before the start"
+        effect = "negative durations make totals and means too low"
         yield warning(TIMES, len(backwards), f"{negative}: {effect}", most)
     if lacking := marked(missing):
         incomplete = f"{counted(kind, lacking)} without a start or an end"
-        yield warning(TIMES, lacking, f"{incomplete}: what is said of durations is wrong")
+        yield warning(TIMES, lacking, f"{incomplete}: totals and means of durations are wrong")
     if early:
         before_zero = f"{counted(kind, early)} started at 0 ns or before"
-        yield warning(TIMES, early, f"{before_zero}: no time that was measured, recording begins at 0")
+        yield warning(TIMES, early, f"{before_zero}: not a measured time, as recording begins at 0")

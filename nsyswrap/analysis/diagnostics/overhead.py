@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     Covers = dict[int, Cover]  # by global id of a thread or process
 
-OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "overhead of CUDA"
+OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "CUDA overhead"
 MUCH_PERCENT = 10.0  # of the time in API calls or of the GPU idle time: a larger share is a warning
-_IN_API, _IN_IDLE = "in API calls", "while a GPU idled"
+_IN_API, _IN_IDLE = "in API calls", "while a GPU was idle"
 _FIELDS = (*SPANS, "global_tid", "name", "overhead_type")
 
 
@@ -61,7 +61,7 @@ def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
     """Yield the profiler's own work in total, then each label of overhead by time, the longest first."""
     events, labels = _events(capture)
     if not len(events.start):
-        yield unknown(OVERHEAD, "none is recorded: whether profiling lengthened API calls is not known")
+        yield unknown(OVERHEAD, "no overhead recorded; the effect of profiling on API calls is unknown")
         return
     codes, keys = group_keys(events.label, events.of_cuda.astype(np.int64))
     by_label = [events.of(codes == code) for code in range(len(keys[0]))]
@@ -75,7 +75,7 @@ def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
     for group, total, *inside in zip(by_label, totals[1:], in_api[1:], in_idle[1:], strict=True):
         share = f"{labels[int(group.label[0])]}: {_where(*inside)}"
         own = bool(group.of_cuda[0])
-        more = "; without a profiler it is there too" if own else ""
+        more = "; also present without a profiler" if own else ""
         checks.append(info(CUDA_OVERHEAD if own else OVERHEAD, len(group.start), share + more, total))
     yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
 
@@ -89,11 +89,9 @@ def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, 
         f"{duration(part)} {where} ({percent(100 * part / whole)} of that time)"
         for part, whole, where in times
     ]
-    lengthened = (
-        f"in all, {' and '.join(shares) or 'with no API call and no idle GPU that it could lengthen'}"
-    )
+    lengthened = f"in total, {' and '.join(shares) or 'without API calls or GPU idle time to affect'}"
     if any(100 * part >= MUCH_PERCENT * whole for part, whole, _ in times):
-        return warning(OVERHEAD, count, f"{lengthened}: without a profiler they may be shorter", total)
+        return warning(OVERHEAD, count, f"{lengthened}: these times may be shorter without a profiler", total)
     return info(OVERHEAD, count, lengthened, total)
 
 
@@ -119,7 +117,7 @@ def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
 
 def _label(text: str | None) -> str:
     """Cut off what follows a bracket, such as the path of each library that was loaded."""
-    return (text or "without a name").partition("(")[0]
+    return (text or "unnamed").partition("(")[0]
 
 
 def _api_calls(capture: Capture) -> Covers:

@@ -26,15 +26,17 @@ _MORE = " (-r diagnostics)"
 def trust(capture: Capture) -> list[str]:
     """Return the trust line, then one line per remark.
 
-    The line counts the recorded events and the warnings of nsys, and names the report with the details.
+    The line counts the kernels, copies and memsets, and says whether the trace is complete: nsys reported no
+    warning, no kernel or launch lacks its partner, no graph hides kernels. Otherwise it names the report with
+    the details.
     """
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     more = _MORE if remarks or lost else ""
-    diagnosis = f"{'nsys: ' if missing else ''}{_diagnosis(capture)}"
-    return [f"seen: {', '.join(_event_counts(capture))} · {diagnosis}{more}", *remarks]
+    diagnosis = _diagnosis(capture, is_complete=not more)
+    return [f"{', '.join(_event_counts(capture))}; {diagnosis}{more}", *remarks]
 
 
 def _clocks(capture: Capture) -> Iterator[str]:
@@ -47,13 +49,13 @@ def _clocks(capture: Capture) -> Iterator[str]:
     early = np.flatnonzero((called > begun) & (begun != MISSING))
     if len(early):
         most = duration(int((called[early] - begun[early]).max()))
-        yield f"  {counted('kernel', len(early))} began before the launch call, by up to {most}"
+        yield f"  {counted('kernel', len(early))} began up to {most} before the launch call"
 
 
 def _graphs(capture: Capture) -> Iterator[str]:
     if count := capture.count("graph"):
         hidden = "hides its kernels" if count == 1 else "hide their kernels"
-        yield f"  {counted('graph', count)} {hidden} here: profile with --graphs node"
+        yield f"  {counted('graph', count)} {hidden}; profile with --graphs node"
 
 
 def _joined(capture: Capture) -> bool:
@@ -80,7 +82,8 @@ def _launched(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _event_counts(capture: Capture) -> list[str]:
     kernels = counted("kernel", capture.count("kernel")) + _launch_note(capture)
-    return [kernels, *(counted(kind, capture.count(kind)) for kind in ("memcpy", "memset", "api"))]
+    others = ("memcpy", "memset", *(() if capture.has("kernel") else ("api",)))
+    return [kernels, *(counted(kind, count) for kind in others if (count := capture.count(kind)))]
 
 
 def _launch_note(capture: Capture) -> str:
@@ -92,14 +95,17 @@ def _launch_note(capture: Capture) -> str:
     launching = np.zeros(capture.whole.count("api"), dtype=bool)
     launching[calls] = True  # much faster than sorting a million calls
     count, without = marked(launching), capture.count("kernel") - len(kernels)
-    lost = f", {without:,} without their call" if without else ""
-    return f" from {count:,} launch{'' if count == 1 else 'es'}{lost}"
+    if without:
+        return f" ({without:,} without a launch call)"
+    return "" if count == len(kernels) else f" from {count:,} launch{'' if count == 1 else 'es'}"
 
 
-def _diagnosis(capture: Capture) -> str:
+def _diagnosis(capture: Capture, *, is_complete: bool) -> str:
     if not capture.has("diagnostic"):
-        return "this export carries no diagnostics"
+        return "completeness unknown (no nsys diagnostics)"
+    if is_complete:
+        return "trace complete"
     losses = sum(diagnostic.loss for diagnostic in capture.diagnostics)
     count = len(capture.diagnostics)
-    warnings = f"{count} warning{'' if count == 1 else 's'}" if count else "no warnings"
+    warnings = f"{count} nsys warning{'' if count == 1 else 's'}" if count else "no nsys warnings"
     return f"{warnings}, {f'{losses} about missing events' if losses else 'no dropped events reported'}"

@@ -98,7 +98,7 @@ RULES: tuple[tuple[str, str], ...] = (
 CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
 
 _KEYS = ("name", "pattern")
-_FORM = 'write, for each class and in the order they are tried: [[class]] name = "..." pattern = "REGEX"'
+_FORM = 'for each class, in the order to try, write: [[class]] name = "..." pattern = "REGEX"'
 
 
 def classify(name: str | None, rules: Rules = ()) -> str:
@@ -129,7 +129,7 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
     """
     entries = _document(path).get("class")
     if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{path}: there is no [[class]] in it", _FORM)
+        raise UsageError(f"{path}: [[class]] is missing", _FORM)
     return tuple(_rule(entry, f"{path}: [[class]] number {i}") for i, entry in enumerate(entries, 1))
 
 
@@ -139,24 +139,24 @@ def _document(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}", _FORM) from None
+        raise UsageError(f"{path} is not TOML: {error}", _FORM) from None
     for key in document:
         if key != "class":
-            raise UsageError(f"{path}: there is no {key!r} in such a file", _FORM)
+            raise UsageError(f"{path}: unknown key {key!r}", _FORM)
     return document
 
 
 def _rule(entry: object, where: str) -> tuple[str, str]:
     keys = entry if isinstance(entry, dict) else {}
     wrong = [f"lacks {key!r}" for key in _KEYS if key not in keys]
-    wrong += [f"has an unknown {key!r}" for key in keys if key not in _KEYS]
+    wrong += [f"has an unknown key {key!r}" for key in keys if key not in _KEYS]
     if wrong:
         raise UsageError(f"{where} {' and '.join(wrong)}", _FORM)
     name, pattern = keys["name"], keys["pattern"]
     if not all(isinstance(text, str) and text for text in (name, pattern)):
-        raise UsageError(f"{where}: name and pattern are texts, and not empty", _FORM)
+        raise UsageError(f"{where}: name and pattern must be non-empty strings", _FORM)
     try:
         re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"{where}: {pattern!r} is no regular expression: {error}", _FORM) from None
+        raise UsageError(f"{where}: {pattern!r} is not a regular expression: {error}", _FORM) from None
     return name, pattern

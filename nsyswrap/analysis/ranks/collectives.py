@@ -103,11 +103,11 @@ def match(members: Sequence[Member]) -> Matched:
         having = [number for number, of_member in enumerate(sequences) if key in of_member]
         counts = [len(sequences[number][key]) for number in having]
         if len(having) < _FEWEST_RANKS:
-            notes[f"collectives that one rank alone has are matched with nothing: {_short(key[1])}"] = None
+            notes[f"collectives on only one rank are not matched: {_short(key[1])}"] = None
             continue
         if len(set(counts)) > 1:
             matched = f"{min(counts)} to {max(counts)} per rank; the first {min(counts)} are matched"
-            notes[f"{_short(key[1])}: {matched}, wrongly where not the last ones are missing"] = None
+            notes[f"{_short(key[1])}: {matched}; this is wrong unless the last ones are missing"] = None
         rows = np.array([sequences[number][key][: min(counts)] for number in having])
         groups.append(_group(members, key[1], having, rows))
     return Matched(tuple(group for group in groups if group.row.shape[1]), tuple(notes))

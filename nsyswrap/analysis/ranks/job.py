@@ -58,7 +58,7 @@ def alignment_note(job: Job, offsets: NDArray[Any] | None) -> str:
     """Return a note on how far the ends of matched collectives are apart; empty without collectives."""
     if offsets is None:
         return (
-            "not every capture says when its session began: no arrival times (waiting needs no common clock)"
+            "no arrival times: some captures lack the start of their session (waiting times do not need it)"
         )
     spreads = [np.empty(0, np.int64)]
     for group in job.matched.groups:
@@ -68,11 +68,11 @@ def alignment_note(job: Job, offsets: NDArray[Any] | None) -> str:
     if not len(apart):
         return ""
     names = hosts(job.members)
-    where = f", on {len(names)} hosts, whose clocks differ" if len(names) > 1 else ""
+    where = f" on {len(names)} hosts with different clocks" if len(names) > 1 else ""
     distance = f"{duration(np.median(apart))} apart (median; at most {duration(apart.max())})"
     return (
-        f"aligned on the sessions' epochs{where}: the ends of a collective lie {distance}; arrival times are "
-        "known as well as that, waiting needs no common clock"
+        f"clocks aligned by session start{where}; ends of a collective: {distance}; arrival times have "
+        "this accuracy, waiting times do not depend on it"
     )
 
 
@@ -140,7 +140,10 @@ class Job:
     def notes(self) -> tuple[str, ...]:
         """Notes for every table over the ranks."""
         graphs = sum(member.capture.count("graph") for member in self.members)
-        hidden = f"{graphs:,} whole-graph executions hide their kernels, collectives too: --graphs node"
+        hidden = (
+            f"{graphs:,} whole-graph executions hide their kernels and collectives; profile with "
+            "--graphs node"
+        )
         return (*self.matched.notes, *([hidden] if graphs else []))
 
     @property

@@ -73,7 +73,7 @@ def places(paths: Sequence[Path]) -> list[Place]:
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
     if None not in twice and twice:
         both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])
-        raise UsageError(f"{both} are both of rank {twice[0]}", "give the ranks of one launch")
+        raise UsageError(f"{both}: both are rank {twice[0]}", "name the captures of one launch")
     if any(place.number is None for place in ranks):
         return [replace(place, number=None, label=label) for place, label in zip(ranks, labels, strict=True)]
     _check_one_launch(ranks)
@@ -95,9 +95,9 @@ def _check_one_launch(ranks: Sequence[Place]) -> None:
     if stale:
         names = ", ".join(str(place.path) for place in stale)
         raise UsageError(
-            f"ranks of more than one launch: {names} {'is' if len(stale) == 1 else 'are'} not of the newest, "
-            f"that of {newest.path}, which had {_world(newest)}",
-            "remove what an earlier launch left, or name the ranks of one launch",
+            f"ranks of several launches: {names} {('is' if len(stale) == 1 else 'are')} not of the "
+            f"launch of {newest.path} ({_world(newest)})",
+            "remove the folders of earlier launches, or name the ranks of one launch",
         )
 
 
@@ -128,7 +128,7 @@ def missing_ranks(present: Sequence[Place]) -> str:
     bare = gone & {rank for place in present for rank in place.left_out}
     parts = [f"{_listed(gone - bare)} missing"] if gone - bare else []
     parts += [f"{_listed(bare)} not profiled (--ranks)"] if bare else []
-    return f"{len(present)} of {size} ranks are there: {', '.join(parts)}" if parts else ""
+    return f"{len(present)} of {size} ranks are present: {', '.join(parts)}" if parts else ""
 
 
 def _listed(numbers: set[int]) -> str:

@@ -76,10 +76,13 @@ def slowest(times: NDArray[Any]) -> NDArray[Any]:
 
 
 def _notes(alone: int, uneven: list[str]) -> list[str]:
-    notes = [f"range names that one rank alone has, matched with nothing: {alone}"] if alone else []
+    notes = [f"range names on only one rank are not matched: {alone}"] if alone else []
     if uneven:
         more = f" and {len(uneven) - 1} more" if len(uneven) > 1 else ""
-        notes.append(f"not as often on every rank: range {uneven[0]!r}{more}; the first of each are matched")
+        notes.append(
+            f"range {uneven[0]!r}{more}: the number of instances differs between ranks; the "
+            "first ones are matched"
+        )
     return notes
 
 

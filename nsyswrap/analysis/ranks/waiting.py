@@ -60,17 +60,17 @@ def waiting_verdict(job: Job) -> str:
     share = float(result.for_ns[most, late] * 100 / max(int(gpu_ns[most]), 1))
     if share < _MATTERS_PERCENT and waited.max() < _MATTERS_PERCENT:
         return (
-            f"no rank holds the others up: waiting takes at most {percent(waited.max())} of a rank's GPU time"
+            f"no rank delays the others; waiting takes at most {percent(waited.max())} of a rank's GPU time"
         )
     if share < _MATTERS_PERCENT or not regular(times, of, len(job.members)):
         return (
-            f"no rank is regularly the last of {total:,} collectives, the ranks take turns; "
-            f"waiting takes up to {percent(waited.max())} of a rank's GPU time"
+            f"no single rank is regularly last in the {total:,} collectives; waiting takes up to "
+            f"{percent(waited.max())} of a rank's GPU time"
         )
     waited_for = f"{job.members[most].label} waited {duration(result.for_ns[most, late])} for it"
     return (
         f"{job.members[late].label} was last in {times:,} of {of:,} collectives; {waited_for}, "
-        f"{percent(share)} of its GPU time; {_reason(job, late, int(result.for_ns[most, late]))}"
+        f"{percent(share)} of its GPU time, {_reason(job, late, int(result.for_ns[most, late]))}"
     )
 
 
@@ -91,11 +91,10 @@ def _reason(job: Job, late: int, waited_ns: int) -> str:
     own = [int(times.own_ns.sum()) for times in job.times]
     others = float(np.median([ns for number, ns in enumerate(own) if number != late]))
     comparison = (
-        f"its own work on the GPU takes {duration(own[late])}, that of the others {duration(others)} (median)"
+        f"its own GPU work takes {duration(own[late])} against {duration(others)} (median of the others)"
     )
     if own[late] <= _LONGER * others:
-        return f"{comparison}: no more, which points to its CPU"
+        return f"but {comparison}, which points to its host code"
     more = own[late] - others
-    return f"{comparison}: " + (
-        "that is why" if more >= _MOST * waited_ns else f"at most {duration(more)} of that wait"
-    )
+    explained = "" if more >= _MOST * waited_ns else f"; this explains at most {duration(more)} of the wait"
+    return f"because {comparison}{explained}"

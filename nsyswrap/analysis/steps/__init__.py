@@ -109,11 +109,14 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",
-            "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
+            "-r nvtx_sum lists the ranges; use --steps NAME, --steps 10-13 or --steps NAME/10-13",
         )
     if numbers and not any(steps.found for steps in found):
         most = max(map(len, found), default=0)
-        raise NotInCapture(f"{capture.source}: no steps {capture.view.steps}", f"there are {most:,}, from 0")
+        raise NotInCapture(
+            f"{capture.source}: no steps {capture.view.steps}",
+            f"the capture has {most:,} steps, numbered from 0",
+        )
     return tuple(found)
 
 
@@ -142,7 +145,7 @@ def _steps(
     steady = _between_breaks(occurrences, warm_up)
     why = _why_unsteady(occurrences.label, pace[steady], chosen=bool(name))
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
-    remark = f"another thread launches GPU work of its own beside {occurrences.label}" if beside else ""
+    remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else ""
     outlier = _outliers(occurrences, steady, pace)
     return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark)
 
@@ -154,7 +157,7 @@ def _why_unsteady(label: str, pace: NDArray[Any], *, chosen: bool) -> str:
     short, long = np.quantile(pace, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return ""
-    return f"{label} takes from {duration(short)} to {duration(long)}"
+    return f"{label} varies from {duration(short)} to {duration(long)}"
 
 
 def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:

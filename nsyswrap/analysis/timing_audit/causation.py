@@ -83,8 +83,8 @@ def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
     """Return a note if ranges hold launches by other threads; ``adopted`` counts these by range."""
     held = np.count_nonzero(adopted)
     text = (
-        f"ranges that hold launches by other threads, as PyTorch's backward makes them: {held}; they count "
-        "where the range's thread is seen to wait for them"
+        f"ranges with launches by other threads, as in PyTorch's backward: {held}; counted where the "
+        "thread of the range waits for them"
     )
     return (text,) if held else ()
 
@@ -92,12 +92,12 @@ def adopted_notes(adopted: NDArray[Any]) -> tuple[str, ...]:
 def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
     """Return a note if uncaused work of other threads ran during ranges: ``uncaused_ns`` of each range."""
     count = np.count_nonzero(uncaused_ns)
-    how = "give that thread NVTX ranges of its own"
+    how = "add NVTX ranges to that thread"
     if not whole.has("osrt"):
         how = f"{HOW_TO_TELL}, or {how}"
     text = (
-        f"ranges during which GPU work of a thread without ranges ran: {count}; this work does not count for "
-        f"them, as nothing shows that they wait for it; to tell, {how}"
+        f"ranges overlapped by GPU work of a thread without ranges: {count}; this work is not counted, "
+        f"as no wait for it is recorded; to decide, {how}"
     )
     return (text,) if count else ()
 
