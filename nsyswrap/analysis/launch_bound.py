@@ -102,8 +102,10 @@ def launch_verdict(capture: Capture) -> str:
     again = judged.of(~judged.first)
     sentences = [
         headline(name, cost),
-        f"Median launch call {duration(np.median(again.api_ns))} for "
-        f"{duration(np.median(again.gpu_ns))} of GPU work",
+        (
+            f"Median launch call {duration(np.median(again.api_ns))} for "
+            f"{duration(np.median(again.gpu_ns))} of GPU work"
+        ),
         f"CUDA graphs or fusion could save {_savings(cost)}",
         *([f"Excluded: {_firsts(judged)}"] if judged.first.any() else []),
         *_main_cause(cost),

@@ -33,7 +33,7 @@ _QUALIFIERS: dict[str, dict[str, Any]] = {
 def find_report(name: str) -> Report:
     """Return the report with this name. Raises UsageError that lists the names."""
     if name not in NAMES:
-        raise UsageError(f"there is no report {name!r}", f"reports: {' '.join(NAMES)}")
+        raise UsageError(f"no report named {name!r}", f"reports: {' '.join(NAMES)}")
     report: Report = module(name).REPORT
     return report
 
@@ -74,7 +74,10 @@ def parse(text: str) -> Request:
             options[key] = _integer(text, value)
         else:
             takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
-            raise UsageError(f"{text!r}: {name} takes no {part!r}", f"it takes {', '.join(takes) or 'none'}")
+            raise UsageError(
+                f"invalid report {text!r}: {name} has no option {part!r}",
+                f"options: {', '.join(takes)}" if takes else "it has no options",
+            )
     return Request(report, options, view, "".join(f"_{part}" for part in parts))
 
 
@@ -93,4 +96,4 @@ def _integer(text: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise UsageError(f"{text!r}: {value!r} is no whole number") from None
+        raise UsageError(f"invalid report {text!r}: {value!r} is not a whole number") from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 
 TIME_PERCENT = Column(
-    "time_percent", "Time", Unit.PERCENT, "share of the total of the rows listed, not of the run"
+    "time_percent", "Time", Unit.PERCENT, "share of the total of the listed rows, not of the run"
 )
 TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
 
@@ -34,7 +34,7 @@ def stat_columns(
             ("med", "Med", 0, "median of", ""),
             ("min", "Min", 8, "smallest of", ""),
             ("max", "Max", 7, "largest of", ""),
-            ("std", "StdDev", 9, "sample standard deviation (n - 1) of", "; 0 for a single one"),
+            ("std", "StdDev", 9, "sample standard deviation (n - 1) of", "; 0 for a single value"),
         )
     )
 

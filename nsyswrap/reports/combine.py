@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.table import Values
 
-CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture the row is of")
+CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture")
 
 
 def combine(tables: Sequence[tuple[str, Table]]) -> Table:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]  # a value per column and row
 
-ROWS = Option("rows", 50, "how many rows to list at most; a negative number: all")
+ROWS = Option("rows", 50, "maximum number of rows; negative: all")
 LONGEST = "the longest"
 KINDS = {"memcpy": ("src_kind", "dst_kind"), "memset": ("mem_kind",)}  # of memory, by kind of operation
 _ON_GPU = ("device_id", "context_id", "green_context_id", "stream_id")
@@ -36,7 +36,7 @@ def limited(data: Arrays, rows: int, which: str) -> tuple[Arrays, tuple[str, ...
     total = len(next(iter(data.values())))
     if not 0 <= rows < total:
         return data, ()
-    return take(data, np.arange(rows)), (f"{rows} of {total} rows, {which}: rows=-1 lists all",)
+    return take(data, np.arange(rows)), (f"{rows} of {total} rows ({which}); rows=-1 lists all",)
 
 
 def take(data: Arrays, rows: NDArray[Any]) -> Arrays:
@@ -52,8 +52,8 @@ def memory_kind_notes(capture: Capture, kind: str) -> tuple[str, ...]:
         if (values == MISSING).all()
     ]
     return tuple(
-        f"{EVENTS[kind].table} has no {column}: it does not say what kind of memory it was, "
-        "and what only that tells is not found"
+        f"{EVENTS[kind].table} has no {column}: memory kinds are unknown, and rows that depend on them "
+        "are missing"
         for column in columns
     )
 
@@ -105,25 +105,31 @@ def _met(
 def _foreign_call_notes(capture: Capture, process: NDArray[Any], calls: NDArray[Any]) -> tuple[str, ...]:
     caller = capture.whole.columns("api", "global_tid")["global_tid"][calls] & PROCESS_MASK
     foreign = np.count_nonzero((process != caller) & (process != MISSING))
-    text = f"rows whose call is of another process: {foreign:,}; nsys looks at its correlation id alone"
+    text = f"rows with a call of another process: {foreign:,}; nsys matches calls by correlation id alone"
     return (text,) if foreign else ()
 
 
 def memory_columns(what: str, *kinds: Column) -> tuple[Column, ...]:
     """Return the columns of a rule on memory, in nsys' order; ``what`` is copy or memset."""
     return (
-        Column("duration_ns", "Duration", Unit.NS, f"time the {what} took on the GPU"),
-        Column("start_ns", "Start", Unit.NS, f"when the {what} began on the GPU", drop_order=1),
+        Column("duration_ns", "Duration", Unit.NS, f"duration of the {what} on the GPU"),
+        Column("start_ns", "Start", Unit.NS, f"start of the {what} on the GPU", drop_order=1),
         *kinds,
         Column("size_bytes", "Bytes", Unit.BYTES, f"size of the {what}"),
-        Column("process_id", "PID", Unit.ID, "process it belongs to", drop_order=3),
-        Column("device_id", "Device ID", Unit.ID, "GPU it ran on", drop_order=2),
+        Column("process_id", "PID", Unit.ID, "process of the operation", drop_order=3),
+        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operation", drop_order=2),
         Column("context_id", "Context ID", Unit.ID, "CUDA context", drop_order=7),
         Column(
-            "green_context_id", "Green Context ID", Unit.ID, "green context, where it has one", drop_order=9
+            "green_context_id",
+            "Green Context ID",
+            Unit.ID,
+            "green context, if the operation has one",
+            drop_order=9,
         ),
         Column("stream_id", "Stream ID", Unit.ID, "CUDA stream", drop_order=5),
-        Column("api_name", "API Name", Unit.TEXT, "API function that started it, with its version"),
+        Column(
+            "api_name", "API Name", Unit.TEXT, "API function that started the operation, with its version"
+        ),
     )
 
 
@@ -137,8 +143,8 @@ COPY_COLUMNS = memory_columns(
 def device_columns(operation: str) -> tuple[Column, ...]:
     """Return the columns of process, device and context. The context is that of one ``operation``."""
     return (
-        Column("process_id", "PID", Unit.ID, "process whose operations these are"),
-        Column("device_id", "Device ID", Unit.ID, "GPU they ran on"),
+        Column("process_id", "PID", Unit.ID, "process of the operations"),
+        Column("device_id", "Device ID", Unit.ID, "GPU that ran the operations"),
         Column(
             "context_id", "Context ID", Unit.ID, f"CUDA context of the operation {operation}", drop_order=2
         ),

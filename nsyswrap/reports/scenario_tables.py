@@ -22,21 +22,24 @@ if TYPE_CHECKING:
 
 
 _VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
-_OPERATOR = Column("operator", "Operator", Unit.TEXT, "implementation that was timed")
+_OPERATOR = Column("operator", "Operator", Unit.TEXT, "timed implementation")
 _PHASE_COLUMNS = ("launches", "api_med_ns", "queued_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
 _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
 _GPU_COLUMNS = (
     Column("kernels", "Kernels", Unit.COUNT, "kernel executions"),
     Column("kernel_ns", "Kernel Time", Unit.NS, "sum of the kernels' durations"),
     Column(
-        "graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not seen", drop_order=3
+        "graphs", "Graphs", Unit.COUNT, "whole-graph executions, whose kernels are not recorded", drop_order=3
     ),
-    Column("graph_ns", "Graph Time", Unit.NS, "sum of their durations", drop_order=3),
+    Column("graph_ns", "Graph Time", Unit.NS, "sum of the graphs' durations", drop_order=3),
     Column("launch_ns", "Launch API", Unit.NS, "CPU time in the calls that launched kernels and graphs"),
-    Column("copies", "Copies", Unit.COUNT, "copies and unified-memory migrations"),
-    Column("copied_bytes", "Copied", Unit.BYTES, "sum of their bytes"),
+    Column("copies", "Copies", Unit.COUNT, "copies and unified memory migrations"),
+    Column("copied_bytes", "Copied", Unit.BYTES, "sum of the bytes copied"),
     Column(
-        "copy_ns", "Copy Time", Unit.NS, "sum of their durations; with managed memory part of the kernel's"
+        "copy_ns",
+        "Copy Time",
+        Unit.NS,
+        "sum of the copies' durations; with managed memory part of the kernel time",
     ),
 )
 
@@ -48,77 +51,82 @@ GPU_BY_VARIANT = Schema(
 
 TIMING_BY_VARIANT = Schema(
     name="timing_by_variant",
-    title="What the program measured, and what nsys saw, per iteration",
+    title="Program timing and nsys timing per iteration",
     columns=(
         _VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured"),
+        Column("program_med_ns", "Program", Unit.NS, "median measured by the program"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
     ),
 )
 
 AUDIT_BY_VARIANT = Schema(
     name="audit_by_variant",
-    title="Whether what the program measured is what it launched",
+    title="Timing check by variant",
     columns=(
         _VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median the program itself measured, over all verdicts"),
+        Column("program_med_ns", "Program", Unit.NS, "median measured by the program, over all verdicts"),
         *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
     ),
 )
 
 PROFILER_BY_VARIANT = Schema(
     name="profiler_by_variant",
-    title="What the program's own profiler saw, in runs without nsys",
+    title="Results of the program's own profiler, without nsys",
     columns=(
         _VARIANT,
         _OPERATOR,
-        Column("program_med_ns", "Program", Unit.NS, "median the program measured, its profiler on"),
-        Column("launches", "Launches", Unit.COUNT, "launches made while the profiler was open"),
-        Column("cpu_ops", "Operators Seen", Unit.COUNT, "PyTorch's operators (aten) it saw on the CPU"),
-        Column("kernels", "Kernels Seen", Unit.COUNT, "of these, the kernels the profiler saw"),
-        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the kernels it saw"),
+        Column("program_med_ns", "Program", Unit.NS, "median measured by the program with its profiler on"),
+        Column("launches", "Launches", Unit.COUNT, "launches during profiling"),
+        Column(
+            "cpu_ops",
+            "Operators",
+            Unit.COUNT,
+            "PyTorch operators (aten) that the profiler recorded on the CPU",
+        ),
+        Column("kernels", "Kernels", Unit.COUNT, "kernels that the profiler recorded"),
+        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the recorded kernels"),
     ),
 )
 
 SCENARIO_RUNS = Schema(
     name="scenario_runs",
-    title="Every run of every scenario",
+    title="All scenario runs",
     columns=(
-        Column("scenario", "Scenario", Unit.TEXT, "the scenario"),
+        Column("scenario", "Scenario", Unit.TEXT, "name of the scenario"),
         _VARIANT,
-        Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, and why"),
+        Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, with the reason"),
         *_GPU_COLUMNS,
     ),
 )
 
 AGREES_PERCENT = 10
-_UNEXPLAINED = "unexplained: run it again"
+_UNEXPLAINED = "unexplained; run it again"
 
 # Clock of a run -> what it is called, and what it measures besides the kernel.
 CLOCKS = {
-    "sync": ("perf_counter", "holds launch and wait too"),
-    "event": ("cuda.Event", "holds idle GPU time too"),
+    "sync": ("perf_counter", "includes launch and wait"),
+    "event": ("cuda.Event", "includes GPU idle time"),
     "profiler": ("torch.profiler", _UNEXPLAINED),
 }
 LOOK_FOR = (
-    "torch.profiler and nsys time the kernel itself; perf_counter with a synchronise holds the launch and "
-    "the wait too, and cuda.Event the time between its two records in which no kernel ran. The longer the "
-    "kernel, the less that matters: under 20 µs it can outweigh the kernel."
+    "torch.profiler and nsys time the kernel itself. perf_counter with a synchronization includes the "
+    "launch and the wait. cuda.Event includes GPU idle time between its two records. Below 20 µs this "
+    "overhead can exceed the kernel time."
 )
 
 CROSS_CHECK = Schema(
     name="cross_check",
-    title="The same launches by four clocks, each in a run of its own",
+    title="One operation timed by four clocks, one run each",
     columns=(
-        Column("operator", "Operator", Unit.TEXT, "operation that was timed"),
-        Column("clock", "Clock", Unit.TEXT, "what timed it"),
-        Column("launches", "Launches", Unit.COUNT, "times the operation was run, the warm-up too"),
-        Column("median_ns", "Median", Unit.NS, "median of the timed ones"),
-        Column("beyond_ns", "Over Kernel", Unit.NS, "median less nsys' median kernel time"),
-        Column("beyond_percent", "Over", Unit.PERCENT, "the same as percent of nsys' kernel time"),
-        Column("note", "Note", Unit.TEXT, f"where it is off by more than {AGREES_PERCENT} %: why"),
+        Column("operator", "Operator", Unit.TEXT, "timed operation"),
+        Column("clock", "Clock", Unit.TEXT, "clock of the measurement"),
+        Column("launches", "Launches", Unit.COUNT, "executions of the operation, including warm-up"),
+        Column("median_ns", "Median", Unit.NS, "median of the timed executions"),
+        Column("beyond_ns", "Above Kernel", Unit.NS, "median minus nsys' median kernel time"),
+        Column("beyond_percent", "Above Kernel", Unit.PERCENT, "the same as a share of nsys' kernel time"),
+        Column("note", "Note", Unit.TEXT, f"reason for a difference of more than {AGREES_PERCENT} %"),
     ),
 )
 
@@ -253,12 +261,11 @@ def cross_check(
         kernel = phases.get(timing["range"], {}).get("kernel_med_ns")
         if not kernel:
             raise NotInCapture(
-                f"{CROSS_CHECK.name}: {capture.source} holds no kernels inside the NVTX range "
-                f"{timing['range']!r}",
-                f"see how nsys fared: nsyswrap report {capture.source}",
+                f"{CROSS_CHECK.name}: no kernels in NVTX range {timing['range']!r} of {capture.source}",
+                f"list what was recorded: nsyswrap report {capture.source}",
             )
         recorded = _recorded(phases, timing)
-        note = "" if recorded == launches else f"of {launches} the program made"
+        note = "" if recorded == launches else f"of {launches} launches of the program"
         rows.append((operator, "nsys", recorded, kernel, 0.0, 0.0, note))
         for clock, result in by_clock.items():
             [own] = [timing for timing in result["timings"] if timing["operator"] == operator]
@@ -282,5 +289,5 @@ def _row(clock: str, timing: dict[str, Any], kernel_ns: float, launches: int) ->
     if abs(percent) > AGREES_PERCENT:
         note = reason if beyond > 0 else _UNEXPLAINED
     if timing["launches"] != launches:
-        note = f"nsys' run made {launches} launches"
+        note = f"the run with nsys made {launches} launches"
     return name, timing["launches"], median_ns, beyond, percent, note

@@ -64,7 +64,7 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
         answer = answer_of(capture)
         return answer, answer_lines(capture, answer)
     except NotInCapture as error:
-        return None, list(wrapped_lines(f"Not judged: {error}", "verdict", "bad"))
+        return None, list(wrapped_lines(f"No verdict: {error}", "verdict", "bad"))
 
 
 def has_gpu_work(capture: Capture) -> bool:
@@ -84,7 +84,7 @@ def _origin(capture: Capture) -> str:
         _gpus(capture),
         f"driver {info.driver_version}" if info.driver_version else "",
         f"CUDA {info.cuda_version}" if info.cuda_version else "",
-        f"nsys {info.exporter_version}" if info.exporter_version else "an nsys before 2022",
+        f"nsys {info.exporter_version}" if info.exporter_version else "nsys before 2022",
     ]
     return " · ".join(part for part in parts if part)
 
@@ -93,7 +93,7 @@ def _gpus(capture: Capture) -> str:
     """Return the names of the machine's GPUs, and how many of them were used."""
     names = capture.info.gpus
     if not names:
-        return "no GPU named"
+        return "GPU unknown"
     counts = {name: names.count(name) for name in names}
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
     used = [device for _, device, _ in gpu_operations_of(capture).by_device()]

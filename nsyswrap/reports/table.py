@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Values = NDArray[Any] | Sequence[str | None]
 
-_NOTHING_SELECTED = "nothing in what is selected"
+_NOTHING_SELECTED = "no events in the selection"
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Report:
         for group in self.lacks(capture):
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
-                f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
-                f"none happened, or none were collected ({EVENTS[group[0]].collect})",
+                f"{self.name}: {capture.source} has no {' or '.join(kinds)}",
+                f"none occurred, or they were not collected (collect with {EVENTS[group[0]].collect})",
             )
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
@@ -205,7 +205,7 @@ class Report:
     def _checked(self, given: Mapping[str, int]) -> dict[str, int]:
         known = {option.name: option for option in self.options}
         for name in given.keys() - known.keys():
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            takes = f"options: {', '.join(known)}" if known else "it has no options"
             raise UsageError(f"{self.name} has no option {name!r}", takes)
         return {
             name: option.check(self.name, given.get(name, option.default)) for name, option in known.items()

@@ -25,7 +25,7 @@ def migration_notes(capture: Capture) -> tuple[str, ...]:
     """Return the notes on page faults and migrations: those not collected, those outside the window."""
     traced = capture.whole.has("um_cpu_fault") or capture.whole.has("um_gpu_fault")
     text = (
-        "no page faults in this capture: none happened, or they were not traced "
+        "no page faults in this capture: none occurred, or they were not traced "
         "(--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true)"
     )
     return (
@@ -39,5 +39,5 @@ def window_notes(capture: Capture) -> tuple[str, ...]:
     """Return a note if page faults outside the window are counted, as nsys does."""
     selection = capture.view.selection
     counted = selection.windowed and not selection.clip and capture.whole.has("um_cpu_fault")
-    text = "CPU page faults have no end: those outside the window are counted too (not with --clip yes)"
+    text = "CPU page faults have no end time, so those outside the window also count (not with --clip yes)"
     return (text,) if counted else ()

@@ -68,7 +68,7 @@ def _first(finding: Advice, answer: Answer) -> Iterator[Line]:
 
 def _other(finding: Advice, answer: Answer, *, again: bool) -> Iterator[Line]:
     """Yield a finding in one line; in two if its headline is too long."""
-    what, common = printable(finding.what), ", in part the same time" if again else ""
+    what, common = printable(finding.what), ", partly the same time" if again else ""
     most = f"at most {_percent(finding)}{common}"
     if screen_width(f"{what}: {most}") <= room("finding"):
         yield Line(f"{what}: {most}", "finding", "warning")
@@ -104,7 +104,7 @@ def _times(finding: Advice, answer: Answer) -> str:
 def _more(finding: Advice, answer: Answer) -> Iterator[Line]:
     """Yield what else there is to say about some findings."""
     if finding.name == "waiting_for_rank":
-        yield Line("nsyswrap report --by rank compares all ranks", "detail")
+        yield Line("compare all ranks: nsyswrap report --by rank", "detail")
     if finding.name == _SPIKES:
         yield from outlier_lines(answer, "detail")
 
@@ -113,19 +113,19 @@ def _nothing(answer: Answer) -> Iterator[Line]:
     """Yield that nothing costs much, or the largest cause if the GPU idles."""
     cause, ns = next(iter(answer.idle_ns.items()), ("", 0))
     if answer.share(ns) < WORTH_PERCENT:
-        yield Line(f"Nothing found that costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
+        yield Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
         return
     text = f"Largest cause of idle time: {IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))}"
     yield Line(f"{text} of the {answer.part}", "finding", "warning")
-    yield Line("nsyswrap report -r gpu_idle lists the gaps", "detail")
+    yield Line("list the gaps: nsyswrap report -r gpu_idle", "detail")
 
 
 def _commands(answer: Answer) -> Iterator[Line]:
     findings = len(_worth(answer))
     if findings > _MOST:
-        yield Line(f"{findings - _MOST} more, and what to do: nsyswrap report --advice", "note")
+        yield Line(f"{findings - _MOST} more findings, and advice on all: nsyswrap report --advice", "note")
     elif findings:
-        yield Line("What to do, with a line of code for each: nsyswrap report --advice", "note")
+        yield Line("Advice with a line of code for each: nsyswrap report --advice", "note")
     processes = {device.process_id for device in answer.devices} - {MISSING}
     if len(processes) > 1 and all(finding.name != "waiting_for_rank" for finding in answer.findings):
-        yield Line(f"{len(processes)} processes: nsyswrap report --by rank compares them", "note")
+        yield Line(f"Compare the {len(processes)} processes: nsyswrap report --by rank", "note")

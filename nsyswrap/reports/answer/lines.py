@@ -97,7 +97,7 @@ def _step_lines(answer: Answer) -> Iterator[Line]:
     steps = answer.steps
     if steps is not None and _skewed(steps):
         mean, median = duration(steps.mean_ns), duration(steps.median_ns)
-        yield Line(f"a step takes {mean} on average, {median} in the median", "detail")
+        yield Line(f"step time: mean {mean}, median {median}", "detail")
 
 
 def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, bar: bool) -> str:
@@ -145,13 +145,13 @@ def _percent(device: DeviceTime) -> str:
 def _why_whole(answer: Answer) -> Iterator[Line]:
     if answer.why_whole and answer.part == "whole capture":
         text = printable(f"No steady part: {answer.why_whole}")
-        texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; all of it is judged", "")]
+        texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; whole capture judged", "")]
         yield Line(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
 
 
 def _withheld(answer: Answer) -> Iterator[Line]:
     yield from wrapped_lines(f"No verdict: {answer.withheld}", "finding", "bad")
-    yield Line("Record it again; nsyswrap report -r diagnostics lists what is wrong", "detail")
+    yield Line("Record again; list the problems: nsyswrap report -r diagnostics", "detail")
 
 
 def _notes(answer: Answer) -> Iterator[Line]:

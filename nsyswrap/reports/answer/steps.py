@@ -36,7 +36,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
     loading = ""
     if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:
-        loading = f", of it {duration(start_up.loading_ns)} loading modules"
+        loading = f", {duration(start_up.loading_ns)} of it loading modules"
     end = f"; {left_out}" if left_out else ""
     texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
     yield Line(first_fitting(texts, room("fact")), "fact")
@@ -62,7 +62,7 @@ def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
         parts = []
     texts = [f"{text}{mean}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
     if kind == "detail":  # the finding above has the numbers
-        they = f"These take {duration(longer_ns)} longer{mean}"
+        they = f"Outliers take {duration(longer_ns)} longer{mean}"
         texts += [f"{they}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
     texts += [f"{text}: mostly {state_name(state)}" for state in most[:1]]
     yield Line(first_fitting([*texts, text], room(kind)), kind, "warning")

@@ -33,7 +33,7 @@ _NAME_WIDTH = 30
 def without_gpu_lines(capture: Capture) -> Iterator[Line]:
     """Yield why there is no GPU work, and the names with the most time of everything else."""
     if capture.view.selection.narrows:
-        yield Line("No GPU work in what is selected", "verdict", "bad")
+        yield Line("No GPU work in the selection", "verdict", "bad")
     else:
         cause = no_gpu_work(capture.whole, RunFolder(capture.source).read_run())[0]
         yield from wrapped_lines(f"No GPU work: {cause}", "verdict", "bad")

@@ -77,9 +77,7 @@ def _less_notes(findings: list[Advice]) -> list[str]:
         for finding in findings
         if finding.potential_ns is not None
     ]
-    return (
-        [f"less than {WORTH_PERCENT:.0f} % of the time, and so no finding: {'; '.join(less)}"] if less else []
-    )
+    return [f"below {WORTH_PERCENT:.0f} % of the time, so not a finding: {'; '.join(less)}"] if less else []
 
 
 SCHEMA = Schema(
@@ -88,16 +86,16 @@ SCHEMA = Schema(
     layout="paragraphs",
     columns=(
         Column("finding", "Finding", Unit.TEXT, "short name of the finding"),
-        Column("at_stake_ns", "At Stake", Unit.NS, "time it concerns: no change can save more"),
-        Column("at_stake_percent", "Share", Unit.PERCENT, "of the time judged"),
-        Column("what", "What", Unit.TEXT, "what was found"),
-        Column("evidence", "Evidence", Unit.TEXT, "the figures that say so", drop_order=2),
-        Column("advice", "Do", Unit.TEXT, "what to do about it", drop_order=2),
-        Column("unless", "Unless", Unit.TEXT, "when the advice would be wrong", drop_order=3),
-        Column("see", "See", Unit.TEXT, "report that has the rows behind it", drop_order=4),
-        Column("example", "Code", Unit.TEXT, "a line of code that does it", drop_order=4),
+        Column("at_stake_ns", "Max Saving", Unit.NS, "most time that a change can save"),
+        Column("at_stake_percent", "Max Saving", Unit.PERCENT, "the same as a share of the judged time"),
+        Column("what", "Conclusion", Unit.TEXT, "conclusion with its figure"),
+        Column("evidence", "Evidence", Unit.TEXT, "figures behind the conclusion", drop_order=2),
+        Column("advice", "Advice", Unit.TEXT, "recommended change", drop_order=2),
+        Column("unless", "Unless", Unit.TEXT, "case in which the advice does not apply", drop_order=3),
+        Column("see", "Report", Unit.TEXT, "report with the rows behind the figures", drop_order=4),
+        Column("example", "Code", Unit.TEXT, "line of code that makes the change", drop_order=4),
         Column(
-            "shares", "Shares With", Unit.TEXT, "findings that concern some of the same time", drop_order=4
+            "shares", "Shares With", Unit.TEXT, "findings that concern part of the same time", drop_order=4
         ),
     ),
 )

@@ -71,7 +71,7 @@ def _made(
     try:
         checks.extend(diagnose(capture))
     except NotInCapture as missing:  # a third party trimmed the export
-        checks.append(unknown(subject, f"could not be checked: {missing}"))
+        checks.append(unknown(subject, f"not checked: {missing}"))
     return checks
 
 
@@ -88,8 +88,8 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     untold = marked(np.asarray(data["count"]) == MISSING)
     parts = ["events may be missing"] if "loss" in levels else []
     parts += [f"warnings: {', '.join(warned)}"] if warned else []
-    parts = parts or ["nothing was found that puts the numbers in doubt"]
-    parts += [f"{untold} check{'' if untold == 1 else 's'} could not be made"] if untold else []
+    parts = parts or ["no check found a problem"]
+    parts += [f"{untold} check{('' if untold == 1 else 's')} not possible"] if untold else []
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
@@ -98,19 +98,21 @@ SCHEMA = Schema(
     name="diagnostics",
     title="Diagnostics",
     columns=(
-        Column("level", "Level", Unit.TEXT, "loss: events are missing; warning: numbers mislead; info; ok"),
-        Column("subject", "What", Unit.TEXT, "what was looked at"),
-        Column("count", "Count", Unit.COUNT, "how often it was found; missing: this capture cannot tell"),
+        Column(
+            "level", "Level", Unit.TEXT, "loss: events are missing; warning: figures may mislead; info; ok"
+        ),
+        Column("subject", "Check", Unit.TEXT, "subject of the check"),
+        Column(
+            "count", "Count", Unit.COUNT, "number of occurrences; missing if the capture does not show it"
+        ),
         Column(
             "time_ns",
             "Time",
             Unit.NS,
-            "the time it is about: a total, or of odd times the largest",
+            "time concerned: a total, or the largest deviation",
             drop_order=1,
         ),
-        Column(
-            "meaning", "Meaning", Unit.TEXT, "what it means for the numbers, and what to do", is_sentence=True
-        ),
+        Column("meaning", "Meaning", Unit.TEXT, "effect on the figures, and remedy", is_sentence=True),
     ),
 )
 

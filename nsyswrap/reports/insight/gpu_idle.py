@@ -93,12 +93,12 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
     operations = gpu_operations_of(capture)
     yield from operation_notes(capture)
     if len(operations) and not len(gaps):
-        yield "no gap: something ran all the time from the first operation to the last"
+        yield "no idle gaps: the GPU was busy from the first operation to the last"
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
-        yield f"whole-graph executions ({graphs:,}) count as work: gaps inside them are not recorded"
+        yield f"whole-graph executions ({graphs:,}) count as busy; gaps inside them are not recorded"
     devices = [device for _, device, _ in operations.by_device()]
     if any(devices.count(device) > 1 for device in devices):
-        yield "several processes used one device: in a gap of one of them another may have run"
+        yield "several processes used one device; in a gap of one process, another may have run"
     ends = np.concatenate((gaps.before, gaps.after))
     yield from name_notes(capture, gaps.operations.of(ends[ends >= 0]))
 
@@ -114,8 +114,12 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
         for cause, time in sorted(spent.items(), key=lambda part: -part[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
-    added = f" of {len(lengths)} pairs of process and device added up" if len(lengths) > 1 else ""
-    return f"Idle {duration(total)}, {percent(100 * total / every)} of the time{added}: {'; '.join(causes)}."
+    added = f", sum of {len(lengths)} process and device pairs" if len(lengths) > 1 else ""
+    where = "in the selection" if capture.view.selection.windowed else "from first to last operation"
+    return (
+        f"GPU idle for {duration(total)} {where} ({percent(100 * total / every)} of that time{added}). "
+        f"Of the idle time: {'; '.join(causes)}."
+    )
 
 
 def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
@@ -148,36 +152,39 @@ def _part(cause: str, header: str, meaning: str) -> Column:
 
 SCHEMA = Schema(
     name="gpu_idle",
-    title="GPU idle: gaps and what the host did",
+    title="GPU idle gaps by cause",
     columns=(
-        Column(
-            "start_ns", "Start", Unit.NS, "end of the operation before it, or start of what is selected", 3
-        ),
+        Column("start_ns", "Start", Unit.NS, "end of the previous operation, or start of the selection", 3),
         Column(
             "duration_ns", "Duration", Unit.NS, "time without any operation of this process on the device"
         ),
-        Column("cause", "Cause", Unit.TEXT, "what took the largest part of it: one of the columns below"),
-        Column("nvtx", "NVTX Range", Unit.TEXT, "innermost range of that thread, in the middle of the gap"),
-        Column("before", "Before", Unit.TEXT, "the operation that ended last before it", 2, kernels=True),
-        Column("after", "After", Unit.TEXT, "the operation that ended it", kernels=True),
-        Column("process_id", "PID", Unit.ID, "process that had nothing running", 5),
-        Column("device_id", "Device", Unit.ID, "device it had nothing running on", 4),
+        Column("cause", "Cause", Unit.TEXT, "cause of the largest part of the gap: one of the columns below"),
         Column(
-            "thread_id", "TID", Unit.ID, "thread that launched the operation after it: the host's side", 5
+            "nvtx",
+            "NVTX Range",
+            Unit.TEXT,
+            "innermost range of the launching thread in the middle of the gap",
         ),
-        _part("profiler", "Profiler", "nsys itself at work in the thread"),
-        _part("load", "Loading", "the thread created a context or loaded modules, be it inside a launch"),
+        Column("before", "Before", Unit.TEXT, "last operation before the gap", 2, kernels=True),
+        Column("after", "After", Unit.TEXT, "operation that ended the gap", kernels=True),
+        Column("process_id", "PID", Unit.ID, "process without a running operation", 5),
+        Column("device_id", "Device", Unit.ID, "device without a running operation", 4),
+        Column("thread_id", "TID", Unit.ID, "thread that launched the operation after the gap", 5),
+        _part("profiler", "Profiler", "nsys worked in the thread"),
+        _part("load", "Loading", "the thread created a context or loaded modules, also inside a launch"),
         _part("allocate", "Allocating", "the thread allocated or freed memory"),
-        _part("synchronise", "Synchronise", "the thread was in a synchronising call"),
-        _part("launch", "Launch", "the thread was in a launch call, or its launch on the way to the GPU"),
-        _part("copy", "Copy", "the thread was in a copy or memset call, or that on its way to the GPU"),
-        _part("call", "Other Call", "the thread was in any other CUDA call"),
-        _part("host", "Host", "the thread was in no CUDA call"),
-        _part("queued", "Queued", "the next operation had been launched: a dependency, or the GPU's latency"),
+        _part("synchronise", "Synchronizing", "the thread was in a synchronizing call"),
         _part(
-            "migration", "Migration", "unified memory moved pages after it: the host used them, or a prefetch"
+            "launch", "Launching", "the thread was in a launch call, or the launch was on its way to the GPU"
         ),
-        _part("unknown", "Unknown", "no recorded call launched what followed, or nothing did follow"),
+        _part("copy", "Copy Calls", "the thread was in a copy or memset call, or the copy was on its way"),
+        _part("call", "Other Calls", "the thread was in another CUDA call"),
+        _part("host", "Host Code", "the thread was in no CUDA call"),
+        _part("queued", "Queued", "the next operation was launched already: a dependency, or GPU latency"),
+        _part(
+            "migration", "Migration", "unified memory pages migrated next: the host used them, or a prefetch"
+        ),
+        _part("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
     ),
 )
 

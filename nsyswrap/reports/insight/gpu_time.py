@@ -126,20 +126,20 @@ def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
     places = [(int(machine_ids(np.array(process))), device) for process, device in pairs]
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
         yield (
-            f"whole-graph executions ({graphs:,}) count as computing; which kernels and copies ran in them "
-            "is not recorded: collect with --cuda-graph-trace=node"
+            f"whole-graph executions ({graphs:,}) count as compute; their kernels and copies are not "
+            "recorded (collect with --cuda-graph-trace=node)"
         )
     if shared := sorted({place[1] for place in places if places.count(place) > 1}):
         yield (
-            f"several processes used device {', '.join(map(str, shared))}: the row without a process takes "
-            "it for one GPU, which it is not where CUDA_VISIBLE_DEVICES differs between them"
+            f"several processes used device {', '.join(map(str, shared))}; the row without a process "
+            "is wrong if their CUDA_VISIBLE_DEVICES differ"
         )
     installed, used = len(capture.gpu_names), len(set(places))
     if not capture.view.selection.narrows and used < installed:
         yield f"{installed} GPUs in the machine, operations recorded on {used}"
     for process, device in sorted(_chosen_pairs(capture) - pairs):
         number = int(process_ids(np.array(process)))
-        yield f"no row for process {number} on device {device}: nothing of it ran in what is selected"
+        yield f"no row for process {number} on device {device}: no operation in the selection"
 
 
 def _chosen_pairs(capture: Capture) -> set[tuple[int, int]]:
@@ -162,7 +162,7 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     rows = [row for row in rows if row["window_ns"]]
     if not rows:
         return ""
-    where = "In what is selected" if capture.view.selection.windowed else "From first to last operation"
+    where = "In the selection" if capture.view.selection.windowed else "From first to last operation"
     names = [f"device {row['device_id']}" for row in rows] if len(rows) > 1 else ["the GPU"]
     sentences = [f"{name} was busy {_busy(row)}" for name, row in zip(names, rows, strict=True)]
     sentences[_ROWS_IN_VERDICT:] = [f"{len(sentences) - _ROWS_IN_VERDICT} more"] * (
@@ -200,40 +200,52 @@ _KIND_NAMES = {
     "migration": "migrations",
 }
 _OVERLAPPING = {
-    "copy": "copying ran beside kernels or graphs",
-    "communication": "communication ran beside other kernels or graphs",
+    "copy": "copying overlapped with kernels or graphs",
+    "communication": "communication overlapped with other kernels or graphs",
 }
-_OUTSIDE = "; what whole graphs hide is not in it"
+_OUTSIDE = "; excludes whole graphs"
 
 SCHEMA = Schema(
     name="gpu_time",
     title="GPU time by device and process",
     columns=(
         Column("device_id", "Device", Unit.ID, "device the operations ran on"),
-        Column("process_id", "PID", Unit.ID, "process they belong to; missing: all that used the device"),
         Column(
-            "start_ns", "Start", Unit.NS, "start of the window: first operation, or of what is selected", 9
+            "process_id", "PID", Unit.ID, "process of the operations; missing: all processes on the device"
         ),
-        Column("end_ns", "End", Unit.NS, "end of the window: last operation, or of what is selected", 9),
+        Column(
+            "start_ns", "Start", Unit.NS, "start of the window: first operation, or start of the selection", 9
+        ),
+        Column("end_ns", "End", Unit.NS, "end of the window: last operation, or end of the selection", 9),
         Column("window_ns", "Window", Unit.NS, "length of the window, without the time between NVTX ranges"),
         Column("busy_ns", "Busy", Unit.NS, "time in which at least one operation ran"),
-        Column("idle_ns", "Idle", Unit.NS, "rest of the window", 1),
+        Column("idle_ns", "Idle", Unit.NS, "time in the window without any operation", 1),
         Column(
             "utilisation_percent",
-            "Utilisation",
+            "Utilization",
             Unit.PERCENT,
-            "busy share of the window; not how full the GPU was",
+            "busy share of the window, not how full the GPU was",
         ),
         Column(
-            "kernel_total_ns", "Kernel Total", Unit.NS, f"sum of the kernels' durations, as nsys{_OUTSIDE}", 4
+            "kernel_total_ns",
+            "Kernel Time",
+            Unit.NS,
+            f"sum of the kernels' durations, as in nsys{_OUTSIDE}",
+            4,
         ),
         Column("kernel_busy_ns", "Kernel Busy", Unit.NS, f"time in which a kernel ran{_OUTSIDE}"),
         Column("graph_busy_ns", "Graph Busy", Unit.NS, "time in which a graph recorded as a whole ran", 3),
         Column("copy_busy_ns", "Copy Busy", Unit.NS, f"time in which a copy of the program ran{_OUTSIDE}"),
-        Column("set_busy_ns", "Set Busy", Unit.NS, f"time in which a memset ran{_OUTSIDE}", 6),
-        Column("migration_busy_ns", "Migrating", Unit.NS, "time in which unified memory moved pages", 5),
+        Column("set_busy_ns", "Memset Busy", Unit.NS, f"time in which a memset ran{_OUTSIDE}", 6),
         Column(
-            "copy_overlap_ns", "Copy Overlap", Unit.NS, "time in which copies and kernels or graphs ran", 7
+            "migration_busy_ns", "Migration Busy", Unit.NS, "time in which unified memory pages migrated", 5
+        ),
+        Column(
+            "copy_overlap_ns",
+            "Copy Overlap",
+            Unit.NS,
+            "time in which copies overlapped with kernels or graphs",
+            7,
         ),
         Column(
             "copy_hidden_percent", "Copy Hidden", Unit.PERCENT, "the same as a share of the copies' time", 2
@@ -242,26 +254,30 @@ SCHEMA = Schema(
             "communication_busy_ns",
             "Comm Busy",
             Unit.NS,
-            "time in which a kernel that communicates (NCCL) ran, outside of whole graphs; missing where "
-            "only they could have had some",
+            "time in which communication kernels (NCCL) ran; excludes whole graphs; missing if only "
+            "whole graphs can contain any",
             5,
         ),
         Column(
             "communication_overlap_ns",
             "Comm Overlap",
             Unit.NS,
-            "time in which these and other kernels or graphs ran; missing as before",
+            "time in which communication overlapped with other kernels or graphs; missing as for Comm Busy",
             7,
         ),
         Column(
             "communication_hidden_percent",
             "Comm Hidden",
             Unit.PERCENT,
-            "the same as a share of the communication's time; missing as before, and where there is none",
+            "the same as a share of the communication's time; missing also without communication",
             5,
         ),
         Column(
-            "concurrency", "Concurrency", Unit.RATIO, "sum of all durations / busy time: how many at once", 3
+            "concurrency",
+            "Concurrency",
+            Unit.RATIO,
+            "sum of all durations / busy time: mean number of operations at once",
+            3,
         ),
     ),
 )

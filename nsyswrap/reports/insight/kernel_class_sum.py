@@ -69,16 +69,19 @@ def _kernels(
 
 def _graph_notes(capture: Capture) -> tuple[str, ...]:
     graphs = capture.count("graph")
-    text = f"{graphs:,} whole-graph executions hide their kernels, which are in no class: --graphs node"
+    text = (
+        f"{graphs:,} whole-graph executions hide their kernels, which are in no class; profile with "
+        "--graphs node"
+    )
     return (text,) if graphs else ()
 
 
 SCHEMA = Schema(
     name="kernel_class_sum",
-    title="Kernels by class",
+    title="Kernel time by class",
     columns=(
         Column(
-            "class", "Class", Unit.TEXT, f"by the kernel's name: {', '.join(CLASSES)}, or one of --classes"
+            "class", "Class", Unit.TEXT, f"class by kernel name: {', '.join(CLASSES)}, or one of --classes"
         ),
         Column("kernels", "Kernels", Unit.COUNT, "distinct kernel names", drop_order=1),
         Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
@@ -88,7 +91,9 @@ SCHEMA = Schema(
         Column("med_ns", "Med", Unit.NS, "median of the durations"),
         Column("p95_ns", "P95", Unit.NS, "95 % of the executions took this long or less", drop_order=2),
         Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", drop_order=5),
-        Column("largest_name", "Largest", Unit.TEXT, "kernel of the most time in the class", kernels=True),
+        Column(
+            "largest_name", "Top Kernel", Unit.TEXT, "kernel with the most time in the class", kernels=True
+        ),
     ),
 )
 

@@ -70,27 +70,31 @@ def _idle_times(gaps: Gaps, process: NDArray[Any], device: NDArray[Any]) -> NDAr
 
 SCHEMA = Schema(
     name="launch_exposure",
-    title="GPU idle time exposed by launching, by stream",
+    title="GPU idle time due to launches, by stream",
     columns=(
         Column("process_id", "PID", Unit.ID, "process that launched", drop_order=2),
         Column("device_id", "Device", Unit.ID, "device it launched on"),
         Column("stream_id", "Stream", Unit.ID, "stream it launched into"),
         Column("launches", "Launches", Unit.COUNT, "calls that launched a kernel or a graph"),
-        Column("first_launches", "First", Unit.COUNT, "of these, first launches of a kernel or graph"),
+        Column(
+            "first_launches", "First Launches", Unit.COUNT, "of these, first launches of a kernel or graph"
+        ),
         Column(
             "idle_ns",
-            "Device Idle",
+            "Idle",
             Unit.NS,
-            "time this process had nothing running on the device, between what it ran first and last there, "
-            "or in the time selected",
+            "time without an operation of this process on the device, between its first and last one "
+            "or in the selected time",
         ),
-        Column("exposed_ns", "Exposed", Unit.NS, "part of that inside a repeat launch into this stream"),
+        Column(
+            "exposed_ns", "Exposed", Unit.NS, "part of the idle time inside repeat launches into this stream"
+        ),
         Column("exposed_percent", "Exposed", Unit.PERCENT, "the same as a share of the device's idle time"),
         Column(
             "host_ns",
-            "Host",
+            "Host Code",
             Unit.NS,
-            "idle time before repeat launches in which the host was in no CUDA call",
+            "idle time before repeat launches with the host outside CUDA calls",
         ),
         Column("first_exposed_ns", "First Exposed", Unit.NS, "idle time inside first launches", drop_order=1),
     ),

@@ -123,12 +123,13 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
     launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     lost = int(np.count_nonzero(launching & (operations.call < 0)))
     if lost:
-        yield f"kernels and graphs that met no launch call: {lost:,}; they are in no launch here"
+        yield f"kernels and graphs without a recorded launch call: {lost:,}; not included"
     early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
     if len(early):
         yield (
-            f"repeat launches that seem to start on the GPU before their call: {len(early):,}, by up to "
-            f"{human(int(early.max()), Unit.NS)}; the clocks disagree, and latencies leave these out"
+            f"repeat launches that start on the GPU before their call: {len(early):,}, by up to "
+            f"{human(int(early.max()), Unit.NS)}; the clocks disagree, and latencies exclude these "
+            "launches"
         )
 
 
@@ -153,23 +154,24 @@ SCHEMA = Schema(
         ),
         Column(
             "first_launches",
-            "First",
+            "First Launches",
             Unit.COUNT,
-            "of these, the first of a kernel or a graph in its process",
+            "first launches: the first of a kernel or a graph in its process",
             drop_order=1,
         ),
         Column(
             "repeat_launches",
             "Repeats",
             Unit.COUNT,
-            "the other launches: medians, percentiles and totals below are of these",
+            "all other launches; medians, percentiles and totals are of these",
         ),
         Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches"),
         Column(
             "first_cost_ns",
             "First Cost",
             Unit.NS,
-            "what these took above the median repeat of the same kernel, or of all where it has none",
+            "CPU time of first launches above the median repeat of the same kernel, or of all kernels "
+            "if it has none",
             drop_order=2,
         ),
         Column(
@@ -180,21 +182,21 @@ SCHEMA = Schema(
             "uncontended",
             "Uncontended",
             Unit.COUNT,
-            "repeat launches that the latency is of: into a stream that had been idle since before the call",
+            "repeat launches into a stream that had been idle since before the call; latencies are of these",
             drop_order=5,
         ),
         *_spread_columns(
             "latency",
             "Latency",
-            "the time from the call's start to the GPU's, of uncontended repeat launches, and with it any "
-            "wait for another stream",
+            "the time from the call's start to the GPU's start, of uncontended repeat launches, "
+            "including any wait for another stream",
         ),
         Column("queue_total_ns", "Queue Total", Unit.NS, "sum of the queue waits", drop_order=9),
         Column(
             "queue_med_ns",
             "Queue Med",
             Unit.NS,
-            "median wait from when the call had returned and the stream was idle, to the GPU's start",
+            "median wait for the GPU's start, after the call returned and the stream was idle",
             drop_order=4,
         ),
         Column("dependency_total_ns", "Dep Total", Unit.NS, "sum of the dependency waits", drop_order=9),
@@ -202,23 +204,21 @@ SCHEMA = Schema(
             "dependency_med_ns",
             "Dep Med",
             Unit.NS,
-            "median wait, after the call had returned, for what ran earlier in the stream",
+            "median wait for earlier work in the stream, after the call returned",
             drop_order=4,
         ),
         Column(
-            "kernel_total_ns", "Kernel Total", Unit.NS, "GPU time that repeat launches started", drop_order=9
+            "kernel_total_ns", "Kernel Time", Unit.NS, "GPU time of the work of repeat launches", drop_order=9
         ),
+        Column("kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of the work of one repeat launch"),
         Column(
-            "kernel_med_ns", "Kernel Med", Unit.NS, "median GPU time of all that one repeat launch started"
-        ),
-        Column(
-            "api_per_kernel", "API/Kernel", Unit.RATIO, "API Total by Kernel Total, both of repeat launches"
+            "api_per_kernel", "API/Kernel", Unit.RATIO, "API Total / Kernel Time, both of repeat launches"
         ),
         Column(
             "name",
             "Name",
             Unit.TEXT,
-            "kernel name; graphs are one, be their nodes recorded or not",
+            "kernel name; all graphs are one entry, with recorded nodes or not",
             kernels=True,
         ),
     ),

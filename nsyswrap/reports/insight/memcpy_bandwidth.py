@@ -63,8 +63,8 @@ UP_TO = {
 LARGER = "larger"
 _NOT_TIMED = {
     NO_TIME: "took no time",
-    STAGED: "went between two GPUs by way of the host, of which nsys times one piece alone",
-    TOO_FAST: "went faster than the GPU's memory can: the time is not that of the transfer",
+    STAGED: "went between two GPUs through the host, and nsys timed only one part",
+    TOO_FAST: "were faster than the GPU's memory can be: the time is not that of the transfer",
 }
 
 
@@ -113,7 +113,7 @@ def _label_notes(capture: Capture, named: NDArray[Any]) -> Iterator[str]:
     yield from operation_notes(capture)
     yield from capture.notes_on_labels("copy_kind")
     if not named.all():
-        yield f"{_count(~named)} left out: the export has no name for that kind of copy"
+        yield f"{_count(~named)} excluded: the export has no name for that kind of copy"
     yield from capture.notes_on_labels("mem_kind")
 
 
@@ -122,16 +122,16 @@ def _notes(capture: Capture, moved: Transfers) -> Iterator[str]:
     worth = timed(moved, memory)
     for reason, text in _NOT_TIMED.items():
         if (worth == reason).any():
-            yield f"{_count(worth == reason)} {text}; no bandwidth counts them"
+            yield f"{_count(worth == reason)} {text}; excluded from bandwidths"
     if moved.memory_unknown.any():
-        yield f"the export does not say what kinds of memory {_count(moved.memory_unknown)} worked on"
+        yield f"memory kinds of {_count(moved.memory_unknown)} are not in the export"
     if np.isnan(memory.bytes_per_s) and inside_gpu(moved).any():
-        yield ("what the GPU's memory gives is not known: the export does not say it, or its GPUs differ")
+        yield "peak bandwidth of the GPU's memory unknown: not in the export, or the GPUs differ"
     if not capture.whole.has("api"):
-        yield ("there are no CUDA API calls: which copies were asynchronous is not known (--trace=cuda)")
+        yield "no CUDA API calls recorded: asynchronous copies are unknown (--trace=cuda)"
     if (several := moved.copies > 1).any():
         copies = int(moved.copies[several].sum())
-        yield f"{_count(several)} stood for {copies:,} copies (copyCount): each counts as one"
+        yield f"{_count(several)} stand for {copies:,} copies (copyCount); each counts as one"
 
 
 def _count(marked: NDArray[Any]) -> str:
@@ -146,85 +146,92 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
         return ""
     calls, time = (int(part[number > 0].sum()) for part in (number, took))
     return (
-        f"{calls:,} asynchronous call{'' if calls == 1 else 's'} on pageable memory kept the calling threads "
-        f"for {human(time, Unit.NS)}: to the device such a call fills a buffer first, to the host it waits."
+        f"Pageable memory: {calls:,} asynchronous call{'' if calls == 1 else 's'} blocked the host for "
+        f"{human(time, Unit.NS)}; use pinned memory."
     )
 
 
 SCHEMA = Schema(
     name="memcpy_bandwidth",
-    title="Copies by direction, memory and size",
+    title="Copy bandwidth by direction, memory and size",
     columns=(
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
         Column("src_kind", "Src Kind", Unit.TEXT, "kind of memory copied from; missing for migrations"),
         Column("dst_kind", "Dst Kind", Unit.TEXT, "kind of memory copied to, or set; missing for migrations"),
         Column(
             "up_to",
-            "Up To",
+            "Size <=",
             Unit.TEXT,
-            "largest size of an operation in the row; missing for migrations, which are all in one row",
+            "largest size of an operation in the row; missing for migrations, which share one row",
         ),
         Column("count", "Count", Unit.COUNT, "number of operations"),
         Column(
             "total_bytes",
             "Size",
             Unit.BYTES,
-            "sum of the bytes, of a part of an operation in proportion to its time",
+            "sum of the bytes; a partly selected operation counts in proportion to its time",
         ),
         TOTAL_TIME,
         Column(
             "bandwidth_bytes_per_s",
             "Bandwidth",
             Unit.BYTES_PER_S,
-            "sum of bytes / sum of durations, without what is left out; 1 GB is 10^9",
+            "sum of bytes / sum of durations, without excluded operations; 1 GB is 10^9",
         ),
-        Column(
-            "link_percent", "Of Link", Unit.PERCENT, "the bandwidth's share of what the link gives at most", 2
-        ),
+        Column("link_percent", "Of Peak", Unit.PERCENT, "bandwidth as a share of the peak bandwidth", 2),
         Column(
             "async_pageable",
-            "Async Pageable",
+            "Pageable Async",
             Unit.COUNT,
-            "asynchronous calls on pageable memory: to the device they fill a buffer first, to the host they "
-            "wait for the copy",
+            "asynchronous calls on pageable memory: they block the host during the copy to a buffer, "
+            "or the whole copy",
             3,
         ),
-        Column("async_pageable_ns", "Their API Time", Unit.NS, "CPU time in these calls", 4),
+        Column(
+            "async_pageable_ns",
+            "Pageable API",
+            Unit.NS,
+            "CPU time in the asynchronous calls on pageable memory",
+            4,
+        ),
         Column(
             "overlap_ns",
-            "During Kernels",
+            "Overlapped",
             Unit.NS,
-            "part of the total time in which a kernel or graph ran on the same device for the same process",
+            "part of the total time overlapped with a kernel or graph of the same process on the device",
             5,
         ),
         Column(
             "left_out",
-            "Left Out",
+            "Excluded",
             Unit.COUNT,
-            "operations that no bandwidth counts: they took no time, or their time is not the transfer's",
+            "operations without a bandwidth: they took no time, or their time is not the transfer's",
             6,
         ),
         Column(
             "link_bytes_per_s",
-            "Link",
+            "Peak Bandwidth",
             Unit.BYTES_PER_S,
-            "what the GPU's memory gives: to copies inside a GPU half its bandwidth, to memsets all of it; "
-            "missing where the host or another GPU takes part: exports do not say what joins them",
+            "peak bandwidth of the GPU's memory: half of it for copies inside a GPU, all for memsets; "
+            "missing for transfers with the host or another GPU, whose link exports do not name",
             7,
         ),
         Column(
             "aggregate_bytes_per_s",
-            "All At Once",
+            "Aggregate Bandwidth",
             Unit.BYTES_PER_S,
-            "sum of bytes / time in which at least one of them went on, device by device: what the link "
-            "carried where they overlap",
+            "sum of bytes / time with at least one of the operations in progress, per device",
             8,
         ),
         Column(
-            "med_bandwidth_bytes_per_s", "Med Bandwidth", Unit.BYTES_PER_S, "median of one whole operation", 9
+            "med_bandwidth_bytes_per_s",
+            "Median Bandwidth",
+            Unit.BYTES_PER_S,
+            "median bandwidth of one whole operation",
+            9,
         ),
-        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one whole operation", 10),
-        Column("med_ns", "Med Time", Unit.NS, "median duration of one whole operation", 11),
+        Column("med_bytes", "Median Size", Unit.BYTES, "median size of one whole operation", 10),
+        Column("med_ns", "Median Time", Unit.NS, "median duration of one whole operation", 11),
     ),
 )
 

@@ -141,37 +141,37 @@ def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
 
 SCHEMA = Schema(
     name="nvtx_phases",
-    title="Launching inside NVTX ranges",
+    title="Launches and GPU time in NVTX ranges",
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX push/pop range"),
         Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
         Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
         Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),
-        Column("api_med_ns", "API Med", Unit.NS, "median per instance: sum of the time in launch calls"),
+        Column("api_med_ns", "API Med", Unit.NS, "time in launch calls, median per instance"),
         Column(
             "queued_med_ns",
             "Queued Med",
             Unit.NS,
-            "median time of the range in which at least one launch of it waited for its GPU work to start",
+            "time of the range with a launch waiting for its GPU work to start, median per instance",
             drop_order=2,
         ),
         Column(
             "kernel_med_ns",
             "Kernel Med",
             Unit.NS,
-            "median per instance: sum of the GPU time of the kernels and graphs launched",
+            "GPU time of the launched kernels and graphs, median per instance",
         ),
         Column(
             "copy_med_ns",
             "Copy Med",
             Unit.NS,
-            "median per instance: sum of the GPU time of copies and memsets",
+            "GPU time of the launched copies and memsets, median per instance",
         ),
         Column(
             "sync_med_ns",
             "Sync Med",
             Unit.NS,
-            "median per instance: time of its thread in synchronizing calls",
+            "time of the range's thread in synchronizing calls, median per instance",
         ),
     ),
 )

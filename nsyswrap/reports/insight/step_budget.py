@@ -175,7 +175,7 @@ def _median_step(device: Rows, steps: Steps) -> Rows:
 
 def _notes(capture: Capture, parts: Sequence[JudgedPart]) -> Iterator[str]:
     if capture.view.selection.windowed:
-        yield "what is selected is judged as it is: without --time and --nvtx, steps are looked for"
+        yield "the selected part is judged; without --time and --nvtx, steps are detected"
     for part in parts:
         if not part.steps.found:
             who = f" of process {part.process_id}" if len(parts) > 1 else ""
@@ -196,12 +196,12 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
         if column.unit is Unit.NS
     }
     total = max(spent["duration_ns"], 1)
-    added = f", {len(judged)} pairs of process and device added up" if len(judged) > 1 else ""
+    added = f", sum of {len(judged)} process and device pairs" if len(judged) > 1 else ""
     idle = {f"idle_{cause}_ns": text for cause, text in _TEXTS.items()}
     return (
         f"GPU busy {percent(100 * spent['busy_ns'] / total)} of the {rows[judged[0]]} "
-        f"({_steps(data)}{duration(spent['duration_ns'])}{added}){_shares(spent, _PARTS, total)}. "
-        f"Idle {percent(100 * spent['idle_ns'] / total)}{_shares(spent, idle, total)}."
+        f"({_steps(data)}{duration(spent['duration_ns'])}{added}){_shares(spent, _PARTS, total)}. Idle "
+        f"{percent(100 * spent['idle_ns'] / total)}{_shares(spent, idle, total)}."
     )
 
 
@@ -213,7 +213,7 @@ def _steps(data: Mapping[str, Values]) -> str:
         return ""
     steady = (rows == STEP) & ((marks == None) | (marks == OUTLIER))  # noqa: E711 - of each element
     count = len(np.unique(np.asarray(data["step"])[steady]))
-    return f"{count:,} steps, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in all "
+    return f"{count:,} steps, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in total\x20"
 
 
 def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> str:
@@ -229,41 +229,47 @@ def _time(name: str, header: str, meaning: str, drop_order: int = 0) -> Column:
     return Column(name, header, Unit.NS, meaning, drop_order)
 
 
+_TITLES = {"gemm": "GEMM", "rng": "RNG"}
+
+
 def _class_column(state: str) -> Column:
     column, name = _STATE_COLUMNS[state], state.removesuffix("_kernel")
     if state == GRAPH:
-        return _time(column, "Graphs", "part of the compute: whole-graph executions and no other kernel", 9)
+        return _time(column, "Graphs", "part of the compute: whole-graph executions without other kernels", 9)
     return _time(
-        column, name.capitalize(), f"part of the compute: {name} kernels, as kernel_class_sum has them", 9
+        column,
+        _TITLES.get(name, name.capitalize()),
+        f"part of the compute: {name} kernels, as in kernel_class_sum",
+        9,
     )
 
 
 # Header, drop order and meaning of each cause of idle time.
 _IDLE = {
-    "profiler": ("Profiler", 5, "nsys itself was at work in the thread that launched the next operation"),
+    "profiler": ("Profiler", 5, "nsys worked in the thread that launched the next operation"),
     "load": ("Loading", 4, "that thread created a context, loaded modules or compiled kernels"),
     "allocate": ("Allocating", 4, "that thread allocated or freed memory"),
-    "synchronise": ("Synchronize", 2, "that thread was in a synchronizing call"),
+    "synchronise": ("Synchronizing", 2, "that thread was in a synchronizing call"),
     "launch": ("Launching", 2, "the thread was in a launch call, or the launch was on its way to the GPU"),
-    "copy": ("Copy Call", 3, "the thread was in a copy or memset call, or the copy was on its way"),
-    "call": ("Other Call", 5, "that thread was in another CUDA call"),
+    "copy": ("Copy Calls", 3, "the thread was in a copy or memset call, or the copy was on its way"),
+    "call": ("Other Calls", 5, "that thread was in another CUDA call"),
     "host": ("Host Code", 2, "that thread was in no CUDA call"),
-    "queued": ("Queued", 3, "the next operation was launched already: a dependency, or the GPU's latency"),
-    "migration": ("Migration", 5, "unified memory moved pages before the next operation"),
+    "queued": ("Queued", 3, "the next operation was launched already: a dependency, or GPU latency"),
+    "migration": ("Migration", 5, "unified memory pages migrated before the next operation"),
     "unknown": ("Unexplained", 5, "no recorded call launched the next operation, or none followed"),
     OTHER_PROCESS: ("Other Process", 5, "queued or unexplained while another process worked on the device"),
 }
 
 SCHEMA = Schema(
     name="step_budget",
-    title="Step budget: compute, exposed communication and copies, idle by cause",
+    title="Step time: compute, exposed communication and copies, idle by cause",
     columns=(
         Column(
             "row",
             "Row",
             Unit.TEXT,
-            "what the row is about: the capture from its first operation to its last (or the selected part), "
-            "the steady part, the median step, or a step",
+            "whole capture from first to last operation (or selected part), steady part, median step, "
+            "or one step",
         ),
         Column("step", "Step", Unit.NUMBER, "number of the step, from 0 over the whole process", -1),
         Column(
@@ -272,25 +278,30 @@ SCHEMA = Schema(
             Unit.TEXT,
             "warm-up, outlier, or left out of the steady part for another reason; else empty",
         ),
-        Column("process_id", "PID", Unit.ID, "process whose step it is", 7),
-        Column("device_id", "Device", Unit.ID, "device that worked for it", 1),
-        _time("start_ns", "Start", "start of the step on the host, or of the row's part", 8),
+        Column("process_id", "PID", Unit.ID, "process of the step", 7),
+        Column("device_id", "Device", Unit.ID, "device of the process", 1),
+        _time("start_ns", "Start", "start of the step on the host, or of the part", 8),
         _time("duration_ns", "Duration", "from the start of the step to that of the next", -1),
         _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
         _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate"),
         *(_class_column(state) for state in COMPUTE),
-        _time(_STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels, and no compute"),
-        _time(_STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations, and no kernel"),
+        _time(_STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute"),
+        _time(_STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel"),
         _time("idle_ns", "Idle", "time without any operation of the process on the device", -1),
         *(
             _time(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
             for cause, (header, drop_order, meaning) in _IDLE.items()
         ),
-        _time("communication_overlapped_ns", "Overlapped Comm", "communication kernels beside compute", 6),
+        _time(
+            "communication_overlapped_ns",
+            "Overlapped Comm",
+            "communication kernels overlapped with compute",
+            6,
+        ),
         _time(
             "copy_overlapped_ns",
             "Overlapped Copy",
-            "copies, memsets or migrations beside a kernel",
+            "copies, memsets or migrations overlapped with a kernel",
             6,
         ),
     ),

@@ -109,24 +109,22 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
     whole = capture.whole
     yield from operation_notes(whole)
     if capture.view.selection.narrows:
-        yield ("ranges are those selected, whole; their calls and GPU work are those of the whole capture")
+        yield ("selected ranges count whole, with calls and GPU work of the whole capture")
     events = whole.columns("nvtx", "event_type")["event_type"]
     if left := np.count_nonzero(np.isin(events, ALL)) - len(audit(whole)):
-        yield f"NVTX ranges that never ended, or on another thread: {left}; left out"
+        yield f"excluded NVTX ranges, without an end or on another thread: {left}"
     yield from adopted_notes(ranges.adopted)
     yield from overlap_notes(whole, ranges.uncaused_ns)
     operations = gpu_operations_of(whole)
     if not len(operations):
-        yield "no GPU work was recorded: what the ranges launched is not known (--trace=cuda)"
+        yield "no GPU work recorded: the launches of the ranges are unknown (--trace=cuda)"
     if migrated := np.count_nonzero(operations.migration):
-        yield (
-            f"migrations of unified memory: {migrated}; no call launched them, and they count for no range"
-        )
+        yield (f"migrations of unified memory: {migrated}; not launched by a call, so counted for no range")
     if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):
-        yield (f"GPU operations whose API call was not recorded: {lone}; they count from their start on")
+        yield (f"GPU operations without a recorded API call: {lone}; counted from their start")
     if ranges.other_ns.any() and (processes := _sharing(operations)):
         listed = ", ".join(map(str, processes))
-        yield f"other GPU work is also that of other processes with a device of the same id: {listed}"
+        yield f"other GPU work includes processes with a device of the same id: {listed}"
 
 
 def _sharing(operations: GpuOperations) -> list[int]:
@@ -153,28 +151,28 @@ def _overlap(capture: Capture) -> str:
     count = np.count_nonzero(ranges.uncaused_ns)
     if not count:
         return ""
-    how = "" if capture.whole.has("osrt") else f"; to tell, {HOW_TO_TELL}"
+    how = "" if capture.whole.has("osrt") else f"; to decide, {HOW_TO_TELL}"
     return f"; GPU work of another thread overlaps {count:,} ranges and is not counted{how}"
 
 
 def _conclusion(data: Mapping[str, Values]) -> str:
     rows = _with_work(data)
     if not rows:
-        return "no NVTX range launches GPU work, or waits for it"
+        return "no NVTX range launches GPU work or waits for it"
     instances: dict[str | None, int] = {}
     for row in rows:
         instances[row["range"]] = instances.get(row["range"], 0) + row["instances"]
     wrong = [row for row in rows if row["verdict"] != COMPLETE]
     right = len(instances) - len({row["range"] for row in wrong})
-    summary = f"{right:,} of {len(instances):,} range names time what they launch"
+    summary = f"{right:,} of {len(instances):,} range names time their GPU work correctly"
     if not wrong:
         return summary
     worst = max(wrong, key=lambda row: _weight(row, instances[row["range"]]))
     host, should = (human(float(worst[name]), Unit.NS) for name in ("host_med_ns", "should_med_ns"))
     every = instances[worst["range"]]
     count = f"{worst['instances']:,} of {every:,} instances" if every > 1 else "1 instance"
-    name = "a range without a name" if worst["range"] is None else f"'{worst['range']}'"
-    return f"{summary}; {name} ({count}) {_DOES[worst['verdict']]}: {host} should have been {should}"
+    name = "an unnamed range" if worst["range"] is None else f"'{worst['range']}'"
+    return f"{summary}; {name} ({count}) {_DOES[worst['verdict']]}: {host}, expected {should}"
 
 
 def _with_work(data: Mapping[str, Values]) -> list[dict[str, Any]]:
@@ -193,22 +191,22 @@ def _weight(row: Mapping[str, Any], instances: int) -> tuple[bool, bool, bool, f
 
 SCHEMA = Schema(
     name="timing_audit",
-    title="What was timed, and what should have been",
+    title="NVTX timing check",
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX range, as --nvtx takes it: NAME@DOMAIN"),
         Column(
             "phase",
             "Phase",
             Unit.TEXT,
-            "warm-up: with the first launch of a kernel in its process, or loading a module; else steady",
+            "warm-up: contains the first launch of a kernel in its process, or loads a module; else steady",
         ),
         Column(
             "verdict",
             "Verdict",
             Unit.TEXT,
-            "complete: from an idle GPU to the end of its own work; launch only: its work ended after it; "
-            "includes earlier work: older launches were still running; mixed: both "
-            f"(from {TOLERANCE_NS} ns on)",
+            "complete: from an idle GPU to the end of its own work; launch only: ends before its own "
+            "work; includes earlier work: earlier launches were still running; mixed: both (from "
+            f"{TOLERANCE_NS} ns on)",
         ),
         Column("instances", "Instances", Unit.COUNT, "ranges of this name, phase and verdict"),
         Column(
@@ -222,15 +220,16 @@ SCHEMA = Schema(
         Column("host_p95_ns", "Host P95", Unit.NS, "95th percentile of these durations", drop_order=8),
         Column(
             "should_med_ns",
-            "Should Be",
+            "Expected",
             Unit.NS,
-            "median time from the start to the end of range and own work, without the wait for earlier work",
+            "median time from the start to the end of the range and its own work, without waiting for "
+            "earlier work",
         ),
         Column(
             "error_med_percent",
             "Error",
             Unit.PERCENT,
-            "median of how far the range is off what it should be; negative: too short",
+            "median deviation of the range from the expected time; negative: too short",
         ),
         Column(
             "reported_med_ns",
@@ -241,48 +240,51 @@ SCHEMA = Schema(
         ),
         Column(
             "events_med_ns",
-            "Events",
+            "CUDA Events",
             Unit.NS,
             "median time between the CUDA events of nsyswrap.measure",
             drop_order=2,
         ),
-        Column("api_med_ns", "API Med", Unit.NS, "median time in CUDA calls of its thread", drop_order=6),
         Column(
-            "sync_med_ns", "Sync Med", Unit.NS, "median time in synchronizing calls, of that", drop_order=4
+            "api_med_ns", "API Med", Unit.NS, "median time of the range's thread in CUDA calls", drop_order=6
+        ),
+        Column(
+            "sync_med_ns", "Sync Med", Unit.NS, "median part of that in synchronizing calls", drop_order=4
         ),
         Column(
             "own_gpu_med_ns",
-            "Own GPU",
+            "GPU Time",
             Unit.NS,
-            "median GPU time of what it launched, added up",
+            "median sum of the durations of its own GPU work",
             drop_order=1,
         ),
         Column(
             "own_busy_med_ns",
-            "Own Busy",
+            "GPU Busy",
             Unit.NS,
-            "median time in which any of this was running: less, where it overlaps",
+            "median time with own GPU work running; less than GPU Time if it overlaps",
             drop_order=9,
         ),
         Column(
             "own_end_after_med_ns",
-            "Own End",
+            "Overrun",
             Unit.NS,
-            "median time from the range's end to that of what it launched; negative: that was over",
+            "median time from the end of the range to the end of its own GPU work; negative: the work "
+            "ended first",
             drop_order=1,
         ),
         Column(
             "earlier_med_ns",
-            "Earlier",
+            "Earlier Work",
             Unit.NS,
-            "median time from the range's start until older work of its thread or in its streams had ended",
+            "median time from the start of the range until earlier work of its thread or streams ended",
             drop_order=2,
         ),
         Column(
             "other_gpu_med_ns",
-            "Other GPU",
+            "Other GPU Work",
             Unit.NS,
-            "median time in which other threads' launches, or other processes, ran on the same devices",
+            "median time with work of other threads or processes on the same devices",
             drop_order=5,
         ),
     ),

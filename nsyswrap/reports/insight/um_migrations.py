@@ -145,11 +145,11 @@ def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
     yield from window_notes(capture)
     missing = [kind for kind in FAULTS if not capture.whole.has(kind)]
     if not migrated:
-        yield "nothing migrated: unified memory was not used, or its pages stayed where they were"
+        yield "no migrations: unified memory was not used, or its pages did not move"
     elif missing:
         faults = " and ".join(f"{FAULTS[kind]}s" for kind in missing)
         collect = " ".join(schema.EVENTS[kind].collect.split()[-1] for kind in missing)
-        yield f"{faults} are not in this capture: none happened, or they were not traced ({collect})"
+        yield f"{faults} are not in this capture: none occurred, or they were not traced ({collect})"
     yield from capture.notes_on_labels("copy_kind", "migration_cause")
     yield from operation_notes(capture)
 
@@ -166,9 +166,9 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     if not pages:
         return ""
     return (
-        f"{pages:,} pages of 4 KiB went back and forth and migrated up to {most:,} times each: "
-        f"{human(again * PAGE_BYTES, Unit.BYTES)} of the {human(int(moved['bytes'].sum()), Unit.BYTES)} that "
-        "migrated were of pages that had been there and back before."
+        f"{pages:,} pages of 4 KiB bounced between CPU and GPU, up to {most:,} migrations each: "
+        f"{human(again * PAGE_BYTES, Unit.BYTES)} of {human(int(moved['bytes'].sum()), Unit.BYTES)} "
+        "migrated were pages that had moved there and back before."
     )
 
 
@@ -177,7 +177,9 @@ SCHEMA = Schema(
     title="Unified memory migrations",
     columns=(
         Column("event", "Event", Unit.TEXT, "direction of the migrations, or page faults"),
-        Column("cause", "Cause", Unit.TEXT, "why the driver migrated; speculative: it expected a fault"),
+        Column(
+            "cause", "Cause", Unit.TEXT, "cause of the migration; speculative: the driver expected a fault"
+        ),
         Column("count", "Count", Unit.COUNT, "number of migrations, or of page faults"),
         Column("total_bytes", "Size", Unit.BYTES, "sum of the bytes migrated"),
         TOTAL_TIME,
@@ -189,9 +191,9 @@ SCHEMA = Schema(
         ),
         Column(
             "overlap_ns",
-            "During Kernels",
+            "Overlapped",
             Unit.NS,
-            "part of the total time in which a kernel or graph ran on the same device for the same process",
+            "part of the total time overlapped with a kernel or graph of the same process on the device",
             1,
         ),
         Column(
@@ -203,21 +205,21 @@ SCHEMA = Schema(
         ),
         Column(
             "returned_pages",
-            "Came Back",
+            "Returned Pages",
             Unit.COUNT,
-            "those of them that migrated the other way too, before or after",
+            "pages that also migrated in the other direction",
             3,
         ),
         Column(
             "bounced_pages",
-            "Again",
+            "Bounced Pages",
             Unit.COUNT,
-            "those of them that migrated this way more than once, and the other way too",
+            "pages that migrated this way more than once, and also the other way",
             4,
         ),
-        Column("med_bytes", "Med Size", Unit.BYTES, "median size of one migration", 5),
-        Column("device_id", "Device ID", Unit.ID, "GPU that the pages went to or came from", 6),
-        Column("process_id", "PID", Unit.ID, "process whose pages they are", 7),
+        Column("med_bytes", "Median Size", Unit.BYTES, "median size of one migration", 5),
+        Column("device_id", "Device", Unit.ID, "GPU that the pages migrated to or from", 6),
+        Column("process_id", "PID", Unit.ID, "process of the pages", 7),
     ),
 )
 

@@ -38,29 +38,30 @@ RANGE_GPU, RANGE_CPU, KERNEL = "range (GPU)", "range (CPU)", "kernel"
 
 SCHEMA = Schema(
     name="rank_skew",
-    title="Slowest and fastest rank",
+    title="Slowest and fastest rank by range and kernel",
     columns=(
         Column(
             "judged",
-            "Judged",
+            "Compared",
             Unit.TEXT,
-            f"{RANGE_GPU}: own GPU time in it; {RANGE_CPU}: its duration; {KERNEL}",
+            f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range; {KERNEL}: "
+            "its own GPU time",
         ),
-        Column("slowest_rank", "Slowest", Unit.NUMBER, "rank with the most time"),
-        Column("slowest_ns", "Time", Unit.NS, "its time, over all instances"),
-        Column("fastest_rank", "Fastest", Unit.NUMBER, "rank with the least time"),
-        Column("fastest_ns", "Time", Unit.NS, "its time, over all instances"),
-        Column("skew_ns", "Skew", Unit.NS, "difference of the two"),
-        Column("skew_percent", "Skew", Unit.PERCENT, "that as share of the median over the ranks"),
-        Column("instances", "Instances", Unit.COUNT, "ranges matched; kernels of the slowest rank"),
+        Column("slowest_rank", "Slowest Rank", Unit.NUMBER, "rank with the most time"),
+        Column("slowest_ns", "Slowest Time", Unit.NS, "time of the slowest rank, over all instances"),
+        Column("fastest_rank", "Fastest Rank", Unit.NUMBER, "rank with the least time"),
+        Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank, over all instances"),
+        Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
+        Column("skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks"),
+        Column("instances", "Instances", Unit.COUNT, "matched ranges, or kernels of the slowest rank"),
         Column(
             "slowest_in",
-            "Slowest In",
+            "Times Slowest",
             Unit.COUNT,
-            "instances in which that rank was slowest of all",
+            "instances in which that rank was the slowest",
             drop_order=1,
         ),
-        Column("waiting_ns", "Waiting", Unit.NS, "the most that a rank waited in these ranges", drop_order=2),
+        Column("waiting_ns", "Waiting", Unit.NS, "longest wait of a rank in these ranges", drop_order=2),
         Column("name", "Name", Unit.TEXT, "NVTX range or kernel", kernels=True),
     ),
 )

@@ -25,24 +25,29 @@ if TYPE_CHECKING:
 
 SCHEMA = Schema(
     name="rank_steps",
-    title="Slowest and fastest rank in each step",
+    title="Slowest and fastest rank in each range instance",
     columns=(
         Column("range", "Range", Unit.TEXT, "name of the NVTX range"),
-        Column("occurrence", "Nth", Unit.NUMBER, "which of this name, from 0"),
-        Column("judged", "Judged", Unit.TEXT, f"{RANGE_GPU}: own GPU time in it; {RANGE_CPU}: its duration"),
-        Column("slowest_rank", "Slowest", Unit.NUMBER, "rank with the most time; of equals the first"),
-        Column("slowest_ns", "Time", Unit.NS, "its time"),
-        Column("fastest_rank", "Fastest", Unit.NUMBER, "rank with the least time; of equals the first"),
-        Column("fastest_ns", "Time", Unit.NS, "its time"),
-        Column("skew_ns", "Skew", Unit.NS, "difference of the two"),
+        Column("occurrence", "Instance", Unit.NUMBER, "number of the instance of this name, from 0"),
         Column(
-            "skew_percent", "Skew", Unit.PERCENT, "that as share of the median over the ranks", drop_order=1
+            "judged",
+            "Compared",
+            Unit.TEXT,
+            f"{RANGE_GPU}: own GPU time in the range; {RANGE_CPU}: duration of the range",
+        ),
+        Column("slowest_rank", "Slowest Rank", Unit.NUMBER, "rank with the most time, the first of equals"),
+        Column("slowest_ns", "Slowest Time", Unit.NS, "time of the slowest rank"),
+        Column("fastest_rank", "Fastest Rank", Unit.NUMBER, "rank with the least time, the first of equals"),
+        Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank"),
+        Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
+        Column(
+            "skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks", drop_order=1
         ),
         Column(
             "range_med_ns", "Range Med", Unit.NS, "median duration of the range over the ranks", drop_order=2
         ),
         Column(
-            "waiting_ns", "Waiting", Unit.NS, "the most that a rank waited for others in it", drop_order=1
+            "waiting_ns", "Waiting", Unit.NS, "longest wait of a rank for others in the range", drop_order=1
         ),
     ),
 )

@@ -34,32 +34,32 @@ SCHEMA = Schema(
     title="Waiting for other ranks",
     columns=(
         Column("rank", "Rank", Unit.NUMBER, "the rank"),
-        Column("collectives", "Collectives", Unit.COUNT, "collectives matched with those of other ranks"),
-        Column("last", "Last", Unit.COUNT, "of these, how often it was the last to arrive"),
+        Column("collectives", "Collectives", Unit.COUNT, "collectives matched between ranks"),
+        Column("last", "Times Last", Unit.COUNT, "matched collectives in which the rank arrived last"),
         Column(
             "gpu_ns",
             "GPU Time",
             Unit.NS,
-            "durations of all its kernels, copies, memsets and graphs",
+            "sum of the durations of all its kernels, copies, memsets and graphs",
             drop_order=3,
         ),
-        Column("own_ns", "Own", Unit.NS, "of the GPU time, what does not communicate"),
+        Column("own_ns", "Own Work", Unit.NS, "part of the GPU time outside communication"),
         Column(
-            "communication_ns", "Communication", Unit.NS, "time in communication kernels, waiting included"
+            "communication_ns", "Communication", Unit.NS, "time in communication kernels, including waiting"
         ),
         Column(
             "waiting_ns",
             "Waiting",
             Unit.NS,
-            "of that, waiting for the last rank; missing where none is matched",
+            "part of the communication spent waiting for the last rank; missing if none is matched",
         ),
-        Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as share of its GPU time"),
-        Column("waiting_med_ns", "Waiting Med", Unit.NS, "median waiting in a collective", drop_order=1),
+        Column("waiting_percent", "Waiting", Unit.PERCENT, "waiting as a share of the rank's GPU time"),
+        Column("waiting_med_ns", "Median Wait", Unit.NS, "median wait in a collective", drop_order=1),
         Column(
             "late_med_ns",
-            "Late Med",
+            "Median Delay",
             Unit.NS,
-            "median time from the first rank's arrival to its own",
+            "median time from the first rank's arrival to this rank's",
             drop_order=2,
         ),
     ),
@@ -102,7 +102,9 @@ def _waiting_each(job: Job) -> list[np.ndarray]:
 
 def _nothing(job: Job) -> str:
     there = any(times.communication_ns.any() for times in job.times)
-    return "no collective could be matched" if there else "no communication kernels: nothing tells who waits"
+    return (
+        "no collective could be matched" if there else ("no communication kernels: waiting times are unknown")
+    )
 
 
 REPORT = RankReport(schema=SCHEMA, needs=(("kernel",),), compute=table)

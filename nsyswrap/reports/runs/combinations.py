@@ -72,7 +72,7 @@ def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
     """
     by_name = {column.name: column for column in FIGURES}
     if name and name not in by_name:
-        raise UsageError(f"there is no figure {name!r} to compare by", f"figures: {' '.join(by_name)}")
+        raise UsageError(f"no figure named {name!r}", f"figures: {' '.join(by_name)}")
     totals = [result.totals or {} for result in results]
     for figure, evidence in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
         if not name and any(total.get(evidence) for total in totals):
@@ -92,10 +92,13 @@ def compare(
     repeats.sort(key=lambda one: (one.median is None, one.median or 0.0))
     listed = repeats[:top]
     is_labeled = len({parameters.of(one.run) for one in repeats}) < len(repeats)
-    order = f"the {len(listed)} least of {len(repeats)}" if len(listed) < len(repeats) else "the least first"
+    lowest = _extremes(measure)[0]
+    order = (
+        f"the {len(listed)} {lowest} of {len(repeats)}" if len(listed) < len(repeats) else f"{lowest} first"
+    )
     schema = Schema(
         name="by_combination",
-        title=f"{measure.header} by combination, {order}",
+        title=f"{measure.header} by configuration, {order}",
         columns=(
             *((LABEL,) if is_labeled else ()),
             *_parameter_columns(parameters, repeats),
@@ -136,15 +139,18 @@ def _figure_columns(measure: Column) -> tuple[Column, ...]:
     name, unit = measure.name.removesuffix("_s").removesuffix("_ns"), _unit(measure)
     suffix = "_ns" if unit is Unit.NS else ""
     return (
-        Column("done", "Done", Unit.COUNT, "runs that are done and have the measure", 2),
-        Column("runs", "Runs", Unit.COUNT, "runs that were planned, or found", 2),
-        Column(f"med_{name}{suffix}", "Median", unit, f"median of {measure.name} over those done", _STAYS),
-        Column(f"min_{name}{suffix}", "Min", unit, "least of them", 3),
-        Column(f"max_{name}{suffix}", "Max", unit, "largest of them", 3),
-        Column(
-            "spread_percent", "Spread", Unit.PERCENT, "(largest - least) / median; missing for one alone", 1
-        ),
+        Column("done", "Done", Unit.COUNT, "finished runs with a value", 2),
+        Column("runs", "Runs", Unit.COUNT, "planned or found runs", 2),
+        Column(f"med_{name}{suffix}", "Median", unit, "median of the finished runs", _STAYS),
+        Column(f"min_{name}{suffix}", "Min", unit, "smallest value", 3),
+        Column(f"max_{name}{suffix}", "Max", unit, "largest value", 3),
+        Column("spread_percent", "Spread", Unit.PERCENT, "(max - min) / median; missing for a single run", 1),
     )
+
+
+def _extremes(measure: Column) -> tuple[str, str]:
+    """Return the words for the lowest and the highest value."""
+    return ("fastest", "slowest") if _unit(measure) is Unit.NS else ("lowest", "highest")
 
 
 def _unit(measure: Column) -> Unit:
@@ -155,28 +161,28 @@ def _unit(measure: Column) -> Unit:
 def _verdict(ranking: Sequence[_Repeats], parameters: Parameters, measure: Column) -> str:
     """Return sentences on which combination is best and which is worst. ``ranking``: the least first."""
     if not ranking:
-        return f"Nothing to compare: no run that is done has {measure.name}."
+        return f"Nothing to compare: no finished run has the figure {measure.name}."
     if len(ranking) == 1:
         return _of_one_combination(ranking[0], measure)
     best, worst, names = ranking[0], ranking[-1], _names(ranking, parameters)
     spread = _largest_spread(ranking, names)
     if best.median == worst.median:
-        alike = f"the same median in all {len(ranking)} combinations, {_as_text(best.median, measure)}"
-        return " ".join([f"{measure.name}: {alike}.", *spread])
-    least, most = ("best", "worst") if measure.name.endswith(("_ns", "_s")) else ("least", "most")
-    ratio = f", {worst.median / best.median:.2f} times that" if best.median and worst.median else ""
+        alike = f"the same median for all {len(ranking)} configurations, {_as_text(best.median, measure)}"
+        return " ".join([f"{measure.header}: {alike}.", *spread])
+    least, most = _extremes(measure)
+    ratio = f", {worst.median / best.median:.2f} times as much" if best.median and worst.median else ""
     order = (
-        f"{measure.name}: {least} {names[0]}, {_range(best, measure)}; "
-        f"{most} {names[-1]}, {_range(worst, measure)}{ratio}."
+        f"{measure.header}: {least} '{names[0]}', {_range(best, measure)}; "
+        f"{most} '{names[-1]}', {_range(worst, measure)}{ratio}."
     )
     return " ".join([order, *_doubts(ranking), *spread])
 
 
 def _of_one_combination(one: _Repeats, measure: Column) -> str:
     name = shorten_all([one.run.name], _NAME_WIDTH)[0]
-    of = f"{measure.name} of {name}" if name else measure.name
+    of = f"{measure.header} of '{name}'" if name else measure.header
     if len(one.measured) == 1:
-        return f"{of}: {_as_text(one.values[0], measure)}, one run alone."
+        return f"{of}: {_as_text(one.values[0], measure)}, one run."
     (low, first), (high, last) = one.measured[0], one.measured[-1]
     return (
         f"{of} over {len(one.measured)} runs: median {_as_text(one.median, measure)}, "
@@ -188,12 +194,14 @@ def _of_one_combination(one: _Repeats, measure: Column) -> str:
 def _doubts(ranking: Sequence[_Repeats]) -> list[str]:
     """Return why the order is not certain."""
     best, worst = ranking[0], ranking[-1]
-    if any(len(one.measured) == 1 for one in (best, worst)):
-        return ["With one run of a combination there is no spread to hold the difference against."]
+    single = [len(one.measured) == 1 for one in (best, worst)]
+    if any(single):
+        runs = "One run each" if all(single) else "Only one run of the first or the last"
+        return [f"{runs}: cannot tell the difference from noise."]
     if best.values[-1] >= worst.values[0]:
-        return ["Their ranges over repeats overlap: best and worst cannot be told apart."]
+        return ["The ranges of first and last overlap: cannot tell the difference from noise."]
     alike = sum(one.values[0] <= best.values[-1] for one in ranking[1:])
-    return [f"{alike} more cannot be told from the first: the ranges overlap."] if alike else []
+    return [f"{alike} more overlap with the first: cannot tell the difference from noise."] if alike else []
 
 
 def _largest_spread(ranking: Sequence[_Repeats], names: Sequence[str]) -> list[str]:
@@ -201,7 +209,7 @@ def _largest_spread(ranking: Sequence[_Repeats], names: Sequence[str]) -> list[s
     if not known:
         return []
     widest, name = max(known, key=lambda one: one[0].spread_percent or 0)
-    return [f"Largest spread over repeats: {_spread(widest)} ({name})."]
+    return [f"Largest spread over repeats: {_spread(widest)} ('{name}')."]
 
 
 def _names(ranking: Sequence[_Repeats], parameters: Parameters) -> list[str]:

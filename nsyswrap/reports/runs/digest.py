@@ -43,18 +43,18 @@ TOTALS = (
         "busy_ns",
         "GPU Busy",
         Unit.NS,
-        "time in which anything ran on a GPU (-r gpu_time), summed over the GPUs; missing where nothing was "
-        "seen to run, 0 where what ran took less than a ns",
+        "time with any GPU operation (-r gpu_time), summed over the GPUs; missing without GPU work, 0 "
+        "for less than 1 ns",
     ),
     Column(
         "busy_percent",
         "GPU Busy",
         Unit.PERCENT,
-        "the same as a share of the times from each GPU's first operation to its last, of all GPUs together",
+        "GPU busy time as a share of the time from first to last operation of each GPU, over all GPUs",
     ),
-    Column("recorded_ns", "Recorded", Unit.NS, "how long nsys recorded, where the export says so"),
+    Column("recorded_ns", "Recorded", Unit.NS, "recording time of nsys, if the export has it"),
     Column(
-        "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys' messages about lost events: figures are too low"
+        "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys messages about lost events; figures are too low"
     ),
 )
 
@@ -109,12 +109,12 @@ def read_digest(path: Path) -> Digest:
     try:
         stored = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if stored.pop("format") != FORMAT:
-            raise CaptureError(f"{path} was written by another nsyswrap")
+            raise CaptureError(f"{path} was written by another version of nsyswrap")
         summaries = {name: Summary(**summary) for name, summary in stored.pop("summaries").items()}
         size, mtime_ns = stored.pop("source")
         return Digest((size, mtime_ns), summaries=summaries, **stored)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CaptureError(f"{path} cannot be read: {error}") from None
+        raise CaptureError(f"cannot read {path}: {error}") from None
 
 
 def stored(folder: Path) -> Digest | None:

@@ -70,7 +70,7 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
     by_real_path: dict[str, _Place] = {}
     for path in paths:
         if not os.path.lexists(path):
-            raise CaptureError(f"{path}: No such file or directory", "check the name; quote a pattern")
+            raise CaptureError(f"{path} not found", "check the name, and quote patterns")
         for place in _below(path):
             by_real_path.setdefault(os.path.realpath(place.path), place)
     places = [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
@@ -111,7 +111,7 @@ def _planned(folder: Path) -> list[Path]:
     try:
         return [folder / RUNS / run["folder"] for run in facts["runs"] if run.get("active", True)]
     except (KeyError, TypeError):
-        raise CaptureError(f"{folder / BATCH} cannot be read", "give the run folders below it") from None
+        raise CaptureError(f"cannot read {folder / BATCH}", "name the run folders in it") from None
 
 
 def _export_beside(capture: str) -> str:
@@ -123,7 +123,7 @@ def _export_beside(capture: str) -> str:
 def _loose_capture(path: Path, label: str) -> RecordedRun:
     if path.exists():
         return RecordedRun(path, label, "done")
-    return RecordedRun(path, label, "damaged", message=f"{path} is a link to what is not there")
+    return RecordedRun(path, label, "damaged", message=f"{path} is a broken link")
 
 
 def _recorded_run(path: Path, label: str, state_of: StateOf, batch: str) -> RecordedRun:

@@ -166,17 +166,17 @@ def _made(task: Task) -> Made:
     except NsyswrapError as error:
         return Made(None, error=str(error))
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
-        return Made(None, error=f"{task.capture} cannot be read: {type(error).__name__}: {error}")
+        return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
     return Made(made.totals, tuple(made.summaries))
 
 
 def _death(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return f"the process that read it was ended by {name}" + (
-            ", as a system without memory does" if name == "SIGKILL" else ""
+        return f"the reading process was ended by {name}" + (
+            ", as happens when memory runs out" if name == "SIGKILL" else ""
         )
-    return f"the process that read it ended with {code}"
+    return f"the reading process ended with exit code {code}"
 
 
 @dataclass(frozen=True)

@@ -21,27 +21,25 @@ if TYPE_CHECKING:
 _PREFIX = "parameter_"
 _LARGEST = 2**63
 
-RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, as short as tells it from the others")
-LABEL = Column(
-    "label", "Label", Unit.TEXT, "what the plan calls the combination; of what was not planned, the run"
-)
-BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, where there are several")
-REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "which of the repeats of its combination")
+RUN = Column("run", "Run", Unit.TEXT, "run folder or capture, with the shortest unique name")
+LABEL = Column("label", "Label", Unit.TEXT, "name of the configuration in the plan, or of the run")
+BATCH = Column("batch", "Batch", Unit.TEXT, "folder of the batch, if there are several")
+REPEAT = Column("repeat", "Repeat", Unit.NUMBER, "number of the repeat of the configuration")
 
 _OUTCOMES = (
     Column(
         "outcome",
         "Outcome",
         Unit.TEXT,
-        "of status.json; damaged: its capture cannot be read; before it has ended: planned, running or lost",
+        "state in status.json; damaged: unreadable capture; before the end: planned, running or lost",
     ),
-    Column("exit_code", "Exit Code", Unit.NUMBER, "what `nsyswrap profile` would have ended with"),
+    Column("exit_code", "Exit Code", Unit.NUMBER, "exit code of `nsyswrap profile`"),
 )
-_WALL = Column("wall_s", "Wall", Unit.NUMBER, "seconds from the start of the run to its report")
-_MESSAGE = Column("message", "Message", Unit.TEXT, "what was wrong")
+_WALL = Column("wall_s", "Wall Time", Unit.NUMBER, "time from the start of the run to its report, in seconds")
+_MESSAGE = Column("message", "Message", Unit.TEXT, "reason of the outcome")
 FIGURES = (*TOTALS, _WALL)
-REPORT = Column("report", "Report", Unit.TEXT, "report that the row is of")
-RUNS = Column("runs", "Runs", Unit.COUNT, "runs whose captures were merged")
+REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
+RUNS = Column("runs", "Runs", Unit.COUNT, "runs with merged captures")
 
 
 class Parameters:
@@ -105,7 +103,7 @@ def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table
     """Return a row for each run. Unknown figures are missing."""
     schema = Schema(
         name="results",
-        title="Results, one row a run",
+        title="Results, one row per run",
         columns=(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE),
     )
     rows = [
