@@ -38,7 +38,7 @@ _LOST = " Counts and totals may be too low; record less at once."
 
 # Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
 _MEANINGS = (
-    "1 invalid value, 2 out of memory, 3 not initialised, 4 shutting down, 35 driver too old, "
+    "1 invalid value, 2 out of memory, 3 not initialized, 4 shutting down, 35 driver too old, "
     "98 invalid device function, 100 no device, 101 invalid device, 200 invalid kernel image, "
     "201 invalid context, 209 no kernel image for this GPU, 214 ECC error, 218 invalid PTX, "
     "222 unsupported PTX version, 301 file not found, 304 operating system error, 400 invalid handle, "

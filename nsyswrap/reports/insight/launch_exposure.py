@@ -83,8 +83,8 @@ SCHEMA = Schema(
             "idle_ns",
             "Idle",
             Unit.NS,
-            "time without an operation of this process on the device, between its first and last one "
-            "or in the selected time",
+            "time without an operation of this process on the device; from its first to its last one, or in "
+            "the selected time",
         ),
         Column(
             "exposed_ns", "Exposed", Unit.NS, "part of the idle time inside repeat launches into this stream"

@@ -170,8 +170,8 @@ SCHEMA = Schema(
             "first_cost_ns",
             "First Cost",
             Unit.NS,
-            "CPU time of first launches above the median repeat of the same kernel, or of all kernels "
-            "if it has none",
+            "CPU time of first launches above the median repeat; of the same kernel, or of all kernels if it "
+            "has none",
             drop_order=2,
         ),
         Column(
