@@ -72,7 +72,7 @@ def test_a_result_that_is_missing_is_no_failure(tmp_path: Path) -> None:
 def test_results_that_are_not_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaFree", 1, 5), without=["returnValue"])
     assert found(capture, "API results") == [
-        ("info", None, None, "this export does not say what API calls returned")
+        ("info", None, None, "this export has no return values of API calls")
     ]
 
 
@@ -91,12 +91,12 @@ def test_profiler_overhead_once_per_thread_and_where_it_lies(tmp_path: Path) -> 
         overhead("flush", 320, 340, tid=101),
     )
     in_all = (
-        "in all, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU idled (20.0 % of that time)"
+        "in all, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of that time)"
     )
     assert found(capture, "profiler overhead") == [
         ("warning", 4, 160, f"{in_all}: without a profiler they may be shorter"),
-        ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU idled"),
-        ("info", 1, 50, "init: none of it in API calls or while a GPU idled"),
+        ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU was idle"),
+        ("info", 1, 50, "init: none of it in API calls or while a GPU was idle"),
     ]
 
 
@@ -123,5 +123,5 @@ def test_what_cuda_does_by_itself_is_no_cost_of_profiling(tmp_path: Path) -> Non
         ("info", 1, 5),
         ("info", 1, 5),
     ]
-    said = "Lazy Function Loading: 60 ns in API calls; without a profiler it is there too"
-    assert found(capture, "overhead of CUDA") == [("info", 1, 60, said)]
+    said = "Lazy Function Loading: 60 ns in API calls; also present without a profiler"
+    assert found(capture, "CUDA overhead") == [("info", 1, 60, said)]

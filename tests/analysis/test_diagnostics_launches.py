@@ -26,8 +26,8 @@ def test_work_that_began_before_its_call_by_kind(tmp_path: Path) -> None:
         *(call("cudaMemset", 500, 510, 5), memset(520, 530, 8, correlationId=5)),
         memcpy(11, 1, 5, 8, correlationId=5),  # a migration is nobody's
     )
-    advice = "the clocks differ by as much, so trust no shorter latency or queue time"
-    assert found(capture, "clocks of GPU and CPU") == [
+    advice = "the clocks disagree by this much; shorter latencies and queue times are not reliable"
+    assert found(capture, "CPU and GPU clocks") == [
         ("warning", 2, 20, f"2 kernels began before the launch call, by up to 20 ns: {advice}"),
         ("warning", 1, 5, f"1 copy began before the launch call, by up to 5 ns: {advice}"),
     ]
@@ -37,7 +37,7 @@ def test_the_outer_call_is_the_one_that_counts(tmp_path: Path) -> None:
     # runtime 10 ---------- 20, driver 14 -- 18, kernel from 12
     calls = [call(LAUNCH, 10, 20, 1), call("cuLaunchKernel", 14, 18, 1, eventClass=1)]
     capture = opened(tmp_path, *calls, kernel("k", 12, 30, 1))
-    [(level, _, _, meaning)] = found(capture, "clocks of GPU and CPU")
+    [(level, _, _, meaning)] = found(capture, "CPU and GPU clocks")
     assert (level, meaning) == (
         "ok",
         "no operation began before its launch call; the soonest 2 ns after that began",
@@ -49,14 +49,14 @@ def test_the_outer_call_is_the_one_that_counts(tmp_path: Path) -> None:
 def test_a_call_without_a_start_is_compared_with_nothing(tmp_path: Path) -> None:
     calls, kernels = zip(*(launch(1, 100), launch(2, 200)), strict=True)
     capture = opened(tmp_path, altered(calls[0], start=None), calls[1], *kernels)
-    [(level, *_)] = found(capture, "clocks of GPU and CPU")
+    [(level, *_)] = found(capture, "CPU and GPU clocks")
     assert level == "ok"
 
 
 def test_two_processes_with_the_same_ids_are_kept_apart(tmp_path: Path) -> None:
     # Joined on the id alone, the kernels of 7 would have begun before the calls of 100.
     capture = opened(tmp_path, *launch(1, 1000), *launch(1, 10, pid=7))
-    assert [level for level, *_ in found(capture, "clocks of GPU and CPU")] == ["ok"]
+    assert [level for level, *_ in found(capture, "CPU and GPU clocks")] == ["ok"]
     assert [level for level, *_ in found(capture, "correlation ids")] == ["ok"]
 
 
@@ -81,7 +81,7 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
 
 
 def _backwards(which: str, ns: int) -> str:
-    effect = "negative durations make totals and means too small"
+    effect = "negative durations make totals and means too low"
     return f"{which} ended before the start, by up to {ns} ns: {effect}"
 
 
@@ -103,7 +103,7 @@ def test_launches_whose_work_is_missing(tmp_path: Path) -> None:
     )
     lost = "3 launch calls without recorded work (2 cudaLaunchKernel, 1 cuLaunchKernelEx)"
     late = "1 of them after the last recorded work of their process"
-    cause = "recording seems to have ended before it ran"
+    cause = "recording probably ended before the work ran"
     assert found(capture, "launches without work") == [("warning", 3, None, f"{lost}, {late}: {cause}")]
 
 
@@ -179,9 +179,9 @@ def test_work_without_its_launch_by_kind_and_why(tmp_path: Path) -> None:
         graph(500, 510, 95),
     )
     without = "without a recorded launch call, hence without API time and NVTX range"
-    gone = "launched by the GPU itself, or the call was dropped or removed"
+    gone = "launched from the GPU, or the call was dropped or removed"
     midway = "before the first work that has one: recording seems to have begun midway"
-    assert found(capture, "work without its launch") == [
+    assert found(capture, "work without launch") == [
         ("warning", 3, None, f"3 kernels {without}; 2 of them {midway}"),
         ("warning", 1, None, f"1 copy {without}; {gone}"),
         ("warning", 1, None, f"1 memset {without}; all {midway}"),
@@ -191,8 +191,8 @@ def test_work_without_its_launch_by_kind_and_why(tmp_path: Path) -> None:
 
 def test_migrations_alone_have_no_launch_to_miss(tmp_path: Path) -> None:
     capture = opened(tmp_path, memcpy(11, 10, 20, 8), call("cudaMallocManaged", 1, 5))
-    said = "no GPU operation that a call launches to look at"
-    assert found(capture, "work without its launch") == [("info", None, None, said)]
+    said = "no launched GPU operation to look at"
+    assert found(capture, "work without launch") == [("info", None, None, said)]
 
 
 def test_ids_that_two_calls_share(tmp_path: Path) -> None:

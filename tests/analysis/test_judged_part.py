@@ -74,14 +74,14 @@ def test_without_steps_the_whole_is_judged(tmp_path: Path) -> None:
 
 
 def test_without_a_launch_call_there_are_no_steps(tmp_path: Path) -> None:
-    why = "none of its GPU operations has a launch call"
+    why = "no GPU operation has a recorded launch call"
     assert judged(opened(tmp_path, kernel("k", 0, 10))) == [(100, [(0, 10)], why)]
 
 
 @pytest.mark.parametrize("clip", [None, True, False])
 def test_what_is_selected_is_judged_clipped(clip: bool | None, tmp_path: Path) -> None:  # noqa: FBT001
     capture = opened(tmp_path, *program()).select(time="30/330", clip=clip)
-    assert judged(capture) == [(100, [(30, 330)], "what is selected is judged")]
+    assert judged(capture) == [(100, [(30, 330)], "the selected part is judged")]
     assert judged_parts(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
 
 

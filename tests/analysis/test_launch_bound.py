@@ -138,7 +138,7 @@ def test_what_waits_between_two_launches(tmp_path: Path, between: list[Row], sav
 
 def test_where_each_launch_follows_a_wait_nothing_can_be_saved(tmp_path: Path) -> None:
     rows = [*launch(1, 0, 10, 12, 14), call(SYNC, 20, 30), *launch(2, 40, 50, 52, 54)]
-    assert "graphs or fusion could save nothing, as launches after a wait stay." in verdict(tmp_path, *rows)
+    assert "graphs or fusion could save nothing: the delayed launches follow a wait." in verdict(tmp_path, *rows)
 
 
 def test_first_launches_and_copies_are_not_what_could_be_saved(tmp_path: Path) -> None:

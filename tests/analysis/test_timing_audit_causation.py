@@ -179,7 +179,7 @@ def test_a_wait_for_the_burst_is_evidence(
 def test_the_note_asks_for_no_trace_that_is_there(tmp_path: Path) -> None:
     notes = opened(tmp_path, *one_burst_of(wait("read", 0, 1))).report("timing_audit").notes
     [note] = [note for note in notes if "without ranges" in note]
-    assert note.endswith("to tell, give that thread NVTX ranges of its own")
+    assert note.endswith("to tell, add NVTX ranges to that thread")
 
 
 def test_autograds_thread_is_known_by_its_name(tmp_path: Path) -> None:

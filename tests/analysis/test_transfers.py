@@ -57,7 +57,7 @@ def test_a_copy_that_the_driver_took_through_the_host_has_no_time_of_its_own(tmp
     ]
     [note] = notes(capture)
     assert note == (
-        "2 operations went between two GPUs by way of the host, of which nsys times one piece alone; no "
+        "2 operations went between two GPUs through the host, and nsys timed only one part; no "
         "bandwidth counts them"
     )
 
@@ -80,7 +80,7 @@ def test_nothing_is_faster_than_the_memory_of_the_gpu(
     capture = opened(tmp_path, copied, gpu(cache=500))
     assert found(capture, "left_out", "bandwidth_bytes_per_s") == [(0, size * 1e8) if possible else (1, None)]
     marked = (
-        "1 operation went faster than the GPU's memory can: the time is not that of the transfer; "
+        "1 operation were faster than the GPU's memory can be: the time is not that of the transfer; "
         "no bandwidth counts them"
     )
     assert notes(capture) == ([] if possible else [marked])
@@ -132,5 +132,5 @@ def test_gpus_have_to_agree_on_what_their_memory_gives(
 ) -> None:
     capture = opened(tmp_path, copy(INSIDE, 0, 10, 1000, (DEVICE, DEVICE)), *gpus)
     assert found(capture, "link_bytes_per_s") == [(link,)]
-    unknown = "what the GPU's memory gives is not known: the export does not say it, or its GPUs differ"
+    unknown = "peak bandwidth of the GPU's memory unknown: not in the export, or the GPUs differ"
     assert notes(capture) == ([] if link else [unknown])

@@ -114,7 +114,7 @@ def no_file_above(size: int) -> Iterator[None]:
 
 
 def answers(path: Path) -> dict[str, object]:
-    """Every event and every report of a capture, but for messages of nsys, which hold paths."""
+    """Every event and every report of a capture, but for nsys messages, which hold paths."""
     capture = open_capture(path)
     kinds = [kind for kind in schema.EVENTS if kind != "diagnostic" and capture.has(kind)]
     events = {kind: capture.events(kind).astype(object).to_csv() for kind in kinds}

@@ -118,12 +118,12 @@ def test_a_domain_of_several_threads_counts_its_ranges_several_times(tmp_path: P
     assert column(sums, "range") == ["x:a", "y:a"]
     assert column(sums, "total_ns") == [10, 10]
     assert sums.notes == (
-        "several threads created the same NVTX domain: its ranges count once for each, as in nsys",
+        "several threads created the same NVTX domain: its ranges count once per thread, as in nsys",
     )
     trace = capture.report("nvtx_pushpop_trace")
     assert column(trace, "name") == ["x:a"]
     assert trace.notes == (
-        "several threads created the same NVTX domain: its ranges count once; nsys itself fails here",
+        "several threads created the same NVTX domain: its ranges count once; nsys fails on such a capture",
     )
 
 

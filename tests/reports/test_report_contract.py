@@ -42,7 +42,7 @@ SUFFIXES = {
     Unit.ID: "_id",
     Unit.ADDRESS: "_address",
 }
-NOTHING = "nothing in what is selected"
+NOTHING = "no events in the selection"
 NOT_WRITTEN = "(nsys writes it from"  # in the notes on fields and labels that an export lacks
 NEWER = {
     (events.table, column)

@@ -145,12 +145,12 @@ def test_how_many_gpus_did_something(tmp_path: Path, gpus: list[str], used: list
         kernel("k", 0, 5, deviceId=device, pid=100 + used[:i].count(device)) for i, device in enumerate(used)
     ]
     work = work or [nvtx("step", 0, 5)]
-    assert summarise(opened(tmp_path, *named, *work)).origin == f"{said} · an nsys before 2022"
+    assert summarise(opened(tmp_path, *named, *work)).origin == f"{said} · nsys before 2022"
 
 
 def test_an_old_export_says_little(tmp_path: Path) -> None:
     summary = summarise(opened(tmp_path, kernel("k", 0, 5)))
-    assert (summary.command, summary.origin) == ("", "no GPU named · an nsys before 2022")
+    assert (summary.command, summary.origin) == ("", "no GPU named · nsys before 2022")
 
 
 def test_without_gpu_work_the_causes_are_named_on_stderr(tmp_path: Path, cli: Cli) -> None:

@@ -64,7 +64,7 @@ def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: P
     faults = [um_cpu_fault(4096, 5), um_cpu_fault(4096, 50), um_gpu_fault(4096, 50, 60)]
     capture = capture_of(tmp_path, *faults, migrated(TO_DEVICE, 4096, 100, 10))
     whole, cut = capture.select(time="/20"), capture.select(time="/20", clip=True)
-    note = "CPU page faults have no end: those outside the window are counted too (not with --clip yes)"
+    note = "CPU page faults have no end time, so those outside the window also count (not with --clip yes)"
     for name, column, all_rows, part in (
         ("um_sum", 3, "2", "1"),
         ("um_total_sum", 2, "2", "1"),

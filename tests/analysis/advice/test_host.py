@@ -97,7 +97,7 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
     assert one.what == "Waiting for input or other host code: 300 ns before each copy to the GPU"
     assert (
         one.evidence
-        == "waits: 1 per step, 960 ns in all; --trace cuda,nvtx,osrt tells waiting from computing"
+        == "waits: 1 per step, 960 ns in all; use --trace cuda,nvtx,osrt to tell waiting from computing"
     )
 
 

@@ -32,7 +32,7 @@ def test_lost_events_stand_first(tmp_path: Path) -> None:
     assert list(found) == ["lost_events", "host_bound"]
     one = found["lost_events"]
     assert (one.potential_ns, one.potential_percent, one.evidence) == (None, None, LOST)
-    assert one.what == "Events are missing from this capture: counts and times may be too small"
+    assert one.what == "Events are missing from this capture: counts and times may be too low"
 
 
 def test_other_warnings_are_no_doubt(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_gpu_is_idle_between_queued_operations(
 def test_what_is_said_of_queued_operations(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*queued(100))))["idle_queued"]
     assert one.what == "Short kernels: the GPU is idle between queued operations (300 ns)"
-    assert one.evidence == "idle 300 ns: between queued operations: a dependency or the GPU's own latency"
+    assert one.evidence == "idle 300 ns: between queued operations: dependency or GPU latency"
 
 
 def test_the_profiler_leaves_the_gpu_idle(tmp_path: Path) -> None:

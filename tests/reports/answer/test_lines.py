@@ -42,7 +42,7 @@ def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
         "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
         "  CUDA graphs or fusion would save at most 50 % of a step (1.00 of 2.00 ms)",
         "Start-up: 3.50 s before the first step, of it 150 ms loading modules",
-        "What to do, with a line of code for each: nsyswrap report --advice",
+        "Advice with a line of code for each: nsyswrap report --advice",
     ]
 
 
@@ -232,7 +232,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
     shown = lines(capture, answer(findings=findings, notes=("n" * 100, "second", "third")))
     assert shown[5:] == [
         "Host-bound: " + "x" * 68,
-        "  Fewer launches: at most 20 % of a step, in part the same time",
+        "  Fewer launches: at most 20 % of a step, partly the same time",
         "Finding 0: at most 10 %",
         "Finding 1: at most 10 %",
         "2 more, and what to do: nsyswrap report --advice",
@@ -247,7 +247,7 @@ def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
     shown = lines(capture, answer(findings=(), withheld="nsys reported missing events: 5 dropped"))
     assert shown[2:4] == [
         "No verdict: nsys reported missing events: 5 dropped",
-        "  Record it again; nsyswrap report -r diagnostics lists what is wrong",
+        "  Record again; list the problems: nsyswrap report -r diagnostics",
     ]
     assert not any("Nothing found" in text or "--advice" in text for text in shown)
 
@@ -266,7 +266,7 @@ def test_several_devices_and_processes(capture: Capture) -> None:
     assert "2 processes: nsyswrap report --by rank compares them" in shown
     waiting = finding("waiting_for_rank", "Waiting for a rank: 7 waits for 8", 20)
     shown = lines(capture, answer(LAUNCH_BOUND, other, findings=(waiting,)))
-    assert "  nsyswrap report --by rank compares all ranks" in shown
+    assert "  compare all ranks: nsyswrap report --by rank" in shown
     assert not any("processes:" in text for text in shown)
 
 
@@ -308,10 +308,10 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
         "  nothing",
         "NVTX ranges: fit 7.00 µs, load 3.00 µs",
         "CUDA API calls: cudaFree 500 ns",
-        "no GPU named · an nsys before 2022",
+        "no GPU named · nsys before 2022",
     ]
     done = cli("report", tmp_path / "x.sqlite", "--time", "0/5us")
-    assert done.stdout.startswith("No GPU work in what is selected\n")
+    assert done.stdout.startswith("No GPU work in the selection\n")
 
 
 def test_sentences_are_whole_again(capture: Capture) -> None:

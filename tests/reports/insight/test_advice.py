@@ -70,8 +70,8 @@ def test_one_finding(tmp_path: Path) -> None:
         "host_bound,1170,39.0,"
         '"Host-bound: host code leaves the GPU idle, median 390 ns a time",'
         '"gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",'
-        '"take host work out of the loop, do it in another thread or process, or queue more GPU work ahead",'
-        '"the program had nothing to compute then, as between requests",'
+        '"move host work out of the loop or to another thread or process, or queue more GPU work ahead",'
+        '"the program had no work for the GPU, for example between requests",'
         "gpu_idle,"
         "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare),\n"
     )
@@ -86,7 +86,7 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
         "   seen:   gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",
         "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU",
         "           work ahead",
-        "   unless: the program had nothing to compute then, as between requests",
+        "   unless: the program had no work for the GPU, for example between requests",
         "   code:   with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
         "   rows:   -r gpu_idle",
     ]
@@ -114,7 +114,7 @@ def test_a_doubt_has_nothing_at_stake(tmp_path: Path) -> None:
     assert (doubt["finding"], doubt["at_stake_ns"], doubt["evidence"]) == ("lost_events", None, said)
     assert f"no verdict: nsys reported missing events: {said}" in table.notes
     lines = text.render([table])["advice.txt"].splitlines()
-    assert "1. Events are missing from this capture: counts and times may be too small" in lines
+    assert "1. Events are missing from this capture: counts and times may be too low" in lines
 
 
 def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:

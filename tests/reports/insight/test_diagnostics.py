@@ -28,16 +28,16 @@ def test_a_warning_and_all_that_was_checked(tmp_path: Path) -> None:
     )
     assert csv_of(capture, "diagnostics") == (
         "level,subject,count,time_ns,meaning\n"
-        "warning,messages of nsys,1,,nsys: the clock was adjusted\n"
-        "info,profiler overhead,,,none is recorded: whether profiling lengthened API calls is not known\n"
-        "ok,clocks of GPU and CPU,0,,"
+        "warning,nsys messages,1,,nsys: the clock was adjusted\n"
+        "info,profiler overhead,,,no overhead recorded; the effect of profiling on API calls is unknown\n"
+        "ok,CPU and GPU clocks,0,,"
         "no operation began before its launch call; the soonest 20 ns after that began\n"
-        'ok,times,0,,"every operation and API call has its times, and none ended before it started"\n'
+        'ok,times,0,,"every operation and API call has a start and an end, in this order"\n'
         "ok,launches without work,0,,the work of every launch call is recorded\n"
-        "ok,work without its launch,0,,every launch call is recorded\n"
-        "ok,correlation ids,0,,none stands for two calls of one process\n"
+        "ok,work without launch,0,,every launch call is recorded\n"
+        "ok,correlation ids,0,,no correlation id is shared by two calls of one process\n"
         "ok,API results,0,,no API call failed; 1 API call returned success\n"
-        "ok,CUDA graphs,0,,no whole-graph execution hides kernels\n"
+        "ok,CUDA graphs,0,,no CUDA graph is recorded as a whole\n"
         "ok,NVTX ranges,0,,each of 1 has its end\n"
         'ok,export format,0,,"written by nsys 2025.3.2.0 (schema 3.20.3), '
         'no newer than those nsyswrap was compared with"\n'
@@ -48,12 +48,12 @@ def test_a_sound_capture_says_what_was_checked(tmp_path: Path) -> None:
     table = opened(tmp_path, *launch(1, 10), *SOUND, nvtx("step", 5, 50)).report("diagnostics")
     assert [(level, what) for level, what, *_ in table.rows()] == [
         ("info", "profiler overhead"),
-        ("info", "messages of nsys"),
-        ("ok", "messages of nsys"),
-        ("ok", "clocks of GPU and CPU"),
+        ("info", "nsys messages"),
+        ("ok", "nsys messages"),
+        ("ok", "CPU and GPU clocks"),
         ("ok", "times"),
         ("ok", "launches without work"),
-        ("ok", "work without its launch"),
+        ("ok", "work without launch"),
         ("ok", "correlation ids"),
         ("ok", "API results"),
         ("ok", "CUDA graphs"),
@@ -69,8 +69,8 @@ def test_it_answers_where_there_is_nothing(tmp_path: Path) -> None:
     assert {level for level, *_ in table.rows()} == {"info", "ok"}
     cannot_tell = [what for _, what, count, *_ in table.rows() if count is None]
     assert cannot_tell == [
-        *("clocks of GPU and CPU", "launches without work", "work without its launch", "API results"),
-        *("export format", "profiler overhead", "messages of nsys"),
+        *("CPU and GPU clocks", "launches without work", "work without launch", "API results"),
+        *("export format", "profiler overhead", "nsys messages"),
     ]
     assert table.verdict.endswith("7 checks could not be made.")
 
@@ -81,7 +81,7 @@ def test_the_worst_comes_first_and_the_verdict_names_it(tmp_path: Path) -> None:
     levels = [str(level) for level, *_ in table.rows()]
     assert levels == sorted(levels, key=["loss", "warning", "info", "ok"].index)
     assert levels[:3] == ["loss", "warning", "warning"]
-    assert table.verdict.startswith("Events may be missing; warnings: messages of nsys, CUDA graphs; ")
+    assert table.verdict.startswith("Events may be missing; warnings: nsys messages, CUDA graphs; ")
 
 
 def test_messages_are_grouped_by_text_and_all_of_each_is_there(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_messages_are_grouped_by_text_and_all_of_each_is_there(tmp_path: Path) -
         diagnostic("Profiling has started.", severity=1),
     )
     lost = "Where events are missing, counts and totals are lower bounds: record less at once."
-    assert found(capture, "messages of nsys") == [
+    assert found(capture, "nsys messages") == [
         ("loss", 1, None, f"nsys: Dropped 12 events. {lost}"),
         ("warning", 3, None, "nsys: the clock was adjusted"),
         ("info", 1, None, "nsys: No NVTX events collected. Does the process use NVTX?"),
@@ -104,7 +104,7 @@ def test_messages_are_grouped_by_text_and_all_of_each_is_there(tmp_path: Path) -
 
 @pytest.mark.parametrize("empty", [[], [DIAGNOSTIC]])
 def test_no_diagnostics_are_not_no_warnings(tmp_path: Path, empty: list[str]) -> None:
-    [(level, count, _, meaning)] = found(opened(tmp_path, kernel("k", 1, 5), empty=empty), "messages of nsys")
+    [(level, count, _, meaning)] = found(opened(tmp_path, kernel("k", 1, 5), empty=empty), "nsys messages")
     assert (level, count) == ("info", None)
     assert "nsys writes them from 2024.2 on" in str(meaning)
 
@@ -138,7 +138,7 @@ def test_what_is_not_selected_is_no_trouble(tmp_path: Path) -> None:
     for time in ("0/25", "25/125", "15/35", "115/135"):  # cut between calls and kernels, and through them
         part = capture.select(time=f"{time}")
         warned = {what for level, what, *_ in part.report("diagnostics").rows() if level == "warning"}
-        assert warned == {"messages of nsys"}, time
+        assert warned == {"nsys messages"}, time
 
 
 def test_calls_that_failed_elsewhere_are_not_selected(tmp_path: Path) -> None:
@@ -149,13 +149,13 @@ def test_calls_that_failed_elsewhere_are_not_selected(tmp_path: Path) -> None:
 
 def test_messages_are_about_all_of_the_capture(tmp_path: Path) -> None:
     capture = opened(tmp_path, *launch(1, 10, pid=7), diagnostic("Dropped 9 events"))  # said of another
-    assert [level for level, *_ in found(capture.select(process=7), "messages of nsys")] == ["loss"]
+    assert [level for level, *_ in found(capture.select(process=7), "nsys messages")] == ["loss"]
 
 
 def test_nothing_selected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, *launch(1, 10), nvtx("step", 100, 110), diagnostic("Dropped 9 events"))
     table = capture.select(time="1h/").report("diagnostics")
-    assert (table.rows(), table.verdict, table.notes) == ([], "", ("nothing in what is selected",))
+    assert (table.rows(), table.verdict, table.notes) == ([], "", ("no events in the selection",))
     assert len(capture.select(time="90/").report("diagnostics"))  # a range is something
 
 
@@ -163,9 +163,9 @@ def test_what_is_odd_in_what_is_selected(tmp_path: Path) -> None:
     # The window cuts kernel and call off at 100: compared as they are, not as they are cut.
     capture = opened(tmp_path, call(LAUNCH, 90, 130, 1), kernel("k", 70, 120, 1), *launch(2, 400))
     part = capture.select(time="100/200")
-    [(level, count, time, _)] = found(part, "clocks of GPU and CPU")
+    [(level, count, time, _)] = found(part, "CPU and GPU clocks")
     assert (level, count, time) == ("warning", 1, 20)
-    assert [level for level, *_ in found(capture.select(time="300/"), "clocks of GPU and CPU")] == ["ok"]
+    assert [level for level, *_ in found(capture.select(time="300/"), "CPU and GPU clocks")] == ["ok"]
 
 
 def test_when_a_launch_was_called_is_never_cut_off(tmp_path: Path) -> None:
@@ -196,6 +196,6 @@ def test_a_column_that_was_trimmed_away_costs_only_what_needs_it(tmp_path: Path)
 def test_an_empty_table_of_calls_is_none(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 5, 9, 1), empty=[API])
     assert found(capture, "launches without work") == [
-        ("info", None, None, "no API calls to look at (--trace=cuda records them)")
+        ("info", None, None, "no API calls recorded; collect with --trace=cuda")
     ]
     assert reports.find_report("diagnostics").lacks(capture) == []

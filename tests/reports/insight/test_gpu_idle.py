@@ -145,7 +145,7 @@ def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
     )
     (tmp_path / "shared").mkdir()
     table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report(REPORT)
-    assert table.notes == ("several processes used one device: in a gap of one of them another may have run",)
+    assert table.notes == ("several processes used one device; in a gap of one process, another may have run",)
 
 
 def test_a_selection_and_its_ends(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_selection_and_its_ends(tmp_path: Path) -> None:
         "Idle 15 ns, 42.9 % of the time: 66.7 % host code outside CUDA calls; 33.3 % launch latency."
     )
     table = part.select(time="120/130").report(REPORT)
-    assert (table.rows(), table.verdict, table.notes) == ([], "", ("nothing in what is selected",))
+    assert (table.rows(), table.verdict, table.notes) == ([], "", ("no events in the selection",))
 
 
 def test_an_end_of_the_capture_has_no_operation_beside_it(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_never_idles_says_so(tmp_path: Path) -> None:
     table = opened(tmp_path, kernel("k", 0, 10), graph(10, 20, 1)).report(REPORT)
     assert (table.rows(), table.verdict) == ([], "")
     assert table.notes == (
-        "no gap: something ran all the time from the first operation to the last",
+        "no idle gaps: the GPU was busy from the first operation to the last",
         "whole-graph executions (1) count as work: gaps inside them are not recorded",
     )
 

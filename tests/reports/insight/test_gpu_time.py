@@ -163,7 +163,7 @@ def test_a_selection_sets_the_window(clip: bool, expected: tuple[int, ...], tmp_
 def test_what_is_idle_throughout_a_selection_is_said(tmp_path: Path) -> None:
     rows = [*ROWS, kernel("k", 0, 5, deviceId=1), kernel("k", 1, 6, pid=200)]
     capture = opened(tmp_path, *rows)
-    absent = "no row for process {} on device {}: nothing of it ran in what is selected"
+    absent = "no row for process {} on device {}: no operation in the selection"
     assert set(capture.select(time="10/50").report(REPORT).notes) == {
         absent.format(PID, 1),
         absent.format(200, 0),
@@ -175,7 +175,7 @@ def test_what_is_idle_throughout_a_selection_is_said(tmp_path: Path) -> None:
     assert part.report(REPORT).notes == (absent.format(PID, 1),)
     nothing = capture.select(time="90/95").report(REPORT)
     assert (nothing.rows(), nothing.verdict) == ([], "")
-    assert nothing.notes == ("nothing in what is selected",)
+    assert nothing.notes == ("no events in the selection",)
 
 
 def test_gpus_without_work_are_counted(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_one_operation_and_an_empty_one(tmp_path: Path) -> None:
     assert (found["utilisation_percent"], found["window_ns"], found["concurrency"]) == (None, 0, None)
     assert capture.report(REPORT).verdict == ""
     said = capture.select(time="0/10").report(REPORT).verdict
-    assert said == "In what is selected the GPU was busy 0.0 % of the time, 0 ns of 10 ns."
+    assert said == "In the selection the GPU was busy 0.0 % of the time, 0 ns of 10 ns."
 
 
 def test_without_processes_all_work_is_one_s(tmp_path: Path) -> None:
@@ -214,11 +214,11 @@ def test_the_verdict(tmp_path: Path) -> None:
     assert capture.report(REPORT).verdict == (
         "From first to last operation the GPU was busy 92.9 % of the time, 65 ns of 70 ns (kernels 40 ns, "
         "copies 38 ns, migrations 10 ns, memsets 2 ns). 47.4 % of 38 ns of copying ran beside kernels or "
-        "graphs. 100.0 % of 4 ns of communication ran beside other kernels or graphs."
+        "graphs. 100.0 % of 4 ns of communication overlapped with other kernels or graphs."
     )
     part = capture.select(time="22/57").report(REPORT).verdict
     assert part.startswith(
-        "In what is selected the GPU was busy 88.6 % of the time, 31 ns of 35 ns (kernels 18"
+        "In the selection the GPU was busy 88.6 % of the time, 31 ns of 35 ns (kernels 18"
     )
 
 

@@ -1,4 +1,4 @@
-"""launch_exposure: GPU idle time exposed by launching, by stream."""
+"""launch_exposure: GPU idle time due to launches, by stream."""
 
 from __future__ import annotations
 

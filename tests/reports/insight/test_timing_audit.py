@@ -187,8 +187,8 @@ def test_what_a_reader_has_to_know(tmp_path: Path) -> None:
 
 def test_a_capture_without_gpu_work_says_so(tmp_path: Path) -> None:
     table = audited(opened(tmp_path, nvtx("r", 0, 9), call("cudaLaunchKernel", 2, 4, 1)))
-    assert table.notes == ("no GPU work was recorded: what the ranges launched is not known (--trace=cuda)",)
-    assert table.verdict == "no NVTX range launches GPU work, or waits for it"
+    assert table.notes == ("no GPU work recorded: the launches of the ranges are unknown (--trace=cuda)",)
+    assert table.verdict == "no NVTX range launches GPU work or waits for it"
 
 
 def test_the_verdict_tells_what_is_off_by_most(tmp_path: Path) -> None:

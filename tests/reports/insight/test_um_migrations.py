@@ -229,7 +229,7 @@ def test_without_migrations_there_is_no_row_and_a_word(tmp_path: Path) -> None:
     capture = opened(tmp_path, memcpy(1, 0, 10, 100))
     assert found(capture, "event") == []
     assert said(capture) == [
-        "nothing migrated: unified memory was not used, or its pages stayed where they were"
+        "no migrations: unified memory was not used, or its pages did not move"
     ]
     (tmp_path / "none").mkdir()
     with pytest.raises(NotInCapture, match=r"um_migrations: .* holds no memory copies or CPU page faults"):

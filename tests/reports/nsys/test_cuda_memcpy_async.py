@@ -61,7 +61,7 @@ def test_copies_of_equal_duration_stand_by_their_call_then_by_their_start(tmp_pa
 def test_the_calls_of_selected_copies_need_not_be_selected(tmp_path: Path) -> None:
     capture = opened(tmp_path, ASYNC, copied(10, 20), copied(30, 70), *enums())
     assert starts_of(capture.select(time="25/100"), REPORT) == [30]
-    assert notes_text(capture.select(time="200/300"), REPORT) == "nothing in what is selected"
+    assert notes_text(capture.select(time="200/300"), REPORT) == "no events in the selection"
 
 
 def test_copies_of_pinned_memory_have_no_row(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_without_the_start_of_a_session_there_are_no_arrival_times(tmp_path: Pat
     table = table_over(members, REPORT)
     assert values_of(table, "waiting_ns", "late_med_ns") == [(200, None), (0, None)]
     assert table.notes == (
-        "not every capture says when its session began: no arrival times (waiting needs no common clock)",
+        "no arrival times: some captures lack the start of their session (waiting times do not need it)",
     )
 
 
@@ -177,7 +177,7 @@ def test_ranks_without_collectives_have_nothing_to_wait_for(tmp_path: Path) -> N
     members = [member(tmp_path, number, kernel("gemm", 10, 110)) for number in range(2)]
     table = table_over(members, REPORT)
     assert csv_text(table) == f"{HEADER}0,0,0,100,100,0,0,0.0,,\n1,0,0,100,100,0,0,0.0,,\n"
-    assert table.notes == ("no communication kernels: nothing tells who waits",)
+    assert table.notes == ("no communication kernels: waiting times are unknown",)
 
 
 def test_what_ranks_lack_is_told(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def surprised() -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        (killed, "ended by SIGKILL, as a system without memory does"),
+        (killed, "ended by SIGKILL, as happens when memory runs out"),
         (lambda: os._exit(3), "ended with 3"),
         (without_memory, "cannot be read: MemoryError"),
         (surprised, "cannot be read: IndexError: nobody thought of this"),
