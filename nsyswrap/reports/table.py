@@ -167,7 +167,7 @@ class Report:
         for group in self.lacks(capture):
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
-                f"{self.name}: {capture.source} has no {' or '.join(kinds)}",
+                f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
                 f"none occurred, or they were not collected (collect with {EVENTS[group[0]].collect})",
             )
         viewed = capture.decided(as_nsys=self.layer == "parity")

@@ -94,7 +94,7 @@ def test_profiler_overhead_once_per_thread_and_where_it_lies(tmp_path: Path) -> 
         "in all, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of that time)"
     )
     assert found(capture, "profiler overhead") == [
-        ("warning", 4, 160, f"{in_all}: without a profiler they may be shorter"),
+        ("warning", 4, 160, f"{in_all}: these times may be shorter without a profiler"),
         ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU was idle"),
         ("info", 1, 50, "init: none of it in API calls or while a GPU was idle"),
     ]

@@ -28,8 +28,8 @@ def test_work_that_began_before_its_call_by_kind(tmp_path: Path) -> None:
     )
     advice = "the clocks disagree by this much; shorter latencies and queue times are not reliable"
     assert found(capture, "CPU and GPU clocks") == [
-        ("warning", 2, 20, f"2 kernels began before the launch call, by up to 20 ns: {advice}"),
-        ("warning", 1, 5, f"1 copy began before the launch call, by up to 5 ns: {advice}"),
+        ("warning", 2, 20, f"2 kernels began up to 20 ns before the launch call: {advice}"),
+        ("warning", 1, 5, f"1 copy began up to 5 ns before the launch call: {advice}"),
     ]
 
 
@@ -40,7 +40,7 @@ def test_the_outer_call_is_the_one_that_counts(tmp_path: Path) -> None:
     [(level, _, _, meaning)] = found(capture, "CPU and GPU clocks")
     assert (level, meaning) == (
         "ok",
-        "no operation began before its launch call; the soonest 2 ns after that began",
+        "no operation began before its launch call; shortest delay 2 ns",
     )
     assert [level for level, *_ in found(capture, "launches without work")] == ["ok"]
     assert [level for level, *_ in found(capture, "correlation ids")] == ["ok"]
@@ -72,8 +72,8 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
     )
     assert found(capture, "times") == [
         ("warning", 2, 10, _backwards("2 kernels", 10)),
-        ("warning", 1, None, "1 copy without a start or an end: what is said of durations is wrong"),
-        ("warning", 1, None, "1 memset without a start or an end: what is said of durations is wrong"),
+        ("warning", 1, None, "1 copy without a start or an end: totals and means of durations are wrong"),
+        ("warning", 1, None, "1 memset without a start or an end: totals and means of durations are wrong"),
         ("warning", 1, None, _not_measured("1 whole-graph execution")),
         ("warning", 1, 10, _backwards("1 API call", 10)),
         ("warning", 1, None, _not_measured("1 API call")),
@@ -82,11 +82,11 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
 
 def _backwards(which: str, ns: int) -> str:
     effect = "negative durations make totals and means too low"
-    return f"{which} ended before the start, by up to {ns} ns: {effect}"
+    return f"{which} ended up to {ns} ns before the start: {effect}"
 
 
 def _not_measured(which: str) -> str:
-    return f"{which} started at 0 ns or before: no time that was measured, recording begins at 0"
+    return f"{which} started at 0 ns or before: not a measured time, as recording begins at 0"
 
 
 def test_launches_whose_work_is_missing(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_launches_whose_work_is_missing(tmp_path: Path) -> None:
 def test_launches_whose_work_was_dropped_or_never_recorded(tmp_path: Path) -> None:
     dropped = opened(tmp_path, *launch(1, 100), call(LAUNCH, 110, 112, 2), *launch(3, 200))
     [(*_, meaning)] = found(dropped, "launches without work")
-    assert str(meaning).endswith("(1 cudaLaunchKernel): events were dropped, or somebody removed them")
+    assert str(meaning).endswith("(1 cudaLaunchKernel): events were dropped or removed")
     (tmp_path / "none").mkdir()
     alone = opened(tmp_path / "none", call(LAUNCH, 110, 112, 2))
     [(level, count, *_)] = found(alone, "launches without work")
@@ -132,7 +132,7 @@ def test_the_last_work_is_that_of_the_own_process(tmp_path: Path) -> None:
 
 def test_failed_launches_stand_apart(tmp_path: Path) -> None:
     capture = opened(tmp_path, *launch(1, 100), call(LAUNCH, 110, 112, 2, returnValue=701))
-    said = "1 launch call failed and started nothing: what the program meant to run is missing"
+    said = "1 launch call failed and started nothing; the GPU work is missing"
     assert found(capture, "launches without work") == [("warning", 1, None, said)]
 
 
@@ -155,8 +155,8 @@ def test_launches_into_a_graph_that_is_being_captured_start_nothing(tmp_path: Pa
     failed, lost, captured = found(capture, "launches without work")
     assert failed[:2] == ("warning", 1)
     assert lost[:2] == ("warning", 3)
-    said = "2 launch calls while a CUDA graph was being captured"
-    assert captured == ("info", 2, None, f"{said}: they started nothing then, the launches of the graph do")
+    said = "2 launch calls during CUDA graph capture"
+    assert captured == ("info", 2, None, f"{said}; the work starts with the launch of the graph")
 
 
 def test_a_captured_graph_alone_is_no_trouble(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_work_without_its_launch_by_kind_and_why(tmp_path: Path) -> None:
 
 def test_migrations_alone_have_no_launch_to_miss(tmp_path: Path) -> None:
     capture = opened(tmp_path, memcpy(11, 10, 20, 8), call("cudaMallocManaged", 1, 5))
-    said = "no launched GPU operation to look at"
+    said = "no launched GPU operation to check"
     assert found(capture, "work without launch") == [("info", None, None, said)]
 
 

@@ -102,7 +102,7 @@ def test_steps_in_which_nothing_ran(tmp_path: Path) -> None:
             kernel("k", start - 1000, start - 980, i + 1),
         ]
     capture = opened(tmp_path, *rows)
-    assert judged(capture) == [(100, [(-1000, -580)], "nothing ran on the GPU in 'step'")]
+    assert judged(capture) == [(100, [(-1000, -580)], "no GPU work in 'step'")]
 
 
 def test_chosen_steps_are_judged(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_the_stakes_of_launching(tmp_path: Path) -> None:
 def test_launch_bound_in_a_sentence(tmp_path: Path) -> None:
     # The three launches after the first repeat; the steady part is [100, 144).
     assert verdict(tmp_path, *FOUR) == (
-        "Launch latency left the GPU idle for 30 ns (68.2 % of the steady part); it was busy for 8 ns; "
+        "Launch latency left the GPU idle for 30 ns (68.2 % of the steady part); the GPU was busy for 8 ns; "
         "median launch call 10 ns for 2 ns of GPU work; CUDA graphs or fusion could save at most 6 ns."
     )
 
@@ -61,7 +61,7 @@ def test_what_runs_while_the_next_is_launched_is_not_launch_bound(tmp_path: Path
     # GPU         f[12 ........... 60) [61 ... 110) [111 ... 160)
     rows = [*launch(1, 0, 10, 12, 60), *launch(2, 10, 20, 61, 110), *launch(3, 20, 30, 111, 160)]
     assert verdict(tmp_path, *rows) == (
-        "Launch latency left the GPU idle for 0 ns (0.0 % of the whole capture); it was busy for 146 ns; "
+        "Launch latency left the GPU idle for 0 ns (0.0 % of the whole capture); the GPU was busy for 146 ns; "
         "median launch call 10 ns for 49 ns of GPU work; CUDA graphs or fusion could save nothing. "
         "Left out: 1 first launch, 10 ns of CPU time; idle 2 ns in all, mostly between queued operations: "
         "a dependency or the GPU's own latency (2 ns; -r gpu_idle)."
@@ -115,7 +115,7 @@ def test_where_nothing_is_repeated_there_is_nothing_to_judge(
     tmp_path: Path, rows: list[Row], said: str
 ) -> None:
     assert verdict(tmp_path, *rows) == (
-        f"Every kernel was launched once: launch overhead is not assessed ({said})."
+        f"Every kernel was launched once; launch overhead not assessed ({said})."
     )
 
 

@@ -122,7 +122,7 @@ def test_the_report_says_that_a_worker_overlaps_and_what_would_tell(tmp_path: Pa
     [note] = [note for note in table.notes if "without ranges" in note]
     assert note.startswith("ranges during which GPU work of a thread without ranges ran: 4;")
     assert "trace OS runtime calls (--trace=cuda,nvtx,osrt)" in note
-    assert table.verdict.startswith("1 of 1 range names time what they launch; GPU work of another thread")
+    assert table.verdict.startswith("1 of 1 range names time their GPU work correctly; GPU work of another thread")
     assert "overlaps 4 ranges and is not counted" in table.verdict
     assert "--trace=cuda,nvtx,osrt" in table.verdict
 

@@ -38,7 +38,7 @@ def test_operations_that_took_no_time_are_in_no_bandwidth(tmp_path: Path) -> Non
         (2, 800, 10, 10e9, 10e9, 10e9, 1),
         (1, 5, 0, None, None, None, 1),
     ]
-    assert notes(capture) == ["2 operations took no time; no bandwidth counts them"]
+    assert notes(capture) == ["2 operations took no time; excluded from bandwidths"]
 
 
 def test_a_copy_that_the_driver_took_through_the_host_has_no_time_of_its_own(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_link_that_leads_nowhere_is_damaged_and_the_others_read(
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "out" / "results.csv")
     assert {row["run"]: row["outcome"] for row in rows} == {"good": "done", "gone": "damaged"}
-    assert "gone: damaged: in/gone.sqlite is a link to what is not there" in done.stderr
+    assert "gone: damaged: in/gone.sqlite is a broken link" in done.stderr
 
 
 def test_without_one_capture_that_can_be_read_it_fails(cli: Cli, tmp_path: Path) -> None:

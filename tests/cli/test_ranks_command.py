@@ -45,7 +45,7 @@ def test_unasked_it_says_who_waits_and_why(cli: Cli, launch: Path) -> None:
     assert done.returncode == 0
     assert re.findall(r"\brank_\w+(?=$)", done.stdout, re.MULTILINE) == ["rank_waiting", "rank_skew"]
     assert "rank 2 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it" in done.stdout
-    assert "nsyswrap: 2 of 4 ranks are there: 1 missing, 3 not profiled (--ranks)" in done.stderr
+    assert "nsyswrap: 2 of 4 ranks are present: 1 missing, 3 not profiled (--ranks)" in done.stderr
 
 
 def test_every_report_has_the_rank_in_front(cli: Cli, launch: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_folder_of_a_launch_says_how_it_is_shown(cli: Cli, launch: Path) -> 
 def test_one_program_is_compared_with_nothing(cli: Cli, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = cli("report", write(tmp_path / "x.sqlite", *steps(FAST)), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "ranks are compared with each other, and only process 100 is there" in done.stderr
+    assert "only process 100 was found, and a comparison needs several ranks" in done.stderr
 
 
 def test_a_report_over_ranks_implies_them(cli: Cli, launch: Path) -> None:

@@ -65,7 +65,7 @@ def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
     elif answer.findings:
         assert answer.findings[0].what in top
     else:
-        assert "Nothing found that costs 5 % or more" in top
+        assert "No single cause costs 5 % or more" in top
 
 
 @each

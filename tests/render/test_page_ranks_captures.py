@@ -50,13 +50,13 @@ def test_the_folder_of_a_launch_is_a_page_of_ranks(tmp_path: Path, cli: Cli) -> 
     done = cli("view", "job")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        "nsyswrap: 2 of 4 ranks are there: 1 missing, 3 not profiled (--ranks)",
+        "nsyswrap: 2 of 4 ranks are present: 1 missing, 3 not profiled (--ranks)",
         "wrote job.html",
     ]
     page = (tmp_path / "job.html").read_text(encoding="utf-8")
     assert "<title>job: 2 ranks · nsyswrap</title>" in page
     assert "rank 2 was last in 6 of 6 collectives" in page
-    assert "2 of 4 ranks are there: 1 missing, 3 not profiled (--ranks)" in page
+    assert "2 of 4 ranks are present: 1 missing, 3 not profiled (--ranks)" in page
     assert re.findall(r'aria-label="Timeline of ([^"]*)"', page) == ["rank 0", "rank 2"]
 
 
@@ -145,7 +145,7 @@ def test_a_range_that_is_not_on_every_rank(tmp_path: Path, visit: Visit) -> None
     members.append(member(tmp_path, 2, *nothing))
     text = visit(written(tmp_path, members)).locator("#ranks .steps").text_content() or ""
     assert "NVTX range “step”, 5 times; 2 of 3 ranks have it" in text
-    assert "not as often on every rank: range 'step'; the first of each are matched" in text
+    assert "range 'step': the number of instances differs between ranks; the first ones are matched" in text
 
 
 def test_names_that_would_be_markup_are_names(tmp_path: Path, visit: Visit) -> None:

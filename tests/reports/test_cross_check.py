@@ -73,13 +73,13 @@ def test_what_the_method_does_not_explain_is_not_explained(
 
 def test_launches_that_differ_are_told(tmp_path: Path) -> None:
     table = cross_check(opened(tmp_path, *recorded()), result(60.0), {"event": result(41.0, launches=5)})
-    assert table.rows()[1][-1] == "nsys' run made 3 launches"
+    assert table.rows()[1][-1] == "the run with nsys made 3 launches"
 
 
 def test_nsys_counts_what_it_recorded(tmp_path: Path) -> None:
     rows = [row for row in recorded() if row.cells.get("correlationId") != 1]  # the warm-up's launch is lost
     [row] = cross_check(opened(tmp_path, *rows), result(60.0), {}).rows()
-    assert (row[2], row[-1]) == (2, "of 3 the program made")
+    assert (row[2], row[-1]) == (2, "of 3 launches of the program")
 
 
 @pytest.mark.parametrize("lost", ["kernel", "range"])

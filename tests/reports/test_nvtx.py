@@ -118,12 +118,12 @@ def test_a_domain_of_several_threads_counts_its_ranges_several_times(tmp_path: P
     assert column(sums, "range") == ["x:a", "y:a"]
     assert column(sums, "total_ns") == [10, 10]
     assert sums.notes == (
-        "several threads created the same NVTX domain: its ranges count once per thread, as in nsys",
+        "several threads created the same NVTX domain; its ranges count once per thread, as in nsys",
     )
     trace = capture.report("nvtx_pushpop_trace")
     assert column(trace, "name") == ["x:a"]
     assert trace.notes == (
-        "several threads created the same NVTX domain: its ranges count once; nsys fails on such a capture",
+        "several threads created the same NVTX domain; its ranges count once; nsys fails on such a capture",
     )
 
 
@@ -131,7 +131,7 @@ def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> Non
     capture = opened(tmp_path, nvtx("open", 10, None), nvtx("a", 20, 40), nvtx("m", 70, None, eventType=34))
     sums = capture.report("nvtx_sum")
     assert dict(zip(column(sums, "range"), column(sums, "total_ns"), strict=True)) == {":open": 60, ":a": 20}
-    assert sums.notes == ("NVTX ranges that never ended: 1; they last to the last NVTX event, as in nsys",)
+    assert sums.notes == ("NVTX ranges without an end: 1; they end at the last NVTX event, as in nsys",)
     trace = capture.report("nvtx_pushpop_trace")  # of which marks are no part
     assert column(trace, "end_ns") == [40, 40]
     assert column(trace, "level") == [0, 1]

@@ -46,7 +46,7 @@ def test_tables_without_rows_may_mean_that_nobody_looked(tmp_path: Path) -> None
     capture = capture_of(tmp_path, migrated(TO_DEVICE, 4096, 100, 10), empty=FAULTS)
     for name in ("um_sum", "um_total_sum"):
         [note] = capture.report(name).notes
-        assert note.startswith("no page faults in this capture: none happened, or they were not traced")
+        assert note.startswith("no page faults in this capture: none occurred, or they were not traced")
     assert rows_of(capture, "um_total_sum") == ["0.000,,0,,,"]
 
 

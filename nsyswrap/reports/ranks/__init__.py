@@ -54,7 +54,7 @@ def find_rank_report(name: str) -> RankReport:
 def make_job(members: Sequence[Member]) -> Job:
     """Return the job of these ranks, which all reports share. Raises UsageError for fewer than two."""
     if len(members) < _LEAST:
-        there = f"only {members[0].label} is there" if members else "none was found"
+        there = f"only {members[0].label} was found" if members else "none was found"
         raise UsageError(
             f"{there}, and a comparison needs several ranks",
             "name the folder of all ranks, several captures, or a capture with several processes",
@@ -69,8 +69,8 @@ def make(job: Job, name: str) -> Table:
         if not any(member.capture.whole.has(kind) for member in job.members for kind in group):
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
-                f"{name}: no rank has {' or '.join(kind.title for kind in kinds)}",
-                f"did not occur or were not collected (collect with {kinds[0].collect})",
+                f"{name}: no rank holds {' or '.join(kind.title for kind in kinds)}",
+                f"none occurred, or they were not collected (collect with {kinds[0].collect})",
             )
     return report.compute(job)
 

@@ -39,8 +39,8 @@ def test_kernels_with_less_than_half_as_many_blocks_as_multiprocessors(
 
 def test_what_is_said_of_few_blocks(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, GPU, *looped(*filled(110))))["few_blocks"]
-    assert one.what == "Few blocks: the median kernel has 1 for 10 multiprocessors"
-    assert one.evidence == "3 kernel executions, 300 ns in all; most of it in few"
+    assert one.what == "Few blocks: kernels have a median of 1 for 10 multiprocessors"
+    assert one.evidence == "3 kernel executions, 300 ns in total; most time in few"
 
 
 @pytest.mark.parametrize(("until", "expected"), [(65, {}), (66, {"few_blocks": 151})])
@@ -99,5 +99,5 @@ def test_communication_that_no_compute_hides(until: int, expected: dict[str, int
 
 def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*communicated(900))))["exposed_communication"]
-    assert one.what == "Exposed communication: 600 ns of NCCL kernels with no compute beside them"
+    assert one.what == "Exposed communication: 600 ns of NCCL kernels not overlapped with compute"
     assert one.evidence.startswith("communication kernels ran for 1.20 µs, of it 600 ns beside compute")

@@ -28,7 +28,7 @@ def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
     assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
     assert (
         one.evidence
-        == "3 repeated launches; idle 300 ns inside launches and 0 ns in short host code between them"
+        == "3 repeated launches; GPU idle for 300 ns inside launches and 0 ns in short host code between them"
     )
 
 
@@ -68,9 +68,9 @@ def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*launched(400, host=390))))
     one = found["host_bound"]
     assert (list(found), one.potential_ns, one.potential_percent) == (["host_bound"], 3 * 390, 39.0)
-    assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns a time"
+    assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns per gap"
     assert one.evidence == (
-        "gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all"
+        "gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total"
     )
 
 
@@ -94,10 +94,10 @@ def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> N
     found = findings_of(new(tmp_path, *looped(*copied_first(1))))
     one = found["waiting_for_input"]
     assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * (300 + 20))
-    assert one.what == "Waiting for input or other host code: 300 ns before each copy to the GPU"
+    assert one.what == "Waiting for input or other host code: median 300 ns before a copy to the GPU"
     assert (
         one.evidence
-        == "waits: 1 per step, 960 ns in all; use --trace cuda,nvtx,osrt to tell waiting from computing"
+        == "waits: 1 per step, 960 ns in total; use --trace cuda,nvtx,osrt to tell waiting from computing"
     )
 
 
@@ -119,7 +119,7 @@ def test_a_traced_wait_needs_no_copy(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["waiting_for_input"]
     assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * 400)
-    assert one.what == "Waiting for input: OS calls leave the GPU idle, median 390 ns a time"
+    assert one.what == "Waiting for input: OS calls leave the GPU idle, median 390 ns per gap"
 
 
 def test_input_of_less_than_five_percent_is_no_finding(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_gpu_waits_while_memory_is_freed(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["allocating"]
     assert (list(found), one.potential_ns) == (["allocating"], 3 * 230)
-    assert one.what == "Allocating: the GPU is idle while memory is allocated or freed (690 ns)"
+    assert one.what == "Allocating: the GPU is idle for 690 ns while memory is allocated or freed"
     assert one.evidence.startswith(
         "gaps with allocating or freeing calls: 1 per step; idle 600 ns in these calls"
     )
@@ -220,8 +220,8 @@ def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*COMPILED)))
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns) == (["loading_in_loop"], 3 * 230)
-    assert one.what == "JIT compiling or module loading in the steps: the GPU waits 690 ns"
-    assert one.evidence == "loading calls: 1 per step; 15 ns in loading, 600 ns in host code of the same gaps"
+    assert one.what == "JIT compiling or module loading in the steps leaves the GPU idle for 690 ns"
+    assert one.evidence == "loading calls: 1 per step; 15 ns in loading, 600 ns in host code in the same gaps"
 
 
 def test_where_nothing_repeats_a_tenth_of_a_gap_has_to_be_loading(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_kernels_that_run_once(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
-    assert one.what == ("JIT compiling or module loading at first use: the GPU waits 110 ns")
+    assert one.what == ("JIT compiling or module loading at first use leaves the GPU idle for 110 ns")
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])
@@ -261,7 +261,7 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000})))
     one = found["spikes"]
     assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
-    assert one.what == "Spikes: 1 of 9 steps take 3.0 x the median (5)"
+    assert one.what == "Outliers: 1 of 9 steps take 3.0 x the median (5)"
     assert one.evidence == (
         "median step 1.00 µs, these 3.00 µs on average; in them the GPU does not compute for 2.00 µs more "
         "than usual"
@@ -283,7 +283,7 @@ def test_a_long_step_that_computes_is_no_spike(tmp_path: Path) -> None:
 def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
     longer = dict.fromkeys(range(5, 40, 6), 1000)
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=40, longer=longer)))
-    assert found["spikes"].what == "Spikes: 6 of 39 steps take 2.0 x the median (5, 11, 17, 23, ...)"
+    assert found["spikes"].what == "Outliers: 6 of 39 steps take 2.0 x the median (5, 11, 17, 23, ...)"
     assert found["spikes"].potential_ns == 6 * 1000
 
 

@@ -62,7 +62,7 @@ def test_a_range_that_ends_before_its_work_is_a_finding_where_the_program_measur
     one = found["timed_launch_only"]
     assert (one.potential_ns, one.see) == (None, "timing_audit")
     # after the warm-up; from the begin of the range to the end of its work it should be 940 us
-    assert one.evidence == "by more than 10 %, after the warm-up: 'a' (3 of 3): 190 µs, should be 940 µs"
+    assert one.evidence == "off by more than 10 % after warm-up: 'a' (3 of 3): 190 µs, expected 940 µs"
     assert notes_of(capture) == []
 
 
@@ -76,7 +76,7 @@ def test_a_range_that_organizes_is_a_note(tmp_path: Path) -> None:
     capture = new(tmp_path, *repeated(*timed(200, waits=False)))
     assert "timed_launch_only" not in findings_of(capture)
     assert notes_of(capture) == [
-        "NVTX ranges do not last as long as the GPU work launched in them: 'a' (-r timing_audit)"
+        "NVTX ranges and their GPU work differ in duration: 'a' (-r timing_audit)"
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_range_that_waits_for_earlier_work(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *repeated(*rows)))
     assert list(found)[-1] == "timed_earlier_work"
     # without the 580 us from the return of its launch to the end of the earlier work
-    assert "'b' (3 of 3): 960 µs, should be 380 µs" in found["timed_earlier_work"].evidence
+    assert "'b' (3 of 3): 960 µs, expected 380 µs" in found["timed_earlier_work"].evidence
 
 
 def test_without_gpu_work_no_range_is_wrong(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*copied(80, 180))))
     one = found["pageable_copies"]
     assert (list(found), one.potential_ns) == (["pageable_copies"], 3 * (80 + 100))  # its call, and the copy
-    assert one.what == "Pageable copies: 3.00 MB at 10.0 TB/s, and the host waits for them"
+    assert one.what == "Pageable copies: 3.00 MB at 10.0 TB/s block the host"
     assert one.evidence == "copies from or to pageable memory: 1 per step, 300 ns on the GPU"
 
 
@@ -94,8 +94,8 @@ def test_copies_and_kernels_that_take_turns(until: int, expected: dict[str, int]
 
 def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*taking_turns(310))))["copies_not_overlapped"]
-    assert one.what == "Copies and kernels take turns: 900 ns of copies with no kernel beside them"
-    assert one.evidence == "copies: 1 per step, 900 ns; kernels alone 2.07 µs"
+    assert one.what == "Exposed copies: 900 ns of copies not overlapped with kernels"
+    assert one.evidence == "copies: 1 per step, 900 ns; kernels without copies 2.07 µs"
 
 
 @pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])
@@ -177,7 +177,7 @@ def test_what_is_said_of_kernels_that_wait_for_pages(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*migrating(300))))["faulting_kernels"]
     assert one.what == "Page faults: kernels wait for 197 kB of unified memory to migrate"
     assert one.evidence == (
-        "3 migrations after page faults; during 600 ns of the kernels' 2.97 µs some were under way"
+        "3 migrations after page faults, under way during 600 ns of 2.97 µs of kernel time"
     )
 
 
@@ -206,8 +206,8 @@ def test_a_gpu_that_is_idle_until_pages_have_moved(
 
 def test_what_is_said_of_a_gpu_that_is_idle_until_pages_have_moved(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*idle_until_migrated(100))))["waiting_for_pages"]
-    assert one.what == "Page faults: the GPU is idle 300 ns until pages of unified memory have moved"
-    assert one.evidence == "3 gaps that end with a migration after a page fault, and before a kernel"
+    assert one.what == "Page faults: the GPU is idle for 300 ns until pages of unified memory have migrated"
+    assert one.evidence == "3 gaps that end with a migration after a page fault, before a kernel"
 
 
 def test_pages_that_are_prefetched_late_are_idle_time_without_page_faults(tmp_path: Path) -> None:

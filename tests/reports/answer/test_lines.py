@@ -41,7 +41,7 @@ def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
         "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %",
         "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
         "  CUDA graphs or fusion would save at most 50 % of a step (1.00 of 2.00 ms)",
-        "Start-up: 3.50 s before the first step, of it 150 ms loading modules",
+        "Start-up: 3.50 s before the first step, 150 ms of it loading modules",
         "Advice with a line of code for each: nsyswrap report --advice",
     ]
 
@@ -77,7 +77,7 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
         "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 97 %: kernels 97 %",
         "  idle 3 %: launches 3 %",
-        "Nothing found that costs 5 % or more",
+        "No single cause costs 5 % or more",
     ]
 
 
@@ -109,7 +109,7 @@ def test_mean_and_median_that_differ(capture: Capture) -> None:
     uneven = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.8 * MS))
     assert lines(capture, uneven)[:2] == [
         "GPU busy 15 % of the steady part: 30 x 'step' (60.0 ms)",
-        "  a step takes 2.00 ms on average, 1.80 ms in the median",
+        "  step time: mean 2.00 ms, median 1.80 ms",
     ]
     even = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.9 * MS))
     assert "2.00 ms each" in lines(capture, even)[0]
@@ -210,7 +210,7 @@ def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(
     spikes = finding("spikes", "Spikes: 4 of 30 steps (4, 9, 14, 19)", 10)
     four = tuple(outlier(number, 12, idle_host=7, memcpy=3) for number in (4, 9, 14, 19))
     shown = lines(capture, answer(steps=steps(outliers=four), findings=(spikes,)))
-    assert "  These take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
+    assert "  Outliers take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
 
 
 def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
@@ -235,7 +235,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
         "  Fewer launches: at most 20 % of a step, partly the same time",
         "Finding 0: at most 10 %",
         "Finding 1: at most 10 %",
-        "2 more, and what to do: nsyswrap report --advice",
+        "2 more findings, and advice on all: nsyswrap report --advice",
         "Doubt: NVTX timing: ranges end too early",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
@@ -263,7 +263,7 @@ def test_several_devices_and_processes(capture: Capture) -> None:
     shown = lines(capture, answer(LAUNCH_BOUND, other))
     assert shown[0].startswith("GPU busy")
     assert shown[2] == "  GPU 0 in process 7: 15 %, GPU 0 in process 8: 50 %"
-    assert "2 processes: nsyswrap report --by rank compares them" in shown
+    assert "Compare the 2 processes: nsyswrap report --by rank" in shown
     waiting = finding("waiting_for_rank", "Waiting for a rank: 7 waits for 8", 20)
     shown = lines(capture, answer(LAUNCH_BOUND, other, findings=(waiting,)))
     assert "  compare all ranks: nsyswrap report --by rank" in shown

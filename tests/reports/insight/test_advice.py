@@ -68,8 +68,8 @@ def test_one_finding(tmp_path: Path) -> None:
     assert csv_of(new(tmp_path, *HOST_BOUND), REPORT) == (
         f"{HEADER}"
         "host_bound,1170,39.0,"
-        '"Host-bound: host code leaves the GPU idle, median 390 ns a time",'
-        '"gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",'
+        '"Host-bound: host code leaves the GPU idle, median 390 ns per gap",'
+        '"gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",'
         '"move host work out of the loop or to another thread or process, or queue more GPU work ahead",'
         '"the program had no work for the GPU, for example between requests",'
         "gpu_idle,"
@@ -82,8 +82,8 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
     assert text.render([table], width=100)["advice.txt"].splitlines() == [
         "Findings  advice",
         "",
-        "1. Host-bound: host code leaves the GPU idle, median 390 ns a time (1.17 µs at stake, 39.0 %)",
-        "   seen:   gaps in which the launching thread was outside of CUDA: 1 per step, 1.17 µs in all",
+        "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (1.17 µs at stake, 39.0 %)",
+        "   seen:   gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
         "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU",
         "           work ahead",
         "   unless: the program had no work for the GPU, for example between requests",
@@ -122,7 +122,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
     assert not len(table)
     [note] = table.notes
     assert note == (
-        "less than 5 % of the time, and so no finding: "
+        "below 5 % of the time, so not a finding: "
         "Launches leave the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
     )
 

@@ -31,14 +31,14 @@ def test_a_warning_and_all_that_was_checked(tmp_path: Path) -> None:
         "warning,nsys messages,1,,nsys: the clock was adjusted\n"
         "info,profiler overhead,,,no overhead recorded; the effect of profiling on API calls is unknown\n"
         "ok,CPU and GPU clocks,0,,"
-        "no operation began before its launch call; the soonest 20 ns after that began\n"
+        "no operation began before its launch call; shortest delay 20 ns\n"
         'ok,times,0,,"every operation and API call has a start and an end, in this order"\n'
         "ok,launches without work,0,,the work of every launch call is recorded\n"
         "ok,work without launch,0,,every launch call is recorded\n"
         "ok,correlation ids,0,,no correlation id is shared by two calls of one process\n"
         "ok,API results,0,,no API call failed; 1 API call returned success\n"
         "ok,CUDA graphs,0,,no CUDA graph is recorded as a whole\n"
-        "ok,NVTX ranges,0,,each of 1 has its end\n"
+        "ok,NVTX ranges,0,,all 1 ranges have an end\n"
         'ok,export format,0,,"written by nsys 2025.3.2.0 (schema 3.20.3), '
         'no newer than those nsyswrap was compared with"\n'
     )
@@ -61,7 +61,7 @@ def test_a_sound_capture_says_what_was_checked(tmp_path: Path) -> None:
         ("ok", "export format"),
     ]
     assert {count for level, _, count, *_ in table.rows() if level == "ok"} == {0}
-    assert table.verdict == "Nothing was found that puts the numbers in doubt; 1 check could not be made."
+    assert table.verdict == "Nothing was found that puts the numbers in doubt; 1 check not possible."
 
 
 def test_it_answers_where_there_is_nothing(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_it_answers_where_there_is_nothing(tmp_path: Path) -> None:
         *("CPU and GPU clocks", "launches without work", "work without launch", "API results"),
         *("export format", "profiler overhead", "nsys messages"),
     ]
-    assert table.verdict.endswith("7 checks could not be made.")
+    assert table.verdict.endswith("7 checks not possible.")
 
 
 def test_the_worst_comes_first_and_the_verdict_names_it(tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_graphs_hide_kernels_and_ranges_may_be_open(tmp_path: Path) -> None:
         *(graph(10, 14, 1), graph(20, 27, 2)),
         *(nvtx("step", 1, 5), nvtx("open", 1, None), nvtx("mark", 1, None, eventType=34)),
     )
-    said = "2 whole-graph executions recorded as one each: what ran inside is in no table of kernels"
+    said = "2 whole-graph executions: the kernels inside are in no kernel report"
     advice = "profile with --graphs node to see it"
     assert found(capture, "CUDA graphs") == [("warning", 2, 11, f"{said}; {advice}")]
-    said = "1 of 2 without an end: nsys' own reports let them last until the last NVTX event"
+    said = "1 of 2 ranges have no end; nsys' own reports end them at the last NVTX event"
     assert found(capture, "NVTX ranges") == [("warning", 1, None, said)]
 
 

@@ -183,7 +183,7 @@ def test_kernels_that_took_no_time_have_no_ratio(tmp_path: Path) -> None:
 def test_kernels_without_their_call_are_said(tmp_path: Path) -> None:
     table = report(tmp_path, *launch(1, 0, api=10, wait=5, gpu=5), kernel("k", 60, 65, 9))
     assert figures(table, "launches")["k"] == (1,)
-    assert table.notes == ("kernels and graphs that met no launch call: 1; they are in no launch here",)
+    assert table.notes == ("kernels and graphs without a recorded launch call: 1; not included",)
 
 
 def test_kernels_alone_make_no_row_and_calls_that_were_not_recorded_are_asked_for(tmp_path: Path) -> None:

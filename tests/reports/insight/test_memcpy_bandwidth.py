@@ -206,7 +206,7 @@ def test_without_such_calls_there_is_nothing_to_say(tmp_path: Path) -> None:
 def test_what_an_export_does_not_say_is_missing_and_no_zero(tmp_path: Path) -> None:
     asked = call("cudaMemcpyAsync", 0, 9, 1)
     copied = copy(TO_DEVICE, 1, 5, 8, (PAGEABLE, DEVICE), correlationId=1)
-    unsaid = "the export does not say what kinds of memory 1 operation worked on"
+    unsaid = "memory kinds of 1 operation are not in the export"
     calls = "no CUDA API calls recorded: asynchronous copies are unknown (--trace=cuda)"
     parts: list[tuple[list[Row], list[str], str]] = [
         ([asked, copied], ["srcKind", "dstKind"], unsaid),
@@ -227,13 +227,13 @@ def test_rows_that_stand_for_several_copies(tmp_path: Path) -> None:
     ]
     capture = opened(tmp_path, *counts)
     assert found(capture, "count") == [(4,)]
-    assert notes(capture) == ["2 operations stood for 7 copies (copyCount): each counts as one"]
+    assert notes(capture) == ["2 operations stand for 7 copies (copyCount); each counts as one"]
 
 
 def test_copies_of_a_kind_without_a_name_are_left_out_as_in_nsys_and_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, copy(77, 0, 5, 8), copy(TO_HOST, 0, 5, 8))
     assert found(capture, "operation") == [("[CUDA memcpy Device-to-Host]",)]
-    assert notes(capture) == ["1 operation left out: the export has no name for that kind of copy"]
+    assert notes(capture) == ["1 operation excluded: the export has no name for that kind of copy"]
 
 
 def test_a_window_cuts_times_and_no_bandwidth(tmp_path: Path) -> None:

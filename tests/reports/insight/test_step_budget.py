@@ -219,7 +219,7 @@ def test_ranges_of_one_name_have_one_row_together(tmp_path: Path) -> None:
 
 def test_the_verdict(tmp_path: Path) -> None:
     assert opened(tmp_path, *program()).report(REPORT).verdict == (
-        "GPU busy 38.9 % of the steady part (3 steps, median 100 ns, in all 270 ns): compute 27.8 %, "
+        "GPU busy 38.9 % of the steady part (3 steps, median 100 ns, in total 270 ns): compute 27.8 %, "
         "exposed copies 11.1 %. Idle 61.1 %: host code outside CUDA calls 44.4 %, launch latency 16.7 %."
     )
 
@@ -248,7 +248,7 @@ def test_a_process_without_steps_counts_with_the_whole_of_its_time(tmp_path: Pat
     table = opened(tmp_path, *rows).report(REPORT)
     # 105 of 270 and 130 of 330 ns busy
     assert table.verdict.startswith(
-        "GPU busy 39.2 % of the steady part (3 steps, median 100 ns, in all 600 ns, 2 "
+        "GPU busy 39.2 % of the steady part (3 steps, median 100 ns, in total 600 ns, 2 "
     )
     assert "no steady part of process 200: no GPU operation has a recorded launch call" in table.notes
 
@@ -280,7 +280,7 @@ def test_the_device_of_a_selection_has_the_rows_that_it_has_without(tmp_path: Pa
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_what_is_missing(empty: tuple[str, ...], tmp_path: Path) -> None:
     capture = capture_of(tmp_path, call("cudaLaunchKernel", 0, 10), empty=empty)
-    assert hint_of(capture, REPORT) == "none happened, or none were collected (--trace=cuda)"
+    assert hint_of(capture, REPORT) == "none occurred, or they were not collected (collect with --trace=cuda)"
 
 
 def test_the_columns_are_those_of_the_second_opinion(tmp_path: Path) -> None:

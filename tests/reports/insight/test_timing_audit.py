@@ -178,7 +178,7 @@ def test_what_a_reader_has_to_know(tmp_path: Path) -> None:
         "ranges that hold launches by other threads, as PyTorch's backward makes them: 1;",
         "migrations of unified memory: 1;",
         "GPU operations whose API call was not recorded: 3;",
-        "other GPU work is also that of other processes with a device of the same id: 100, 200",
+        "other GPU work includes processes with a device of the same id: 100, 200",
     )
     assert len(notes) == len(begins)
     for note, beginning in zip(notes, begins, strict=True):
@@ -200,10 +200,10 @@ def test_the_verdict_tells_what_is_off_by_most(tmp_path: Path) -> None:
         return audited(opened(tmp_path / name, *FIRST, *rows)).verdict
 
     right = step("right", 6, 50, 20)
-    assert verdict("right", *right) == "1 of 1 range names time what they launch"
-    assert verdict("first") == "1 of 1 range names time what they launch"  # nothing but warm-up
+    assert verdict("right", *right) == "1 of 1 range names time their GPU work correctly"
+    assert verdict("first") == "1 of 1 range names time their GPU work correctly"  # nothing but warm-up
     assert verdict("once", *right, *once) == (
-        "1 of 2 range names time what they launch; 'once' (1 instance) ends before its GPU work: "
+        "1 of 2 range names time their GPU work correctly; 'once' (1 instance) ends before its GPU work: "
         "10.0 µs should have been 900 µs"
     )
     assert verdict("loop", *once, *repeated, *library).endswith(
@@ -216,7 +216,7 @@ def test_the_verdict_tells_what_is_off_by_most(tmp_path: Path) -> None:
 def test_only_names_that_are_complete_every_time_count(tmp_path: Path) -> None:
     rows = [*FIRST, *step("r", 1, 30, 10), *step("r", 2, 30, 10), *step("r", 3, 20, 30)]
     assert audited(opened(tmp_path, *rows)).verdict == (
-        "0 of 1 range names time what they launch; 'r' (1 of 3 instances) ends before its GPU work: "
+        "0 of 1 range names time their GPU work correctly; 'r' (1 of 3 instances) ends before its GPU work: "
         "20.0 µs should have been 30.0 µs"
     )
 

@@ -47,7 +47,7 @@ PAGE = 4096
 OTHER = global_id(200)  # another process
 PLACE = ("process_id", "device_id", "event", "cause")
 PAGES = ("pages", "returned_pages", "bounced_pages")
-NO_FAULTS = "{} are not in this capture: none happened, or they were not traced ({})"
+NO_FAULTS = "{} are not in this capture: none occurred, or they were not traced ({})"
 GPU_OPTION, CPU_OPTION = (f"--cuda-um-{side}-page-faults=true" for side in ("gpu", "cpu"))
 NEITHER = NO_FAULTS.format("GPU page faults and CPU page faults", f"{GPU_OPTION} {CPU_OPTION}")
 

@@ -46,10 +46,10 @@ def test_calls_that_synchronise(tmp_path: Path) -> None:
 def test_the_longest_are_listed_and_how_many_there_are_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, *(call("cudaDeviceSynchronize", 0, end) for end in range(60)))
     assert len(rows_of(capture, REPORT)) == 50
-    assert notes_text(capture, REPORT) == "50 of 60 rows, the longest: rows=-1 lists all"
+    assert notes_text(capture, REPORT) == "50 of 60 rows (the longest); rows=-1 lists all"
     assert [line.partition(",")[0] for line in rows_of(capture, "cuda_api_sync:rows=2")] == ["59", "58"]
     assert rows_of(capture, "cuda_api_sync:rows=0") == []
-    assert notes_text(capture, "cuda_api_sync:rows=0") == "0 of 60 rows, the longest: rows=-1 lists all"
+    assert notes_text(capture, "cuda_api_sync:rows=0") == "0 of 60 rows (the longest); rows=-1 lists all"
     assert (
         len(rows_of(capture, "cuda_api_sync:rows=-1")) == len(rows_of(capture, "cuda_api_sync:rows=60")) == 60
     )

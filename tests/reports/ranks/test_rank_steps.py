@@ -39,8 +39,8 @@ def test_ranges_that_do_not_match_are_told(tmp_path: Path) -> None:
     table = table_over(members, REPORT)
     assert len(table) == 1
     assert table.notes[-2:] == (
-        "range names that one rank alone has, matched with nothing: 1",
-        "not as often on every rank: range 'step'; the first of each are matched",
+        "range names on only one rank are not matched: 1",
+        "range 'step': the number of instances differs between ranks; the first ones are matched",
     )
 
 

@@ -58,8 +58,8 @@ def test_who_waits_for_whom(tmp_path: Path) -> None:
         (1, 6, 6, 6 * 390, 1800, 6 * 90, 0, 0.0, 0.0, 205.0),
     ]
     assert table.verdict == (
-        "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time; "
-        "its own work on the GPU takes 1.80 µs, that of the others 600 ns (median): that is why"
+        "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time, "
+        "its own GPU work takes 1.80 µs against 600 ns (median of the others): that is why"
     )
     [note] = table.notes
     assert note == (
@@ -95,7 +95,7 @@ def test_waiting_that_is_not_worth_it_names_nobody(tmp_path: Path) -> None:
         member(tmp_path, 1, *steps(*[Step(1001, 2000)] * 8)),
     ]
     assert table_over(members, REPORT).verdict == (
-        "no rank holds the others up: waiting takes at most 0.1 % of a rank's GPU time"
+        "no rank delays the others; waiting takes at most 0.1 % of a rank's GPU time"
     )
 
 

@@ -50,7 +50,7 @@ def test_combinations_in_order_with_their_spread() -> None:
     assert rows == [(1, 3, 3, 100, 99, 101, 2.0), (2, 3, 3, 420, 400, 440, pytest.approx(100 * 40 / 420))]
     assert said == (
         "kernel_ns: best n=1, 100 ns (99 ns to 101 ns in 3 runs); "
-        "worst n=2, 420 ns (400 ns to 440 ns in 3 runs), 4.20 times that. "
+        "worst n=2, 420 ns (400 ns to 440 ns in 3 runs), 4.20 times as much. "
         "Largest spread over repeats: 9.5 % (n=2)."
     )
 
@@ -64,7 +64,7 @@ def test_ranges_that_overlap_are_not_told_apart() -> None:
     assert "best and worst cannot be told apart" in compared(results)[1]
     results += [result({"n": 3}, i, kernel_ns=100) for i in range(2)]
     assert "cannot be told apart" not in compared(results)[1]
-    assert "1 more cannot be told from the first: the ranges overlap." in compared(results)[1]
+    assert "1 more overlap with the first: cannot tell the difference from noise." in compared(results)[1]
 
 
 def test_one_run_has_no_spread() -> None:
@@ -84,7 +84,7 @@ def test_only_runs_that_are_done_count_and_the_others_are_seen() -> None:
         ]
     )
     assert rows == [(1, 1, 2, 10, 10, 10, None), (2, 0, 1, *[None] * 4), (3, 0, 1, *[None] * 4)]
-    assert said == "kernel_ns of n=1: 10 ns, one run alone."
+    assert said == "kernel_ns of n=1: 10 ns, one run."
 
 
 def test_a_run_without_the_work_is_not_the_best_at_it() -> None:
@@ -101,12 +101,12 @@ def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
     ]
     rows, said = compared(results)
     assert rows == [("a", 1, 1, 2, 2, 2, None), ("b", 1, 1, 8, 8, 8, None)]
-    assert said.startswith("kernel_ns: best a, 2 ns; worst b, 8 ns, 4.00 times that.")
+    assert said.startswith("kernel_ns: best a, 2 ns; worst b, 8 ns, 4.00 times as much.")
 
 
 def test_what_is_alike_has_no_least_and_no_most() -> None:
     said = compared([result({"n": n}, copies=0) for n in (1, 2)], by="copies")[1]
-    assert said == "copies: the same median in all 2 combinations, 0."
+    assert said == "copies: the same median for all 2 configurations, 0."
 
 
 def test_repeats_of_one_combination_are_compared_by_their_runs() -> None:
@@ -193,7 +193,7 @@ def test_the_screen_compares_by_what_is_asked_for(cli: Cli, tmp_path: Path) -> N
     lines = done.stdout.splitlines()
     assert lines[0] == "Wall by combination, the 2 least of 3  by_combination"
     assert [line.split()[:4] for line in lines[2:4]] == [["2", "1", "1", "1.00"], ["3", "1", "1", "2.00"]]
-    assert "worst n=1, 3.00 s, 3.00 times that" in done.stdout
+    assert "worst n=1, 3.00 s, 3.00 times as much" in done.stdout
     wrong = cli("collect", "b", "--by", "speed")
     assert wrong.returncode == 2
     assert "kernel_ns" in wrong.stderr
@@ -280,7 +280,7 @@ def test_a_batch_of_which_nothing_is_done_has_nothing_to_compare(cli: Cli, tmp_p
     ended(planned(tmp_path / "b", 2, {"n": 2}), "nsys_failed")
     done = cli("collect", batch_of(tmp_path / "b"))
     assert done.returncode == 0
-    assert "Nothing to compare: no run that is done has kernel_ns." in done.stdout
+    assert "Nothing to compare: no finished run has a kernel_ns." in done.stdout
 
 
 def test_graphs_count_where_they_were_recorded_whole(cli: Cli, tmp_path: Path) -> None:
