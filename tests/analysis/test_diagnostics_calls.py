@@ -30,8 +30,8 @@ def by_cuda(label: str, start: int, end: int, kind: int) -> Row:
     )
 
 
-ANSWER = "an answer, no failure"
-UNDONE = "its time counts, but what it was called for did not happen"
+ANSWER = "a regular result, not a failure"
+UNDONE = "the call had no effect; its time still counts"
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ UNDONE = "its time counts, but what it was called for did not happen"
         ("cudaDeviceEnablePeerAccess_v4000", 704, "info", "peer access already enabled", ANSWER),
         ("cuGetProcAddress_v2", 500, "info", "not found", ANSWER),
         ("cudaFree_v3020", 4, "info", "shutting down", ANSWER),
-        ("cudaGetLastError", 2, "info", "out of memory", "the error of an earlier call"),
+        ("cudaGetLastError", 2, "info", "out of memory", "repeats the error of an earlier call"),
         ("cudaMalloc_v3020", 2, "warning", "out of memory", UNDONE),
         ("cudaMalloc_v3020", 600, "warning", "not ready", UNDONE),
         (
             *("cudaDeviceSynchronize", 700, "warning", "illegal address"),
-            "its CUDA context is lost, and nothing ran in it any more",
+            "the CUDA context is lost; no later work ran in it",
         ),
         ("cudaFree", 12345, "warning", "an error", UNDONE),
     ],
@@ -90,25 +90,23 @@ def test_profiler_overhead_once_per_thread_and_where_it_lies(tmp_path: Path) -> 
         *(overhead("flush", 120, 150), overhead("flush", 140, 210), overhead("init(lib.so)", 10, 60)),
         overhead("flush", 320, 340, tid=101),
     )
-    in_all = (
-        "in all, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of that time)"
-    )
+    in_all = "in total, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of that time)"
     assert found(capture, "profiler overhead") == [
         ("warning", 4, 160, f"{in_all}: these times may be shorter without a profiler"),
         ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU was idle"),
-        ("info", 1, 50, "init: none of it in API calls or while a GPU was idle"),
+        ("info", 1, 50, "init: none in API calls or while a GPU was idle"),
     ]
 
 
 def test_overhead_that_lengthens_nothing(tmp_path: Path) -> None:
     capture = opened(tmp_path, *launch(1, 100), overhead("init", 10, 60))
     in_all, _ = found(capture, "profiler overhead")
-    assert in_all == ("info", 1, 50, "in all, 0 ns in API calls (0.0 % of that time)")
+    assert in_all == ("info", 1, 50, "in total, 0 ns in API calls (0.0 % of that time)")
     (tmp_path / "alone").mkdir()
     [(*_, meaning), _] = found(
         opened(tmp_path / "alone", overhead("init", 10, 60), ELSEWHERE), "profiler overhead"
     )
-    assert meaning == "in all, with no API call and no idle GPU that it could lengthen"
+    assert meaning == "in total, with no API call and no idle GPU that it could lengthen"
 
 
 def test_what_cuda_does_by_itself_is_no_cost_of_profiling(tmp_path: Path) -> None:

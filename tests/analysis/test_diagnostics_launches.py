@@ -178,9 +178,9 @@ def test_work_without_its_launch_by_kind_and_why(tmp_path: Path) -> None:
         memcpy(12, 420, 430, 8),  # a migration needs none
         graph(500, 510, 95),
     )
-    without = "without a recorded launch call, hence without API time and NVTX range"
+    without = "without a recorded launch call, so without API time and NVTX range"
     gone = "launched from the GPU, or the call was dropped or removed"
-    midway = "before the first work that has one: recording seems to have begun midway"
+    midway = "before the first work with a launch call: recording probably began midway"
     assert found(capture, "work without launch") == [
         ("warning", 3, None, f"3 kernels {without}; 2 of them {midway}"),
         ("warning", 1, None, f"1 copy {without}; {gone}"),
@@ -207,10 +207,10 @@ def test_ids_that_two_calls_share(tmp_path: Path) -> None:
         ),
         *launch(3, 300),
     )
-    doubt = "with a correlation id that two calls of the process have: the API time, latency and NVTX range"
+    doubt = "with a correlation id shared by two calls of the process: the API time, latency and NVTX range"
     assert found(capture, "correlation ids") == [
-        ("warning", 1, None, f"1 kernel {doubt} given for it may be the other's"),
-        ("warning", 1, None, f"1 memset {doubt} given for it may be the other's"),
+        ("warning", 1, None, f"1 kernel {doubt} may belong to the other call"),
+        ("warning", 1, None, f"1 memset {doubt} may belong to the other call"),
     ]
 
 

@@ -40,17 +40,17 @@ def test_rules_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        ("", "there is no [[class]] in it"),
-        ("class = 3", "there is no [[class]] in it"),
-        ("[class]\nname = 'a'\npattern = 'b'", "there is no [[class]] in it"),
-        ("[[class]", "is no TOML"),
-        ("[[classes]]\nname = 'a'", "there is no 'classes' in such a file"),
+        ("", "[[class]] is missing"),
+        ("class = 3", "[[class]] is missing"),
+        ("[class]\nname = 'a'\npattern = 'b'", "[[class]] is missing"),
+        ("[[class]", "is not TOML"),
+        ("[[classes]]\nname = 'a'", "unknown key 'classes'"),
         ("[[class]]\nname = 'a'", "[[class]] number 1 lacks 'pattern'"),
         ("[[class]]\nname = 'a'\nregex = 'b'", "number 1 lacks 'pattern' and has an unknown key 'regex'"),
         ("[[class]]\nname = 'a'\npattern = 'b'\nx = 1", "number 1 has an unknown key 'x'"),
         ("class = [1]", "number 1 lacks 'name' and lacks 'pattern'"),
-        ("[[class]]\nname = 1\npattern = 'b'", "name and pattern are texts, and not empty"),
-        ("[[class]]\nname = ''\npattern = 'b'", "name and pattern are texts, and not empty"),
+        ("[[class]]\nname = 1\npattern = 'b'", "name and pattern must be non-empty strings"),
+        ("[[class]]\nname = ''\npattern = 'b'", "name and pattern must be non-empty strings"),
         ("[[class]]\nname = 'a'\npattern = 'b'\n[[class]]\nname = 'a'\npattern = '('", "number 2: '('"),
     ],
 )
@@ -66,7 +66,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*nowhere\.toml: No such file"):
         read_rules(tmp_path / "nowhere.toml")
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"x\.toml is no TOML"):
+    with pytest.raises(UsageError, match=r"x\.toml is not TOML"):
         read_rules(tmp_path / "x.toml")
 
 

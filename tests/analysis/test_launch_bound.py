@@ -51,8 +51,8 @@ def test_the_stakes_of_launching(tmp_path: Path) -> None:
 def test_launch_bound_in_a_sentence(tmp_path: Path) -> None:
     # The three launches after the first repeat; the steady part is [100, 144).
     assert verdict(tmp_path, *FOUR) == (
-        "Launch latency left the GPU idle for 30 ns (68.2 % of the steady part); the GPU was busy for 8 ns; "
-        "median launch call 10 ns for 2 ns of GPU work; CUDA graphs or fusion could save at most 6 ns."
+        "Launch latency left the GPU idle for 30 ns (68.2 % of the steady part); the GPU was busy for 8 ns. "
+        "Median launch call 10 ns for 2 ns of GPU work. CUDA graphs or fusion could save at most 6 ns."
     )
 
 
@@ -61,10 +61,10 @@ def test_what_runs_while_the_next_is_launched_is_not_launch_bound(tmp_path: Path
     # GPU         f[12 ........... 60) [61 ... 110) [111 ... 160)
     rows = [*launch(1, 0, 10, 12, 60), *launch(2, 10, 20, 61, 110), *launch(3, 20, 30, 111, 160)]
     assert verdict(tmp_path, *rows) == (
-        "Launch latency left the GPU idle for 0 ns (0.0 % of the whole capture); the GPU was busy for 146 ns; "
-        "median launch call 10 ns for 49 ns of GPU work; CUDA graphs or fusion could save nothing. "
-        "Left out: 1 first launch, 10 ns of CPU time; idle 2 ns in all, mostly between queued operations: "
-        "a dependency or the GPU's own latency (2 ns; -r gpu_idle)."
+        "Launch latency left the GPU idle for 0 ns (0.0 % of the whole capture); the GPU was busy for 146 ns. "
+        "Median launch call 10 ns for 49 ns of GPU work. CUDA graphs or fusion could save nothing. "
+        "Excluded: 1 first launch, 10 ns of CPU time. GPU idle for 2 ns in total, mostly between queued "
+        "operations: dependency or GPU latency (2 ns; -r gpu_idle)."
     )
 
 
@@ -97,7 +97,8 @@ def test_a_launch_behind_a_first_one_that_loads_is_left_out(tmp_path: Path) -> N
     assert (found.exposed_ns, found.first_exposed_ns) == (15, 490)
     said = capture.report("launch_overhead").verdict
     assert (
-        "Left out: 1 first launch, 480 ns of CPU time; idle 595 ns in all, mostly first launches (490" in said
+        "Excluded: 1 first launch, 480 ns of CPU time. GPU idle for 595 ns in total, mostly first launches (490"
+        in said
     )
 
 
@@ -138,7 +139,9 @@ def test_what_waits_between_two_launches(tmp_path: Path, between: list[Row], sav
 
 def test_where_each_launch_follows_a_wait_nothing_can_be_saved(tmp_path: Path) -> None:
     rows = [*launch(1, 0, 10, 12, 14), call(SYNC, 20, 30), *launch(2, 40, 50, 52, 54)]
-    assert "graphs or fusion could save nothing: the delayed launches follow a wait." in verdict(tmp_path, *rows)
+    assert "graphs or fusion could save nothing: the delayed launches follow a wait." in verdict(
+        tmp_path, *rows
+    )
 
 
 def test_first_launches_and_copies_are_not_what_could_be_saved(tmp_path: Path) -> None:
@@ -195,4 +198,4 @@ def test_recorded_programs(name: str, bound: bool, tmp_path: Path) -> None:  # n
     assert launch_cost_of(capture).launch_bound == bound
     said = capture.report("launch_overhead").verdict
     assert said.startswith("Launch latency left the GPU idle for ")
-    assert ("in all, mostly " in said) == (name not in {"storm/empty", "graphs/eager", "graphs/graph"})
+    assert ("in total, mostly " in said) == (name not in {"storm/empty", "graphs/eager", "graphs/graph"})

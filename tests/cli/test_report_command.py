@@ -107,8 +107,8 @@ def test_what_several_captures_lack_is_said_once(cli: Cli, tmp_path: Path) -> No
     done = cli("report", a, b, c, "-r", "nvtx_sum,nvtx_pushpop_sum,cuda_gpu_kern_sum")
     none = "none occurred, or they were not collected"
     assert [line for line in done.stderr.splitlines() if " no " in line] == [
-        f"nsyswrap: no nvtx_sum, nvtx_pushpop_sum: a, b hold no NVTX events; {none} (--trace=nvtx)",
-        f"nsyswrap: no cuda_gpu_kern_sum: c holds no kernels; {none} (--trace=cuda)",
+        f"nsyswrap: no nvtx_sum, nvtx_pushpop_sum: a, b hold no NVTX events; {none} (collect with --trace=nvtx)",
+        f"nsyswrap: no cuda_gpu_kern_sum: c holds no kernels; {none} (collect with --trace=cuda)",
     ]
 
 

@@ -160,7 +160,7 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
 
 
 def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
-    """Yield a finding if the GPU is idle until pages of unified memory have migrated, before a kernel."""
+    """Yield a finding if the GPU is idle until pages have migrated, before a kernel."""
     gaps, operations = context.gaps, context.operations
     starts = operations.start_ns[operations.kind == KINDS.index(KERNEL)]
     marks = (gaps.parts["migration"] > 0) & (gaps.end_ns <= starts.max(initial=0))

@@ -94,7 +94,7 @@ _TEXTS = {
         "the host computes on these pages in that time",
     ),
     "unknown": (
-        "Unexplained GPU idle time: no recorded call launched the next operation",
+        "Unexplained GPU idle time: launches are not recorded",
         "Recording the launches",
         "record from the start, and trace CUDA in all processes",
         "nsyswrap profile --trace cuda,nvtx,osrt -- ...",

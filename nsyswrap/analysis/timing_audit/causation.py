@@ -97,7 +97,7 @@ def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
         how = f"{HOW_TO_TELL}, or {how}"
     text = (
         f"ranges overlapped by GPU work of a thread without ranges: {count}; this work is not counted, "
-        f"as no wait for it is recorded; to decide, {how}"
+        f"as no wait for it is recorded; to tell, {how}"
     )
     return (text,) if count else ()
 

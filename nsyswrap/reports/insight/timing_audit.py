@@ -151,7 +151,7 @@ def _overlap(capture: Capture) -> str:
     count = np.count_nonzero(ranges.uncaused_ns)
     if not count:
         return ""
-    how = "" if capture.whole.has("osrt") else f"; to decide, {HOW_TO_TELL}"
+    how = "" if capture.whole.has("osrt") else f"; to tell, {HOW_TO_TELL}"
     return f"; GPU work of another thread overlaps {count:,} ranges and is not counted{how}"
 
 

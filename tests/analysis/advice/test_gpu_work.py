@@ -100,4 +100,6 @@ def test_communication_that_no_compute_hides(until: int, expected: dict[str, int
 def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*communicated(900))))["exposed_communication"]
     assert one.what == "Exposed communication: 600 ns of NCCL kernels not overlapped with compute"
-    assert one.evidence.startswith("communication kernels ran for 1.20 µs, of it 600 ns beside compute")
+    assert one.evidence.startswith(
+        "communication kernels ran for 1.20 µs, 600 ns of it overlapped with compute;"
+    )

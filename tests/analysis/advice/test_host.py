@@ -69,9 +69,7 @@ def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     one = found["host_bound"]
     assert (list(found), one.potential_ns, one.potential_percent) == (["host_bound"], 3 * 390, 39.0)
     assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns per gap"
-    assert one.evidence == (
-        "gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total"
-    )
+    assert one.evidence == ("gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total")
 
 
 @pytest.mark.parametrize(("host", "expected"), [(49, {}), (50, {"host_bound": 150})])
@@ -148,7 +146,7 @@ def test_the_host_waits_until_the_gpu_is_idle(tmp_path: Path) -> None:
     one = found["synchronizing"]
     assert (list(found), one.potential_ns) == (["synchronizing"], 3 * 90)
     assert one.what == "Synchronizing leaves the GPU idle"
-    assert one.evidence.startswith("gaps after a wait for the GPU: 1 per step; idle 270 ns in them")
+    assert one.evidence.startswith("gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until")
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"synchronizing": 150})])
@@ -190,7 +188,7 @@ def test_the_gpu_waits_while_memory_is_freed(tmp_path: Path) -> None:
     assert (list(found), one.potential_ns) == (["allocating"], 3 * 230)
     assert one.what == "Allocating: the GPU is idle for 690 ns while memory is allocated or freed"
     assert one.evidence.startswith(
-        "gaps with allocating or freeing calls: 1 per step; idle 600 ns in these calls"
+        "gaps with calls that allocate or free memory: 1 per step; GPU idle for 600 ns in these calls"
     )
 
 
@@ -263,8 +261,7 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
     assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
     assert one.what == "Outliers: 1 of 9 steps take 3.0 x the median (5)"
     assert one.evidence == (
-        "median step 1.00 µs, these 3.00 µs on average; in them the GPU does not compute for 2.00 µs more "
-        "than usual"
+        "median step 1.00 µs, outliers 3.00 µs on average; without compute for 2.00 µs more than usual"
     )
     assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
 

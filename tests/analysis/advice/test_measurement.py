@@ -75,9 +75,7 @@ def test_it_stands_below_what_costs_time(tmp_path: Path) -> None:
 def test_a_range_that_organizes_is_a_note(tmp_path: Path) -> None:
     capture = new(tmp_path, *repeated(*timed(200, waits=False)))
     assert "timed_launch_only" not in findings_of(capture)
-    assert notes_of(capture) == [
-        "NVTX ranges and their GPU work differ in duration: 'a' (-r timing_audit)"
-    ]
+    assert notes_of(capture) == ["NVTX ranges and their GPU work differ in duration: 'a' (-r timing_audit)"]
 
 
 def test_a_range_of_a_library_is_not_mentioned(tmp_path: Path) -> None:

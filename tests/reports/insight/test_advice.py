@@ -84,8 +84,8 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
         "",
         "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (1.17 µs at stake, 39.0 %)",
         "   seen:   gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
-        "   do:     take host work out of the loop, do it in another thread or process, or queue more GPU",
-        "           work ahead",
+        "   do:     move host work out of the loop or to another thread or process, or queue more GPU work",
+        "           ahead",
         "   unless: the program had no work for the GPU, for example between requests",
         "   code:   with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
         "   rows:   -r gpu_idle",
@@ -138,7 +138,7 @@ def test_ranges_that_organize_are_a_note(tmp_path: Path) -> None:
         rows += [nvtx("forward", at, at + 20_000), call("cudaLaunchKernel", at, at + 9000, i + 1)]
         rows += [kernel("k", at + 10_000, at + 900_000, i + 1)]
     [note] = new(tmp_path, *rows).report(REPORT).notes
-    assert note.startswith("NVTX ranges do not last as long as the GPU work launched in them: 'forward'")
+    assert note.startswith("NVTX ranges and their GPU work differ in duration: 'forward'")
 
 
 def test_nothing_is_said_where_nothing_is_wrong(tmp_path: Path) -> None:
@@ -183,4 +183,4 @@ def test_it_explains_what_is_at_stake() -> None:
 
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -82,7 +82,8 @@ def test_a_column_per_cause(tmp_path: Path) -> None:
 
 def test_the_verdict(tmp_path: Path) -> None:
     assert opened(tmp_path, *ROWS).report(REPORT).verdict == (
-        "GPU idle for 63 ns, 60.0 % of the time. Of the idle time: 49.2 % host code outside CUDA calls; 23.8 % launch latency; "
+        "GPU idle for 63 ns from first to last operation (60.0 % of that time). Of the idle time: "
+        "49.2 % host code outside CUDA calls; 23.8 % launch latency; "
         "15.9 % page migration of unified memory; 7.9 % copy or memset calls; "
         "3.2 % synchronizing."
     )
@@ -129,7 +130,8 @@ def test_time_in_first_launches_stands_apart(tmp_path: Path) -> None:
     rows = [*ROWS[:2], call(LAUNCH, 10, 30, 2), kernel("b", 30, 40, 2)]
     capture = opened(tmp_path, *rows, call(LAUNCH, 50, 60, 3), kernel("a", 60, 61, 3))
     assert capture.report(REPORT).verdict == (
-        "GPU idle for 40 ns, 71.4 % of the time. Of the idle time: 75.0 % launch latency (66.7 % of it inside first launches); "
+        "GPU idle for 40 ns from first to last operation (71.4 % of that time). Of the idle time: "
+        "75.0 % launch latency (66.7 % of it inside first launches); "
         "25.0 % host code outside CUDA calls."
     )
 
@@ -141,11 +143,14 @@ def test_processes_and_devices_are_added_up(tmp_path: Path) -> None:
     table = opened(tmp_path, *rows).report(REPORT)
     assert table.notes == ()
     assert table.verdict == (
-        "GPU idle for 30 ns, 46.2 %, sum of the time of 2 process and device pairs. Of the idle time: 100.0 % launch latency."
+        "GPU idle for 30 ns from first to last operation (46.2 % of that time, sum of 2 process and device "
+        "pairs). Of the idle time: 100.0 % launch latency."
     )
     (tmp_path / "shared").mkdir()
     table = opened(tmp_path / "shared", *ROWS[:5], kernel("a", 0, 5, 1, pid=7)).report(REPORT)
-    assert table.notes == ("several processes used one device; in a gap of one process, another may have run",)
+    assert table.notes == (
+        "several processes used one device; in a gap of one process, another may have run",
+    )
 
 
 def test_a_selection_and_its_ends(tmp_path: Path) -> None:
@@ -155,7 +160,8 @@ def test_a_selection_and_its_ends(tmp_path: Path) -> None:
         (15, 5, "a", "a"),
     ]
     assert part.report(REPORT).verdict == (
-        "GPU idle for 15 ns, 42.9 % of the time. Of the idle time: 66.7 % host code outside CUDA calls; 33.3 % launch latency."
+        "GPU idle for 15 ns in the selection (42.9 % of that time). Of the idle time: "
+        "66.7 % host code outside CUDA calls; 33.3 % launch latency."
     )
     table = part.select(time="120/130").report(REPORT)
     assert (table.rows(), table.verdict, table.notes) == ([], "", ("no events in the selection",))
@@ -214,4 +220,4 @@ def test_a_gpu_that_never_idles_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

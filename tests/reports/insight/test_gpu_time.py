@@ -114,7 +114,7 @@ def test_what_whole_graphs_hide_is_missing_and_not_zero(tmp_path: Path) -> None:
     assert {value for name, value in found.items() if name.startswith("communication")} == {None}
     [note] = capture.report(REPORT).notes
     assert note.startswith(
-        "whole-graph executions (2) count as computing; which kernels and copies ran in them"
+        "whole-graph executions (2) count as compute; their kernels and copies are not recorded"
     )
 
 
@@ -136,7 +136,7 @@ def test_processes_on_one_device_have_a_row_together_and_devices_have_none(tmp_p
         [1, 200, 10, 10, 10, 1.0],
     ]
     [note] = table.notes
-    assert note.startswith("several processes used device 0: the row without a process takes it for one GPU")
+    assert note.startswith("several processes used device 0; the row without a process is wrong if")
     assert table.verdict == (
         "From first to last operation device 0 was busy 83.3 % of the time, 25 ns of 30 ns (kernels 25 ns); "
         "device 1 was busy 100.0 % of the time, 10 ns of 10 ns (kernels 10 ns)."
@@ -213,13 +213,11 @@ def test_the_verdict(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS, kernel(NCCL, 60, 64, streamId=8))
     assert capture.report(REPORT).verdict == (
         "From first to last operation the GPU was busy 92.9 % of the time, 65 ns of 70 ns (kernels 40 ns, "
-        "copies 38 ns, migrations 10 ns, memsets 2 ns). 47.4 % of 38 ns of copying ran beside kernels or "
-        "graphs. 100.0 % of 4 ns of communication overlapped with other kernels or graphs."
+        "copies 38 ns, migrations 10 ns, memsets 2 ns). 47.4 % of 38 ns of copying overlapped with "
+        "kernels or graphs. 100.0 % of 4 ns of communication overlapped with other kernels or graphs."
     )
     part = capture.select(time="22/57").report(REPORT).verdict
-    assert part.startswith(
-        "In the selection the GPU was busy 88.6 % of the time, 31 ns of 35 ns (kernels 18"
-    )
+    assert part.startswith("In the selection the GPU was busy 88.6 % of the time, 31 ns of 35 ns (kernels 18")
 
 
 def test_the_verdict_names_a_few_devices(tmp_path: Path) -> None:
@@ -253,4 +251,4 @@ def test_a_device_without_work_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

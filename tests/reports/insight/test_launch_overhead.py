@@ -170,9 +170,7 @@ def test_a_kernel_before_its_call_is_counted_said_and_in_no_latency(tmp_path: Pa
     table = report(tmp_path, *rows, *launch(3, 200, api=10, wait=5, gpu=5))
     assert figures(table, "uncontended", "latency_avg_ns", "latency_med_ns")["k"] == (1, 15.0, 15.0)
     [note] = table.notes
-    assert note.startswith(
-        "repeat launches that seem to start on the GPU before their call: 1, by up to 4 ns;"
-    )
+    assert note.startswith("repeat launches that start on the GPU before their call: 1, by up to 4 ns;")
 
 
 def test_kernels_that_took_no_time_have_no_ratio(tmp_path: Path) -> None:
@@ -208,4 +206,4 @@ def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(KERNEL, GRAPH, API)
 def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

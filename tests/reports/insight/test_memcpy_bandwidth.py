@@ -190,8 +190,7 @@ def test_asynchronous_calls_on_pageable_memory(tmp_path: Path) -> None:
     )
     assert found(capture, *ASYNCHRONOUS) == [("Pageable", 3, 10 + 30 + 4), ("Pinned", 0, 0)]
     assert report(capture).verdict == (
-        "3 asynchronous calls on pageable memory kept the calling threads for 44 ns: to the device such a "
-        "call fills a buffer first, to the host it waits."
+        "Pageable memory: 3 asynchronous calls blocked the host for 44 ns; use pinned memory."
     )
 
 
@@ -292,14 +291,14 @@ def test_staged_copies_of_a_real_run_are_marked(tmp_path: Path) -> None:
         (f"[CUDA memcpy {way}]", "Device", "Device") for way in ("Host-to-Device", "Device-to-Host")
     }
     assert [values[-1] for values in marked] == [28, 28, 14, 14, 14, 14, 14, 14, 14, 14]
-    assert notes(capture)[0].startswith("168 operations went between two GPUs by way of the host")
+    assert notes(capture)[0].startswith("168 operations went between two GPUs through the host")
 
 
 def test_a_screen_of_100_columns_shows_what_matters(tmp_path: Path) -> None:
     capture = open_capture(run_folder("copies/pageable", tmp_path))
     [shown] = text.render([report(capture)], width=100).values()
     header = (
-        "Operation                     Src Kind  Dst Kind  Up To    Count     Size  Total Time  Bandwidth"
+        "Operation                     Src Kind  Dst Kind  Size <=  Count     Size  Total Time  Bandwidth"
     )
     assert shown.splitlines()[1] == header
 
@@ -310,4 +309,4 @@ def test_a_device_without_copies_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(MEMCPY, MEMSET)
 def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

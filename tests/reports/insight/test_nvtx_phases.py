@@ -198,7 +198,7 @@ def test_start_end_ranges_make_no_row(tmp_path: Path) -> None:
 def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tmp_path: Path) -> None:
     rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
     for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert f"(--trace={trace})" in hint
+        assert f"(collect with --trace={trace})" in hint
 
 
 def test_a_range_that_a_window_cuts_counts_whole(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_process_without_steps_counts_with_the_whole_of_its_time(tmp_path: Pat
     table = opened(tmp_path, *rows).report(REPORT)
     # 105 of 270 and 130 of 330 ns busy
     assert table.verdict.startswith(
-        "GPU busy 39.2 % of the steady part (3 steps, median 100 ns, in total 600 ns, 2 "
+        "GPU busy 39.2 % of the steady part (3 steps, median 100 ns, in total 600 ns, sum of 2 "
     )
     assert "no steady part of process 200: no GPU operation has a recorded launch call" in table.notes
 

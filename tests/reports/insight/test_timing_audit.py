@@ -64,7 +64,7 @@ def mark(time: int, said: object, tid: int = PID) -> Row:
 
 
 def test_a_range_that_ends_before_its_work(tmp_path: Path) -> None:
-    # late lasts 10 µs, and its kernel from the 6th to the 40th: it should have been 40; the first launch of
+    # late lasts 10 µs, and its kernel from the 6th to the 40th: it, expected 40; the first launch of
     # the kernel is warm-up, and its range of 30 µs is complete: the kernel ran from the 6th to the 8th
     assert csv_of(opened(tmp_path, *FIRST, *step("late", 1, 10, 40)), REPORT) == (
         f"{HEADER}"
@@ -173,11 +173,11 @@ def test_what_a_reader_has_to_know(tmp_path: Path) -> None:
     ]
     notes = audited(opened(tmp_path, *rows).select(device=0)).notes
     begins = (
-        "ranges are those selected, whole",
-        "NVTX ranges that never ended, or on another thread: 1;",
-        "ranges that hold launches by other threads, as PyTorch's backward makes them: 1;",
+        "selected ranges count whole, with calls",
+        "excluded NVTX ranges, without an end or on another thread: 1",
+        "ranges with launches by other threads, as in PyTorch's backward: 1;",
         "migrations of unified memory: 1;",
-        "GPU operations whose API call was not recorded: 3;",
+        "GPU operations without a recorded API call: 3;",
         "other GPU work includes processes with a device of the same id: 100, 200",
     )
     assert len(notes) == len(begins)
@@ -204,10 +204,10 @@ def test_the_verdict_tells_what_is_off_by_most(tmp_path: Path) -> None:
     assert verdict("first") == "1 of 1 range names time their GPU work correctly"  # nothing but warm-up
     assert verdict("once", *right, *once) == (
         "1 of 2 range names time their GPU work correctly; 'once' (1 instance) ends before its GPU work: "
-        "10.0 µs should have been 900 µs"
+        "10.0 µs, expected 900 µs"
     )
     assert verdict("loop", *once, *repeated, *library).endswith(
-        "'loop' (2 of 2 instances) ends before its GPU work: 10.0 µs should have been 25.0 µs"
+        "'loop' (2 of 2 instances) ends before its GPU work: 10.0 µs, expected 25.0 µs"
     )
     said = mark(5_020_000, {"name": "x", "host_ns": 9000})
     assert "; 'x@library' (2 of 2 " in verdict("said", *once, *repeated, *library, said)
@@ -217,7 +217,7 @@ def test_only_names_that_are_complete_every_time_count(tmp_path: Path) -> None:
     rows = [*FIRST, *step("r", 1, 30, 10), *step("r", 2, 30, 10), *step("r", 3, 20, 30)]
     assert audited(opened(tmp_path, *rows)).verdict == (
         "0 of 1 range names time their GPU work correctly; 'r' (1 of 3 instances) ends before its GPU work: "
-        "20.0 µs should have been 30.0 µs"
+        "20.0 µs, expected 30.0 µs"
     )
 
 
@@ -294,4 +294,4 @@ def test_marks_alone_make_no_row(tmp_path: Path) -> None:
 def test_ranges_and_calls_have_to_be_collected_both(missing: str, trace: str, tmp_path: Path) -> None:
     rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
     for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert f"(--trace={trace})" in hint
+        assert f"(collect with --trace={trace})" in hint

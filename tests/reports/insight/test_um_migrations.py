@@ -136,8 +136,8 @@ def test_pages_that_came_back_and_did_so_again(tmp_path: Path) -> None:
     )
     assert found(capture, *PAGES) == [(8, 4, 2), (7, 4, 0)]  # to the device: 0 to 7; 2 to 5; 4 and 5
     assert capture.report(REPORT).verdict == (
-        "2 pages of 4 KiB went back and forth and migrated up to 3 times each: 8.19 kB of the 69.6 kB that "
-        "migrated were of pages that had been there and back before."
+        "2 pages of 4 KiB bounced between CPU and GPU, up to 3 migrations each: 8.19 kB of 69.6 kB "
+        "migrated were pages that had moved there and back before."
     )
 
 
@@ -228,9 +228,7 @@ def test_faults_that_may_not_have_been_traced(tmp_path: Path, faults: list[Row],
 def test_without_migrations_there_is_no_row_and_a_word(tmp_path: Path) -> None:
     capture = opened(tmp_path, memcpy(1, 0, 10, 100))
     assert found(capture, "event") == []
-    assert said(capture) == [
-        "no migrations: unified memory was not used, or its pages did not move"
-    ]
+    assert said(capture) == ["no migrations: unified memory was not used, or its pages did not move"]
     (tmp_path / "none").mkdir()
     with pytest.raises(NotInCapture, match=r"um_migrations: .* holds no memory copies or CPU page faults"):
         opened(tmp_path / "none", kernel("k", 0, 5)).report(REPORT)
@@ -336,4 +334,4 @@ def test_copies_alone_make_no_row(tmp_path: Path) -> None:
 
 @not_collected(MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT)
 def test_migrations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(--trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)

@@ -66,4 +66,4 @@ def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
 def test_each_table_has_to_have_rows(missing: str, trace: str, tmp_path: Path) -> None:
     rows = [nvtx("step", 0, 50), call("launch", 30, 35, 1), kernel("k", 200, 210, 1)]
     for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert f"(--trace={trace})" in hint
+        assert f"(collect with --trace={trace})" in hint
