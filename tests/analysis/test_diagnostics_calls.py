@@ -90,7 +90,10 @@ def test_profiler_overhead_once_per_thread_and_where_it_lies(tmp_path: Path) -> 
         *(overhead("flush", 120, 150), overhead("flush", 140, 210), overhead("init(lib.so)", 10, 60)),
         overhead("flush", 320, 340, tid=101),
     )
-    in_all = "in total, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of that time)"
+    in_all = (
+        "in total, 80 ns in API calls (80.0 % of that time) and 20 ns while a GPU was idle (20.0 % of "
+        "that time)"
+    )
     assert found(capture, "profiler overhead") == [
         ("warning", 4, 160, f"{in_all}: these times may be shorter without a profiler"),
         ("info", 3, 110, "flush: 80 ns in API calls and 20 ns while a GPU was idle"),
@@ -106,7 +109,7 @@ def test_overhead_that_lengthens_nothing(tmp_path: Path) -> None:
     [(*_, meaning), _] = found(
         opened(tmp_path / "alone", overhead("init", 10, 60), ELSEWHERE), "profiler overhead"
     )
-    assert meaning == "in total, with no API call and no idle GPU that it could lengthen"
+    assert meaning == "in total, without API calls or GPU idle time to affect"
 
 
 def test_what_cuda_does_by_itself_is_no_cost_of_profiling(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ GONE = "events were dropped or removed"
              "  2 kernels began up to 1.00 µs before the launch call"],
         ),
     ],
-    ids=["no diagnostics", "no warnings", "warnings", "dropped", "graphs", "one graph", "graph, diagnostics", "launch of two", "no call", "clocks"],
+    ids=["no diagnostics", "no warnings", "warnings", "dropped", "graphs", "one graph",
+         "graph, diagnostics", "launch of two", "no call", "clocks"],
 )  # fmt: skip
 def test_the_trust_line(tmp_path: Path, rows: list[Row], said: list[str]) -> None:
     assert trust(opened(tmp_path, *rows)) == said

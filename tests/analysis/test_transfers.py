@@ -57,8 +57,8 @@ def test_a_copy_that_the_driver_took_through_the_host_has_no_time_of_its_own(tmp
     ]
     [note] = notes(capture)
     assert note == (
-        "2 operations went between two GPUs through the host, and nsys timed only one part; no "
-        "bandwidth counts them"
+        "2 operations went between two GPUs through the host, and nsys timed only one part; excluded from "
+        "bandwidths"
     )
 
 
@@ -80,8 +80,8 @@ def test_nothing_is_faster_than_the_memory_of_the_gpu(
     capture = opened(tmp_path, copied, gpu(cache=500))
     assert found(capture, "left_out", "bandwidth_bytes_per_s") == [(0, size * 1e8) if possible else (1, None)]
     marked = (
-        "1 operation were faster than the GPU's memory can be: the time is not that of the transfer; "
-        "no bandwidth counts them"
+        "1 operation ran faster than the GPU's memory allows: the time is not that of the transfer; "
+        "excluded from bandwidths"
     )
     assert notes(capture) == ([] if possible else [marked])
     for number, unknown in enumerate((gpu(cache=None), gpu(bandwidth=None), gpu(bandwidth=0))):

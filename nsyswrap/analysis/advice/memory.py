@@ -174,8 +174,7 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
         return
     yield Advice(
         "waiting_for_pages",
-        f"Page faults: the GPU is idle for {duration(cover.length)} until pages of unified memory have "
-        "migrated",
+        f"Page faults: the GPU is idle for {duration(cover.length)} until pages have migrated",
         cover.length,
         f"{int(marks.sum()):,} gaps that end with a migration after a page fault, before a kernel",
         "Prefetching pages",

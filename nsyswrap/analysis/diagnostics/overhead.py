@@ -98,7 +98,7 @@ def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, 
 def _where(in_api: int, in_idle: int) -> str:
     times = ((in_api, _IN_API), (in_idle, _IN_IDLE))
     parts = [f"{duration(part)} {where}" for part, where in times if part]
-    return " and ".join(parts) or f"none of it {_IN_API} or {_IN_IDLE}"
+    return " and ".join(parts) or f"none {_IN_API} or {_IN_IDLE}"
 
 
 def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:

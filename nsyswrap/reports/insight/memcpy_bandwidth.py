@@ -64,7 +64,7 @@ LARGER = "larger"
 _NOT_TIMED = {
     NO_TIME: "took no time",
     STAGED: "went between two GPUs through the host, and nsys timed only one part",
-    TOO_FAST: "were faster than the GPU's memory can be: the time is not that of the transfer",
+    TOO_FAST: "ran faster than the GPU's memory allows: the time is not that of the transfer",
 }
 
 
