@@ -164,7 +164,7 @@ SCHEMA = Schema(
             Unit.COUNT,
             "the other launches: medians, percentiles and totals below are of these",
         ),
-        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches"),
+        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches", 1),
         Column(
             "first_cost_ns",
             "First Cost",
