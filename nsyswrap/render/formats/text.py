@@ -31,8 +31,9 @@ NO_ADVICE = "No findings. nsyswrap report --explain advice lists what is checked
 _WHOLE = "--format csv has all"
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
-_NAME_LEAST = 12  # and this much before all of them are
-_NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others have _NAME_LEAST
+_NAME_LEAST, _NAME_MORE = 8, 12  # and this much before all of them are: more on a screen of 80 columns
+_WIDE = 80
+_NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others keep their least
 _NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
 
 
@@ -139,7 +140,8 @@ def _fitted(
 
 def title(table: Table, width: int, remark: str = "") -> Text:
     """Return the line above a table."""
-    line = rich_text.Text(table.schema.title, style="bold cyan")
+    line = rich_text.Text()
+    line.append(table.schema.title, style="bold cyan")
     line.append(f"  {table.label}{remark}", style="dim")
     line.truncate(width, overflow="ellipsis")
     return line
@@ -263,8 +265,9 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
     stays = {i for i in kept if columns[i].drop_order < 0}
     figures = [i for i in reversed(kept) if columns[i].unit is not Unit.TEXT and i not in stays]
     names = [i for i in reversed(kept[1:]) if columns[i].unit is Unit.TEXT] if stays else []
+    least = _NAME_MORE if width >= _WIDE else _NAME_LEAST
     for i in [*figures, *names]:
-        if needed(_NAME_LEAST) > width:
+        if needed(least) > width:
             kept.remove(i)
     return kept
 

@@ -95,10 +95,14 @@ def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Ta
 
 def _histogram(subject: Subject, label: str, table: Table) -> Markup:
     parts = {kind: np.asarray(table.data[kind]) for kind in _STYLES}
-    counts = ", ".join(f"{int(part.sum()):,} {kind} launches" for kind, part in parts.items())
+    counts = ", ".join(_launches(kind, int(part.sum())) for kind, part in parts.items())
     halves = (_half(kind, part, table) for kind, part in parts.items() if part.any())
     drawing = element("div", *halves, _axis(table), class_="histogram")
     return element("div", element("h3", subject.heading(label, counts)), drawing)
+
+
+def _launches(kind: str, count: int) -> str:
+    return f"{count:,} {kind} launch{'' if count == 1 else 'es'}"
 
 
 def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
@@ -113,7 +117,7 @@ def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
         place = {"x": f"{i * width:.3f}%", "width": f"{width * 0.94:.3f}%"}
         place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
         if count:
-            text = f"{duration(low)} to {duration(high)}: {count:,} {kind} launch{'' if count == 1 else 'es'}"
+            text = f"{duration(low)} to {duration(high)}: {_launches(kind, count)}"
             drawn.append(element("g", element("title", text), *filled(_STYLES[kind], **place)))
     text = f"{kind} launches, tallest bar: {most:,}"
     svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)

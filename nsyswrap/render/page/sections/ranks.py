@@ -183,12 +183,11 @@ def by_step(job: Job) -> Markup:
 
 
 def _about(bins: Bins, ranks: int) -> str:
-    parts = [
-        f"NVTX range '{bins.name}', {bins.count:,} instance{'' if bins.count == 1 else 's'} on each rank"
-    ]
-    parts += [f"a cell is the mean of {bins.width:,} instances"] if bins.width > 1 else []
-    parts += [f"on {len(bins.labels):,} of {ranks:,} ranks"] if len(bins.labels) < ranks else []
-    return "; ".join(parts)
+    where = f"{len(bins.labels):,} of {ranks:,} ranks" if len(bins.labels) < ranks else "each rank"
+    mean = f"; a cell is the mean of {bins.width:,} instances" if bins.width > 1 else ""
+    return (
+        f"NVTX range '{bins.name}', {bins.count:,} instance{'' if bins.count == 1 else 's'} on {where}{mean}"
+    )
 
 
 def _step_text(bins: Bins, column: int) -> str:
