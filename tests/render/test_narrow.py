@@ -180,3 +180,17 @@ def test_no_line_of_a_colored_screen_is_bold_but_headings() -> None:
     )
     assert set(titles.values()) == {table.schema.title for table, _ in summary.tables}
     assert all(len(part) < len(text) for text, part in bold.items())
+
+
+def test_a_short_name_stays_whole_beside_a_long_one_and_figures_in_a_text_move_together() -> None:
+    columns = (
+        Column("total_ns", "Total Time", Unit.NS, "h"),
+        Column("api", "API", Unit.TEXT, "h"),
+        Column("kernel", "Kernel", Unit.TEXT, "h"),
+    )
+    rows = [(10**9, "cudaLaunchKernel", "k" * 30), (10**9, "4096    1    1  256", "short")]
+    [first, second] = (lines_of(table_of(Schema("a", "A", columns), [row]), 44)[2] for row in rows)
+    assert first == "    1.00 s  cudaLaunchKernel  kkkkkkkk…kkkkk"
+    assert second == "    1.00 s  4096    1    1  256  short"
+    narrow = lines_of(table_of(Schema("a", "A", columns), rows[1:]), 34)[2]
+    assert narrow == "    1.00 s  4096 1 1 256  short"

@@ -265,11 +265,14 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
     stays = {i for i in kept if columns[i].drop_order < 0}
     figures = [i for i in reversed(kept) if columns[i].unit is not Unit.TEXT and i not in stays]
     names = [i for i in reversed(kept[1:]) if columns[i].unit is Unit.TEXT] if stays else []
-    least = _NAME_MORE if width >= _WIDE else _NAME_LEAST
     for i in [*figures, *names]:
-        if needed(least) > width:
+        if needed(_name_least(width)) > width:
             kept.remove(i)
     return kept
+
+
+def _name_least(width: int) -> int:
+    return _NAME_MORE if width >= _WIDE else _NAME_LEAST
 
 
 def _least(columns: Sequence[Column], kept: Sequence[int]) -> int:
@@ -283,12 +286,13 @@ def _rooms(
 ) -> dict[int, int]:
     """Return the width of each column that is kept: the long text columns share what the others leave."""
     least = _least(columns, kept)
+    enough = max(least, _name_least(width))
     texts = sorted((i for i in kept if columns[i].unit is Unit.TEXT), key=lambda i: widths[i])
     rooms = {i: widths[i] for i in kept}
     left = width - sum(widths[i] for i in kept if i not in texts) - len(_GAP) * (len(kept) - 1)
     for number, i in enumerate(texts):
         others = len(texts) - number - 1
-        whole = widths[i] <= _NAME_WHOLE and left - widths[i] >= least * others
+        whole = widths[i] <= _NAME_WHOLE and left - widths[i] >= enough * others
         if not whole and widths[i] > left // (others + 1):
             rooms[i] = max(least, left // (others + 1))
         left -= rooms[i]

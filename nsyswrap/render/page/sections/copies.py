@@ -41,7 +41,12 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
     bandwidth = row["bandwidth_bytes_per_s"]
     label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
     kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
-    parts = (row.get("capture"), label, kinds, f"≤ {row['up_to']}" if row["up_to"] else None)
+    parts = (
+        row.get("capture"),
+        label,
+        kinds,
+        f"≤ {row['up_to']}".replace(" ", "\N{NO-BREAK SPACE}") if row["up_to"] else None,
+    )
     one, more = ("memset", "memsets") if label == "memset" else ("copy", "copies")
     number = f"{row['count']:,} {one if row['count'] == 1 else more}"
     size = f"{human(row['total_bytes'], Unit.BYTES)} in {number}"
