@@ -56,7 +56,9 @@ def kinds(capture: Capture) -> list[str]:
     """Return the kinds of events that get a file. Raises NotInCapture if the selection has no events."""
     selected = [kind for kind in schema.EVENTS if capture.has(kind)]
     if not selected:
-        raise NotInCapture(f"{capture.source}: no events are left to export", "select more of the capture")
+        raise NotInCapture(
+            f"{capture.source}: the selection has no events to export", "select more of the capture"
+        )
     return selected
 
 

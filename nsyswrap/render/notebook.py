@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import Unit
-from nsyswrap.render.answer_bar import answer_bar
+from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.formats.text import column_cells, heading, left_out
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarise

@@ -34,7 +34,7 @@ def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
 
 def distinct_names(names: Iterable[str]) -> dict[str, str]:
     """Return the readable form of each name. Equal readable forms are numbered in the order of the names."""
-    readable = {name: _readable(name) for name in sorted(names)}
+    readable = {name: readable_name(name) for name in sorted(names)}
     for group in alike(readable):
         readable.update({name: f"{readable[name]} #{number}" for number, name in enumerate(group, 1)})
     for group in alike(readable):  # a full name may equal a numbered one
@@ -42,7 +42,7 @@ def distinct_names(names: Iterable[str]) -> dict[str, str]:
     return readable
 
 
-def _readable(name: str) -> str:
+def readable_name(name: str) -> str:
     """Return the readable form of a kernel name; an NVTX range before it stays."""
     head, slash, tail = name.rpartition("/")
     return head + slash + kernel_names.readable(tail)

@@ -43,8 +43,8 @@ def check_replaceable(output: Path) -> None:
     present = [file for file in files if file.exists()]
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
-            f"{present[0]} exists, and nothing says that nsyswrap wrote it",
-            "give another --output, or move it away",
+            f"{present[0]} already exists and was not written by nsyswrap",
+            "use another --output, or move the file away",
         )
 
 

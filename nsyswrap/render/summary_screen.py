@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from nsyswrap.base.text import clip, printable, screen_width, shorten
-from nsyswrap.render.answer_bar import CELLS, answer_bar
-from nsyswrap.render.formats.text import styled, table_lines, wrapped
+from nsyswrap.render.answer_parts import CELLS, HEADED, answer_bar
+from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.render.readable_names import readable_tables
 from nsyswrap.reports.answer import WIDTH
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 _AND = "; "  # separates the parts of a selection
 _LEAST_BAR = 10  # columns
-_STYLES = {"bad": "bold red", "warning": "yellow", "good": "bold green", "": ""}
-_STYLES_OF_KINDS = {"finding": "bold", "note": "dim"}
+_STYLES = {"bad": "red", "warning": "yellow", "good": "green", "": ""}
 
 
 def render(  # noqa: PLR0913 - how a terminal shows it
@@ -42,7 +41,7 @@ def render(  # noqa: PLR0913 - how a terminal shows it
     Without ``bars`` it has none: they are Unicode blocks.
     """
     selected = _shared([table for table, _ in summary.tables])
-    lines: list[Line] = wrapped(summary.ending, width, "bold red") if summary.ending else []
+    lines: list[Line] = wrapped(summary.ending, width, "red") if summary.ending else []
     if summary.command:
         lines.append(Text(shorten(printable(summary.command), width), style="dim"))
     lines += answer_texts(summary.lines, width, bars=bars)
@@ -72,12 +71,12 @@ def _about_tables(summary: Summary) -> str:
 def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, *, bars: bool = True) -> Iterator[Line]:
     """Yield the lines of an answer in the styles of a terminal, wrapped if it is narrow."""
     for line in lines:
-        style = _STYLES[line.level] or _STYLES_OF_KINDS.get(line.kind, "")
+        style = _STYLES[line.level] or ("dim" if line.kind == "note" else "")
         text = f"{line}{_bar(line, min(width, WIDTH)) if bars else ''}"
-        if screen_width(text) <= width:
-            yield Text(text, style)
-        else:
-            yield from wrapped(text.strip(), width, style, indent="    ")
+        first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
+        is_headed = line.kind in HEADED and not line.continues
+        yield headed(str(first), style) if is_headed else Text(str(first), style)
+        yield from rest
 
 
 def _bar(line: AnswerLine, width: int) -> str:

@@ -201,7 +201,7 @@ def test_files_of_somebody_else_are_left_alone(cli: Cli, tmp_path: Path, name: s
     write(tmp_path / "a.sqlite", kernel("k", 0, 10))
     done = cli("collect", "a.sqlite", "-o", "own")
     assert done.returncode == 73
-    assert f"own/{name} exists, and nothing says that nsyswrap wrote it" in done.stderr
+    assert f"own/{name} already exists and was not written by nsyswrap" in done.stderr
     assert [path.read_text() for path in (tmp_path / "own").iterdir()] == ["date,result\n"]
 
 

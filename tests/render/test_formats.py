@@ -120,8 +120,9 @@ def test_what_is_selected_stands_under_the_table(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5), memcpy(1, 0, 5, 8)).select(time="0/3", device=0)
     table = replace(capture.report("cuda_gpu_mem_time_sum"), notes=("what the command line says on stderr",))
     [content] = text.render([table], width=80).values()
-    assert content.splitlines()[-1:] == [
+    assert content.splitlines()[-2:] == [
         "selected: time 0s/0.000000003s; device 0; whole rows (--clip no)",
+        "… 1 column left out for width (--format csv has all)",
     ]
 
 

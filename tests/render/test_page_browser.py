@@ -14,7 +14,7 @@ import pytest
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
-from nsyswrap.render.answer_bar import answer_bar
+from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page.sections import all_sections
 from nsyswrap.reports.answer import answer_lines, sentences
 

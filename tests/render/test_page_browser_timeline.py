@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 pytest_plugins = ("browser", "page_examples")
-COUNTED = r"(\d+ \N{MULTIPLICATION SIGN} [\w-]+|[\w-]+, begun before)"
+COUNTED = r"(\d+ \N{MULTIPLICATION SIGN} [\w-]+|[\w-]+, started earlier)"
 PHONE = {"width": 360, "height": 740}
 
 
@@ -106,7 +106,9 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
     assert "add" in text
     assert f": {duration(row['kernel_ns'])}, from " in text
     latency = duration(row["kernel_start_ns"] - row["api_start_ns"])
-    assert f"Launched by cudaLaunchKernel, which took {duration(row['api_ns'])}, {latency} before." in text
+    assert (
+        f"Launched by cudaLaunchKernel ({duration(row['api_ns'])}), which started {latency} earlier." in text
+    )
 
 
 def place_of(page: Page, family: str) -> None:

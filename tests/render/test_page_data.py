@@ -98,7 +98,7 @@ def test_lanes_of_streams_and_threads(tmp_path: Path) -> None:
         (gpu, "stream 8"): [(40, 50, "[CUDA memcpy Host-to-Device]")],
         (gpu, "unified memory"): [(60, 70, "[CUDA memcpy Unified Host-to-Device]")],
         (thread, "NVTX"): [(0, 100, "outer"), (100, 100, "empty")],
-        (thread, "NVTX 1"): [(0, 40, "inner"), (40, 50, "next")],
+        (thread, "NVTX level 2"): [(0, 40, "inner"), (40, 50, "next")],
         (thread, "CUDA API"): [
             (0, 10, "cudaLaunchKernel"),
             (12, 15, "cudaMemcpyAsync"),
@@ -197,7 +197,9 @@ def test_latencies_of_nothing_or_one_have_a_histogram(tmp_path: Path) -> None:
         folder.mkdir()
         launch, start = call("cudaLaunchKernel", 0, 5, 1), latency_ns
         page = render({"x": opened(folder, launch, kernel("k", start, start + 9, 1))})
-        assert "x: 0 repeat, 1 first" in page
+        assert "<h3>0 repeat launches, 1 first launch</h3>" in page
+        ends = "0 ns to 1 ns" if latency_ns == 0 else "1 ns to 2 ns"
+        assert f"<title>{ends}: 1 first launch</title>" in page
 
 
 def test_a_report_is_made_once_and_what_is_missing_says_why(tmp_path: Path) -> None:

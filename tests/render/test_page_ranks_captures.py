@@ -32,7 +32,7 @@ def test_where_nothing_matches_waiting_is_not_known(tmp_path: Path) -> None:
     sent = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)"
     members = [member(tmp_path, rank, kernel("gemm", 0, 50, 1), kernel(sent, 60, 90, 2)) for rank in (0, 1)]
     page = render_ranks("job", members)
-    cell = 'title="rank {}: no collective of it could be matched" data-value="">not known</td>'
+    cell = 'title="rank {}: none of its collectives could be matched" data-value="">unknown</td>'
     assert [page.count(cell.format(rank)) for rank in (0, 1)] == [2, 2]
     assert "waited" not in page
 
@@ -130,13 +130,13 @@ def test_without_collectives_nothing_is_said_to_wait(tmp_path: Path, visit: Visi
     ]
     text = page.locator("#ranks").inner_text()
     assert "no communication kernels: waiting times are unknown" in text
-    assert "no steps to compare" in text
+    assert "No steps to compare" in text
 
 
 def test_ranks_that_ran_nothing_on_a_gpu(tmp_path: Path, visit: Visit) -> None:
     members = [member(tmp_path, rank, nvtx("step", 0, 100 + rank)) for rank in (0, 1)]
     text = visit(written(tmp_path, members)).locator("#ranks").inner_text()
-    assert "Not here: rank_waiting: no rank holds" in text
+    assert "Not available: rank_waiting: no rank holds" in text
 
 
 def test_a_range_that_is_not_on_every_rank(tmp_path: Path, visit: Visit) -> None:
@@ -144,7 +144,7 @@ def test_a_range_that_is_not_on_every_rank(tmp_path: Path, visit: Visit) -> None
     members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *steps(*[SLOW] * 5))]
     members.append(member(tmp_path, 2, *nothing))
     text = visit(written(tmp_path, members)).locator("#ranks .steps").text_content() or ""
-    assert "NVTX range “step”, 5 times; 2 of 3 ranks have it" in text
+    assert "NVTX range 'step', 5 instances on 2 of 3 ranks" in text
     assert "range 'step': the number of instances differs between ranks; the first ones are matched" in text
 
 
@@ -157,7 +157,7 @@ def test_names_that_would_be_markup_are_names(tmp_path: Path, visit: Visit) -> N
     page = visit(written(tmp_path, [member(tmp_path, rank, *rows) for rank in (0, 1)]))
     page.locator(".strips").focus()
     page.keyboard.press("ArrowRight")
-    assert f", {hostile} 0: " in page.locator(".steps .readout").inner_text()
+    assert f", '{hostile}' 0: " in page.locator(".steps .readout").inner_text()
     assert page.locator("img").count() == 0
     assert page.evaluate("typeof window.pwned") == "undefined"
 

@@ -142,11 +142,11 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         opened(tmp_path, kernel("k", 0, 5, 9), backwards, call("c", 0, 2), late, synced, domain("d", 1))
     )
     assert trace.left_out == [
-        "1 kernels (they lack a start or an end, or end before they start)",
-        "1 CUDA API calls (they lack a start or an end, or end before they start)",
-        "1 CUDA synchronisations (the calls that waited are drawn)",
-        "1 NVTX events (names of domains, threads and categories, and what has no time)",
-        "1 arrows from call to GPU work (the call that launched the work is not there)",
+        "1 kernels (no start, no end, or an end before the start)",
+        "1 CUDA API calls (no start, no end, or an end before the start)",
+        "1 CUDA synchronisations (the waiting calls are drawn)",
+        "1 NVTX events (names of domains, threads and categories, and events without a time)",
+        "1 arrows from call to GPU work (launch call not recorded)",
     ]
     assert trace.contents()[:2] == ["1 CUDA API calls", "1 kernels"]
 
@@ -250,4 +250,4 @@ def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(NotInCapture, match=r"can be drawn \(time 0.00000005s/60ns") as caught:
         compose(opened(tmp_path / "b", kernel("k", 0, 5)).select(time="50/60"))
-    assert caught.value.hint == "select more of it"
+    assert caught.value.hint == "select more of the capture"

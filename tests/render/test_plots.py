@@ -103,8 +103,8 @@ def test_copies_that_take_more_than_the_kernels_are_in_the_title(tmp_path: Path)
 
 def test_graphs_recorded_as_a_whole_count_as_gpu_time(tmp_path: Path) -> None:
     texts = drawn(opened(tmp_path, kernel("k", 0, 20), graph(20, 100, 1)).plot("top-kernels")).texts
-    assert "k takes 20 % of the GPU time, graphs recorded as a whole 80 %" in texts
-    assert any(text.startswith("graphs recorded as a whole (1) took 80 ns, which count") for text in texts)
+    assert "k takes 20 % of the GPU time, CUDA graphs traced as a whole 80 %" in texts
+    assert any(text.startswith("CUDA graphs traced as a whole (1) took 80 ns, counted") for text in texts)
     assert "20.0 %" in texts  # beside its bar
 
 
@@ -129,9 +129,9 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
     # Both repeat launches wait 200 ns on an idle GPU, of the 2750 ns from the first kernel to the last.
     idle = "1 capture: launch latency left the GPU idle for 14.5 % of the time judged"
     for chosen, title in (
-        (["once"], "No launch is repeated: 1 first one, 100 ns"),
-        (["once", "also once"], "No launch is repeated in any of 2 captures"),
-        (["once", "thrice"], f"{idle} (1 more has no repeated launch)"),
+        (["once"], "No repeated launches: 1 first launch, call 100 ns"),
+        (["once", "also once"], "No repeated launches in any of 2 captures"),
+        (["once", "thrice"], f"{idle} (1 more has no repeated launches)"),
         (list(made), f"{idle} (2 more have no repeated launch)"),
     ):
         assert title in drawn(find_plot("launch").draw({name: made[name] for name in chosen})).texts
@@ -141,7 +141,7 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
         call("cudaLaunchKernel", 5000, 5300, 7777),
         kernel("l", 5400, 5500, 7777),
     )
-    assert "No launch is repeated: 2 first ones, median 200 ns" in drawn(two.plot("launch")).texts
+    assert "No repeated launches: 2 first launches, median call 200 ns" in drawn(two.plot("launch")).texts
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     totals = [total for c in captures.values() for total in c.report("cuda_gpu_kern_sum").data["total_ns"]]
     assert widths == set(totals)
     texts = drawn(figure).texts
-    assert {*captures, " not there"} <= set(texts)
+    assert {*captures, " not in this capture"} <= set(texts)
     for kind in NAMES:
         shown = drawn(find_plot(kind).draw(captures))
         assert (shown.cut_off(), shown.overlapping()) == ([], []), kind
@@ -165,7 +165,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     texts = drawn(opened(tmp_path, *rows).plot("top-kernels")).texts
     assert {"k00", "k11"} <= set(texts)
     assert "k12" not in texts
-    assert "not drawn: 8 more kernels of 276 ns" in texts
+    assert "not drawn: 8 more kernels, 276 ns in total" in texts
 
 
 def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_copies_of_several_sizes_stand_where_their_sums_do(tmp_path: Path) -> No
     [line] = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", None)]
     [point] = corners(line)
     assert point == pytest.approx((1000, 3000 / 400e-9))
-    assert any(text.startswith("large: all copies") for text in drawn(figure).texts)
+    assert any(text.startswith("large marker: all copies") for text in drawn(figure).texts)
 
 
 def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_notebook_gets_a_figure_that_shows_itself(tmp_path: Path) -> None:
     figure = opened(tmp_path, *everything()).plot("launch")
     assert isinstance(figure, Figure)
     assert figure._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(UsageError, match="no plot 'lunch'") as refused:
+    with pytest.raises(UsageError, match="no plot named 'lunch'") as refused:
         find_plot("lunch")
     assert refused.value.hint == "plots: top-kernels timeline launch copies"
 
@@ -340,7 +340,7 @@ def test_what_a_capture_lacks_is_said(kind: str, lacks: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", NAMES)
 def test_nothing_selected_is_no_picture(kind: str, tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything()).select(time="30s/31s")
-    with pytest.raises(NotInCapture, match="in what is selected"):
+    with pytest.raises(NotInCapture, match="in the selection"):
         capture.plot(kind)
 
 
@@ -350,10 +350,10 @@ def test_the_share_of_a_window_is_said_to_be_of_what_is_selected(tmp_path: Path)
     part, alone = whole.select(time="1us/6us"), whole.select(device=0)
     both = {"whole": whole, "part": part}
     for found, title in (
-        ({"": whole}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
-        ({"": alone}, "GPU 0 works 50.0 % of the time between its first operation and its last"),
-        ({"": part}, "GPU 0 works 20.0 % of the time selected"),
-        (both, "In 2 captures, GPUs work 20.0 % to 50.0 % of the time between first and last operation or"),
+        ({"": whole}, "GPU 0 busy 50.0 % of the time from its first to its last operation"),
+        ({"": alone}, "GPU 0 busy 50.0 % of the time from its first to its last operation"),
+        ({"": part}, "GPU 0 busy 20.0 % of the time selected"),
+        (both, "GPUs of 2 captures busy 20.0 % to 50.0 % of the time from first to last operation or"),
     ):
         assert any(text.startswith(title) for text in drawn(find_plot("timeline").draw(found)).texts), title
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import clip, printable, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
+from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
+from nsyswrap.render.short_forms import abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -24,11 +27,13 @@ with lazy_imports():  # CSV needs no rich
     from rich import console as rich_console
     from rich import text as rich_text
 
-NO_ADVICE = "Nothing found: no advice. What was looked at: nsyswrap report --explain advice"
+NO_ADVICE = "No findings. nsyswrap report --explain advice lists what is checked."
 _WHOLE = "--format csv has all"
 _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
-_NAME_LEAST = 8  # and this much before all of them are
+_NAME_LEAST, _NAME_MORE = 8, 12  # and this much before all of them are: more on a screen of 80 columns
+_WIDE = 80
+_NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others keep their least
 _NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
 
 
@@ -40,14 +45,37 @@ def render(
     top: int | None = None,
     time_unit: TimeUnit = "auto",
 ) -> dict[str, str]:
-    """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows."""
-    lines_of = {"table": table_lines, "paragraphs": _paragraph_lines}
-    return {
-        f"{table.label}.txt": styled(
-            lines_of[table.schema.layout](table, width, top=top, time_unit=time_unit), color=color
-        )
-        for table in tables
+    """Return ``{<report>.txt: text}``, at most ``width`` columns wide; ``top`` limits the rows.
+
+    They are one screen: a verdict is there once, and the last text ends with a line on the columns that are
+    left out of all of them.
+    """
+    lines_of = {"table": _table_lines, "paragraphs": _paragraph_lines}
+    made = {
+        f"{table.label}.txt": lines_of[table.schema.layout](table, width, top=top, time_unit=time_unit)
+        for table in _without_repeated_verdicts(tables)
     }
+    left_out_of = [hidden for _, hidden in made.values() if hidden]
+    texts = {name: styled(lines, color=color) for name, (lines, _) in made.items()}
+    if left_out_of:
+        texts[list(texts)[-1]] += styled(_columns_left_out(left_out_of, _WHOLE, width), color=color)
+    return texts
+
+
+def _without_repeated_verdicts(tables: Iterable[Table]) -> Iterator[Table]:
+    verdicts: set[str] = set()
+    for table in tables:
+        yield replace(table, verdict="") if table.verdict in verdicts else table
+        verdicts.add(table.verdict)
+
+
+def _columns_left_out(left_out_of: Sequence[int], whole: str, width: int) -> list[Line]:
+    """Return the line on the columns that do not fit, of one table or of several."""
+    [*_, hidden], tables = left_out_of, len(left_out_of)
+    what = f"{hidden} column{'' if hidden == 1 else 's'} left out for width"
+    if tables > 1:
+        what = f"columns left out for width in {tables} tables"
+    return wrapped(f"… {what} ({whole})", width, "dim")
 
 
 def table_lines(
@@ -58,30 +86,62 @@ def table_lines(
     ``whole`` says where to find the columns that do not fit. If it is empty, they are not mentioned, and the
     title says how many rows are left out.
     """
+    lines, hidden = _table_lines(table, width, top=top, time_unit=time_unit, rows_in_title=not whole)
+    return [*lines, *(_columns_left_out([hidden], whole, width) if hidden and whole else ())]
+
+
+def _table_lines(
+    table: Table,
+    width: int,
+    *,
+    top: int | None = None,
+    time_unit: TimeUnit = "auto",
+    rows_in_title: bool = False,
+) -> tuple[list[Line], int]:
+    """Return the lines of a table, and the number of columns that are left out for width."""
     columns = table.columns
-    cells = column_cells(table, top, time_unit)
-    widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
-    kept = _fitting(columns, widths, width)
-    room = _name_room(columns, widths, kept, width)
-    laid = [_lay_out(columns[i], cells[i], widths[i], room) for i in kept if not columns[i].is_sentence]
+    cells, widths, rooms = _fitted(table, column_cells(table, top, time_unit), width)
+    kept = list(rooms)
+    laid = [_lay_out(columns[i], cells[i], widths[i], rooms[i]) for i in kept if not columns[i].is_sentence]
     if columns[kept[-1]].is_sentence:
         laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
-    remarks = left_out(table, top) if whole or not len(table) else []
-    hidden = len(columns) - len(kept)
-    if hidden and whole:
-        remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({whole})")
-    return [
-        title(table, width, "" if whole else _rows_shown(table, top)),
+    remarks = [] if rows_in_title and len(table) else left_out(table, top)
+    lines = [
+        title(table, width, _rows_shown(table, top) if rows_in_title else ""),
         rich_text.Text(head, style="underline"),
         *body,
         *_notes(table, remarks, width),
     ]
+    return lines, len(columns) - len(kept)
+
+
+def _fitted(
+    table: Table, cells: list[list[str]], width: int
+) -> tuple[list[list[str]], list[int], dict[int, int]]:
+    """Return the cells, their widths, and the room of each column that is kept.
+
+    Names that would be cut are abbreviated first.
+    """
+    columns = table.columns
+    while True:
+        widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
+        rooms = _rooms(columns, widths, _fitting(columns, widths, width), width)
+        shorter = [
+            abbreviated(texts, rooms[i], table.data[column.name] if column.kernels else ())
+            if i in rooms and column.unit is Unit.TEXT and not column.is_sentence
+            else texts
+            for i, (column, texts) in enumerate(zip(columns, cells, strict=True))
+        ]
+        if shorter == cells:
+            return cells, widths, rooms
+        cells = shorter
 
 
 def title(table: Table, width: int, remark: str = "") -> Text:
     """Return the line above a table."""
-    line = rich_text.Text(table.schema.title, style="bold cyan")
+    line = rich_text.Text()
+    line.append(table.schema.title, style="bold cyan")
     line.append(f"  {table.label}{remark}", style="dim")
     line.truncate(width, overflow="ellipsis")
     return line
@@ -133,6 +193,18 @@ def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]
     """Wrap a sentence to lines of at most ``width`` columns. ``indent`` precedes all lines but the first."""
     lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
     return [rich_text.Text(clip(line, width), style=style) for line in lines]
+
+
+def headed(text: str, style: str) -> Text:
+    """Return a line in a style, with its heading in bold."""
+    return _bold(text, style, len(split_heading(text)[0]))
+
+
+def _bold(text: str, style: str, end: int) -> Text:
+    """Return a line in a style, in bold up to a column."""
+    line = rich_text.Text(text, style=style)
+    line.stylize("bold", 0, end)
+    return line
 
 
 def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
@@ -194,9 +266,13 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
     figures = [i for i in reversed(kept) if columns[i].unit is not Unit.TEXT and i not in stays]
     names = [i for i in reversed(kept[1:]) if columns[i].unit is Unit.TEXT] if stays else []
     for i in [*figures, *names]:
-        if needed(_NAME_LEAST) > width:
+        if needed(_name_least(width)) > width:
             kept.remove(i)
     return kept
+
+
+def _name_least(width: int) -> int:
+    return _NAME_MORE if width >= _WIDE else _NAME_LEAST
 
 
 def _least(columns: Sequence[Column], kept: Sequence[int]) -> int:
@@ -205,14 +281,22 @@ def _least(columns: Sequence[Column], kept: Sequence[int]) -> int:
     return max(_NAME_LEAST, *headers, 0)
 
 
-def _name_room(columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], width: int) -> int:
-    """Return the width of a long text column: the long ones share what the figures leave."""
-    texts = sorted(widths[i] for i in kept if columns[i].unit is Unit.TEXT)
-    figures = sum(widths[i] for i in kept if columns[i].unit is not Unit.TEXT)
-    room = width - figures - len(_GAP) * (len(kept) - 1)
-    while len(texts) > 1 and texts[0] <= room // len(texts):
-        room -= texts.pop(0)
-    return max(_least(columns, kept), room // max(len(texts), 1))
+def _rooms(
+    columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], width: int
+) -> dict[int, int]:
+    """Return the width of each column that is kept: the long text columns share what the others leave."""
+    least = _least(columns, kept)
+    enough = max(least, _name_least(width))
+    texts = sorted((i for i in kept if columns[i].unit is Unit.TEXT), key=lambda i: widths[i])
+    rooms = {i: widths[i] for i in kept}
+    left = width - sum(widths[i] for i in kept if i not in texts) - len(_GAP) * (len(kept) - 1)
+    for number, i in enumerate(texts):
+        others = len(texts) - number - 1
+        whole = widths[i] <= _NAME_WHOLE and left - widths[i] >= enough * others
+        if not whole and widths[i] > left // (others + 1):
+            rooms[i] = max(least, left // (others + 1))
+        left -= rooms[i]
+    return rooms
 
 
 def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
@@ -220,7 +304,7 @@ def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
 
     The command line prints the table's notes, on stderr.
     """
-    lines = wrapped(table.verdict, width, "bold") if table.verdict else []
+    lines = wrapped(table.verdict, width, "") if table.verdict else []
     lines += wrapped(f"… {'; '.join(remarks)}", width, "dim") if remarks else []
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
@@ -229,8 +313,11 @@ def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
 
 def _paragraph_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
-) -> list[Line]:
-    """Return findings as paragraphs: what was found, the evidence, what to do, and when that is wrong."""
+) -> tuple[list[Line], int]:
+    """Return findings as paragraphs: what was found, the evidence, what to do, and when that is wrong.
+
+    No column is left out.
+    """
     names = [column.name for column in table.columns]
     lines: list[Line] = [title(table, width)]
     for number, row in enumerate(table.rows(top), 1):
@@ -240,20 +327,24 @@ def _paragraph_lines(
         ]
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
-    return lines if len(table) else [*lines, *wrapped(NO_ADVICE, width, "")]
+    return (lines if len(table) else [*lines, *wrapped(NO_ADVICE, width, "")]), 0
 
 
 def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: TimeUnit) -> list[Line]:
-    capture = f"{row['capture']}: " if "capture" in row else ""
+    capture = f"'{row['capture']}': " if "capture" in row else ""
     stake = row["at_stake_ns"]
     share = human(row["at_stake_percent"], Unit.PERCENT)
     at_stake = f" ({human(stake, Unit.NS, time_unit)} at stake, {share} %)" if stake is not None else ""
-    lines = wrapped(f"{number}. {capture}{row['what']}{at_stake}", width, "bold", indent="   ")
+    what = printable(str(row["what"]))
+    first, *rest = wrapped(f"{number}. {capture}{what}{at_stake}", width, "", indent="   ")
+    bold = len(f"{number}. {capture}{split_heading(what)[0] or what}")
+    lines: list[Line] = [_bold(str(first), "", bold), *rest]
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
         lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
     lines += wrapped(f"   code:   {row['example']}", width, "", indent=" " * 11)
     if row["shares"]:
-        lines += wrapped(f"   shares: time with {row['shares']}", width, "dim", indent=" " * 11)
+        shared = f"part of this time also counts for {row['shares']}"
+        lines += wrapped(f"   note:   {shared}", width, "dim", indent=" " * 11)
     return [*lines, *wrapped(f"   rows:   -r {row['see']}", width, "dim")]
 
 

@@ -90,7 +90,7 @@ def _document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
         "body",
         textures(),
         element("header", element("h1", title), _navigation(sections)),
-        element("noscript", element("p", "Without scripts: no timeline, and tables that do not sort.")),
+        element("noscript", element("p", "The timeline and the sorting of tables need scripts.")),
         element("main", *(markup for _, _, markup in sections)),
         element("footer", element("p", f"nsyswrap {__version__}")),
         element("script", script),

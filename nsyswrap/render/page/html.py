@@ -87,7 +87,9 @@ def section(name: str, title: str, *children: object) -> Markup:
 
 def missing(reasons: Iterable[str]) -> Markup:
     """Return a note for each distinct reason why a report is missing."""
-    return joined(element("p", f"Not here: {reason}.", class_="note") for reason in dict.fromkeys(reasons))
+    return joined(
+        element("p", f"Not available: {reason}.", class_="note") for reason in dict.fromkeys(reasons)
+    )
 
 
 def empty(subject: Subject, report: str) -> Markup:
@@ -95,7 +97,7 @@ def empty(subject: Subject, report: str) -> Markup:
     tables = subject.tables(report)
     reasons = {label: subject.why_empty(report, label) for label, table in tables.items() if not len(table)}
     return joined(
-        element("p", element("b", f"{label}: ") if subject.several else None, f"{why[0].upper()}{why[1:]}.")
+        element("p", element("b", f"'{label}': ") if subject.several else None, f"{why[0].upper()}{why[1:]}.")
         for label, why in reasons.items()
     )
 
@@ -104,7 +106,7 @@ def verdict_paragraphs(tables: Mapping[str, Table]) -> Markup:
     """Return the verdict of each table, with the capture's label if there are several."""
     labeled = len(tables) > 1
     return joined(
-        element("p", element("b", f"{label}: ") if labeled else None, table.verdict, class_="lead")
+        element("p", element("b", f"'{label}': ") if labeled else None, table.verdict, class_="lead")
         for label, table in tables.items()
         if table.verdict
     )

@@ -183,7 +183,7 @@ def _names(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
 def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
     labels = capture.labels("copy_kind")
     ids, codes = distinct(capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows])
-    return codes, [labels.get(i, f"kind {i}") for i in ids.tolist()]
+    return codes, [labels.get(i, f"copy kind {i}") for i in ids.tolist()]
 
 
 def threads(capture: Capture) -> Iterator[Lane]:
@@ -248,7 +248,7 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
             mine = every[level == depth]
             lane = Lane(
                 group=_thread(capture, owner),
-                title=f"NVTX {depth}" if depth else "NVTX",
+                title=f"NVTX level {depth + 1}" if depth else "NVTX",
                 start_ns=start[mine],
                 end_ns=end[mine],
                 series=np.zeros(len(mine), np.int64),

@@ -97,7 +97,7 @@ class Subject:
     def within(self) -> str:
         """The end of a sentence about absent events: empty, or that only a selection was searched."""
         narrow = any(capture.view.selection.narrows for capture in self.captures.values())
-        return " in what is selected" if narrow else ""
+        return " in the selection" if narrow else ""
 
     def is_steady(self, label: str) -> bool:
         """Return True if the answer of a capture is about its steady part."""
@@ -108,6 +108,10 @@ class Subject:
     def several(self) -> bool:
         """True if the page shows captures side by side."""
         return len(self.captures) > 1
+
+    def heading(self, label: str, text: str) -> str:
+        """Return a heading of one capture, with its label if there are several."""
+        return f"'{label}': {text}" if self.several else text
 
     def tables(self, name: str) -> dict[str, Table]:
         """Return the tables of one report by label, for the captures that can answer it."""
@@ -143,7 +147,7 @@ class Subject:
         table = self.tables(name).get(label)
         if table is None:
             return self._reasons(name)[label]
-        return "; ".join(table.notes) or "it was looked for, and there is none"
+        return "; ".join(table.notes) or "none found"
 
     def table(self, name: str) -> Table | None:
         """Return one report of all captures as one table, or None if no capture can answer it."""

@@ -29,7 +29,7 @@ def folded_table(table: Table, title: str | None = None, *, top: int = ROWS) -> 
     """Return a table of at most ``top`` rows that is hidden until a click opens it."""
     name = title or table.schema.title
     return element(
-        "details", element("summary", "Numbers: ", name), open_table(table, name, top=top), class_="numbers"
+        "details", element("summary", "Table: ", name), open_table(table, name, top=top), class_="numbers"
     )
 
 
@@ -138,7 +138,7 @@ def _notes(table: Table, top: int) -> Markup:
 
 def _note_texts(table: Table, top: int) -> Iterator[str]:
     if not len(table) and not table.notes:
-        yield "No rows: it was looked for, and there is none."
+        yield "No rows: none found."
     if (more := len(table) - top) > 0:
         yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.schema.name}"
     if table.selection:

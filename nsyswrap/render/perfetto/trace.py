@@ -42,12 +42,12 @@ _LEVEL = 3  # of gzip; the default level takes three times as long and saves a t
 _NAMING_KINDS = ("gpu", "mpi_rank")
 # Why some or all events of a kind are not drawn.
 _REASONS = {
-    "synchronization": "the calls that waited are drawn",
+    "synchronization": "the waiting calls are drawn",
     "diagnostic": "nsyswrap report -r diagnostics shows them",
-    "nvtx": "names of domains, threads and categories, and what has no time",
+    "nvtx": "names of domains, threads and categories, and events without a time",
     "um_cpu_fault": "outside the selected time",
 }
-_UNTIMED = "they lack a start or an end, or end before they start"
+_UNTIMED = "no start, no end, or an end before the start"
 
 
 def write(trace: Trace, path: Path) -> None:
@@ -148,7 +148,7 @@ def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
     selected = capture.selected
     raise NotInCapture(
         f"{capture.source}: no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
-        "select more of it" if selected else "profile again with --trace=cuda,nvtx,osrt",
+        "select more of the capture" if selected else "profile again with --trace=cuda,nvtx,osrt",
     )
 
 
@@ -168,7 +168,7 @@ def _left_out(capture: Capture, sections: list[Section]) -> list[str]:
 def _arrows_left_out(bars: GpuBars, sections: list[Section]) -> list[str]:
     """Return the number of launched GPU operations without an arrow, and the reason."""
     missing = bars.launched - sum(part.count for part in sections if part.title == ARROWS)
-    return [f"{missing:,} {ARROWS} (the call that launched the work is not there)"] if missing else []
+    return [f"{missing:,} {ARROWS} (launch call not recorded)"] if missing else []
 
 
 def _members(capture: Capture) -> dict[str, Any]:

@@ -28,7 +28,7 @@ MOST_CAPTURES = 12  # in one figure
 def find_plot(name: str) -> Plot:
     """Return the plot with this name. Raises UsageError, which lists the valid names."""
     if name not in NAMES:
-        raise UsageError(f"there is no plot {name!r}", f"plots: {' '.join(NAMES)}")
+        raise UsageError(f"no plot named {name!r}", f"plots: {' '.join(NAMES)}")
     plot: Plot = importlib.import_module(f"nsyswrap.render.plots.{name.replace('-', '_')}").PLOT
     return plot
 
@@ -59,14 +59,14 @@ def table_for(capture: Capture, report: str) -> Table:
     """Return the report that a plot draws. Raises NotInCapture if the report is missing or has no rows."""
     table = find_report(report).make(capture)
     if not len(table):
-        raise nothing_selected(capture, f"nothing of {report}")
+        raise nothing_selected(capture, f"no rows of {report}")
     return table
 
 
 def nothing_selected(capture: Capture, what: str) -> NotInCapture:
     """Return the error for a selection without the events to draw."""
     return NotInCapture(
-        f"{capture.source} holds {what} in what is selected",
+        f"{capture.source} holds {what} in the selection",
         "select more with --time, --nvtx, --device or --process",
     )
 

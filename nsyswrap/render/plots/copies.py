@@ -41,8 +41,10 @@ _MEMSET = "memset"
 # Marker and line style by the kind of host memory.
 _STYLES = {"Pageable": ("o", ":"), "Pinned": ("s", "-"), "Managed": ("D", "-.")}
 _PLAIN = ("^", "-")
-_DASHED = "dashed: what the GPU's memory gives, to copies inside it half its bandwidth, to memsets all"
-_MARKERS = "large: all copies of a direction, memory and size class, at their mean size; small: single copies"
+_DASHED = "dashed line: limit by GPU memory bandwidth, which copies inside the GPU use twice and memsets once"
+_MARKERS = (
+    "large marker: all copies of a direction, memory kind and size class, at their mean size; dot: one copy"
+)
 _COLUMNS = (
     "operation",
     "src_kind",
@@ -126,7 +128,7 @@ def figure(data: Mapping[str, Copies]) -> Sheet:
         if len(data) > 1:
             axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
     for axes in grid:
-        log_axis(axes, "x", Unit.BYTES, "size of one copy")
+        log_axis(axes, "x", Unit.BYTES, "copy size")
         log_axis(axes, "y", Unit.BYTES_PER_S, "bandwidth")
     return drawn
 
@@ -141,12 +143,12 @@ def _title(data: Mapping[str, Copies]) -> str:
     ]
     total_ns, label, line_label, bandwidth = max(rows, key=lambda row: row[0])
     where = (
-        f"Of {len(data)} captures copying takes longest in {for_title(label)}"
+        f"Most copy time of {len(data)} captures: '{for_title(label)}',"
         if len(data) > 1
-        else "Most time"
+        else "Most copy time:"
     )
     at = f" at {human(bandwidth, Unit.BYTES_PER_S)}" if np.isfinite(bandwidth) else ""
-    return f"{where}: {duration(total_ns)} {line_label}{at}"
+    return f"{where} {line_label}, {duration(total_ns)}{at}"
 
 
 def _draw(axes: Axes, part: Copies) -> None:

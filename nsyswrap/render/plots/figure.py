@@ -26,9 +26,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
+from nsyswrap.render.short_forms import abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -87,14 +88,18 @@ def columns_in(width_in: float, size: float = SMALL) -> int:
     return int(width_in * _POINTS_PER_IN / (size * _ADVANCE))
 
 
-def fitted(names: Sequence[str | None], columns: int) -> list[str]:
-    """Shorten names to at most ``columns`` characters. Different names stay different."""
-    return shorten_all([drawable(name or "(no name)") for name in names], columns)
+def fitted(names: Sequence[str | None], columns: int, kernels: Collection[str | None] = ()) -> list[str]:
+    """Shorten names to at most ``columns`` characters. Different names stay different.
+
+    If they are names of ``kernels``, a readable name replaces one that is too long.
+    """
+    texts = abbreviated([drawable(name or "(no name)") for name in names], columns, kernels)
+    return shorten_all(texts, columns)
 
 
-def for_title(name: str | None) -> str:
+def for_title(name: str | None, kernels: Collection[str | None] = ()) -> str:
     """Shorten a name so that it fits into a title."""
-    return fitted([name], _TITLE_NAME_COLUMNS)[0]
+    return fitted([name], _TITLE_NAME_COLUMNS, kernels)[0]
 
 
 def drawable(text: str) -> str:

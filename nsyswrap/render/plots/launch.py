@@ -90,14 +90,14 @@ def _title(data: Mapping[str, LaunchTimes]) -> str:
         return (
             headline(part.part, part.cost)
             if judged
-            else f"No launch is repeated: {_first_launches_text(part.api_ns[1])}"
+            else f"No repeated launches: {_first_launches_text(part.api_ns[1])}"
         )
     if not judged:
-        return f"No launch is repeated in any of {len(data)} captures"
+        return f"No repeated launches in any of {len(data)} captures"
     shares = sorted(100 * cost.weight for cost in judged)
     idle = " to ".join(dict.fromkeys(percent(share) for share in (shares[0], shares[-1])))
     rest = len(data) - len(judged)
-    more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launch)" if rest else ""
+    more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launches)" if rest else ""
     captures = f"{len(judged)} capture{'' if len(judged) == 1 else 's'}"
     return f"{captures}: launch latency left the GPU idle for {idle} of the time judged{more}"
 
@@ -105,7 +105,11 @@ def _title(data: Mapping[str, LaunchTimes]) -> str:
 def _first_launches_text(api_ns: NDArray[Any]) -> str:
     """Return the number of first launches and the median time of their API calls."""
     typical = duration(float(np.median(api_ns)))
-    return f"{len(api_ns):,} first ones, median {typical}" if len(api_ns) > 1 else f"1 first one, {typical}"
+    return (
+        f"{len(api_ns):,} first launches, median call {typical}"
+        if len(api_ns) > 1
+        else f"1 first launch, call {typical}"
+    )
 
 
 def _edges(latencies: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -128,10 +132,12 @@ def _latencies(places: Sequence[Axes], part: LaunchTimes, edges: NDArray[Any]) -
         counts, _ = np.histogram(np.maximum(times, 1), edges)
         axes.stairs(counts, edges, fill=True, color=color, label=label)
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
-        log_axis(axes, "x", Unit.NS, "from call to GPU")
+        log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start")
         if not len(times):
-            axes.text(0.5, 0.4, "none into an idle stream", transform=axes.transAxes, ha="center", color=GRAY)
-    for axes, label, ticks in zip(places, ("launches", "first"), (4, 2), strict=True):
+            axes.text(
+                0.5, 0.4, "no launch into an idle stream", transform=axes.transAxes, ha="center", color=GRAY
+            )
+    for axes, label, ticks in zip(places, ("repeat", "first"), (4, 2), strict=True):
         axes.set_ylabel(label)
         axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -144,7 +150,7 @@ def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
     if len(times):
         median = float(np.median(times))
         axes.axvline(median, color="black", linewidth=0.8)
-        axes.set_title(f"median {duration(median)} ({len(times):,} into an idle stream)")
+        axes.set_title(f"median {duration(median)}, {len(times):,} into an idle stream")
 
 
 def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
@@ -153,9 +159,9 @@ def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
         points(axes, gpu, api, color, label)
     axes.plot(limits, limits, color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=limits, ylim=limits)
-    axes.set_title("above the line the call takes longer")
-    log_axis(axes, "x", Unit.NS, "GPU time of what it started")
-    log_axis(axes, "y", Unit.NS, "CPU time in the call")
+    axes.set_title("above the line: call longer than GPU work")
+    log_axis(axes, "x", Unit.NS, "GPU time of the launched work")
+    log_axis(axes, "y", Unit.NS, "CPU time of the launch call")
 
 
 PLOT = Plot("launch", compute, figure)

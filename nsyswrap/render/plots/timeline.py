@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 
 HEIGHTS = (
-    f"heights: the part of each 1/{BINS} of the time that was busy, a twentieth of a lane at least; copies "
-    "and memsets hang from above, half as high; long NVTX ranges stand for themselves"
+    f"height: busy share of each 1/{BINS} of the time, at least a twentieth of a lane; copies and memsets "
+    "hang from the top at half height; long NVTX ranges are drawn one by one"
 )
 _HEIGHT = 0.84  # of a lane; the rest is the space between lanes
 _LEAST = 0.05  # of that height, so that a short event is visible
 _HANGING = 0.5  # of that height, for copies: their colors are close to those of kernels
-_LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 6
+_LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 12
 
 _LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
-_OF_ONE, _OF_ALL = "between its first operation and its last", "between first and last operation"
+_OF_ONE, _OF_ALL = "from its first to its last operation", "from first to last operation"
 _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
@@ -58,7 +58,7 @@ def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
     axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    time_axis(axes.xaxis, length, f"time since {moment(origin)} of the capture")
+    time_axis(axes.xaxis, length, f"time after {moment(origin)} of the capture")
 
 
 def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
@@ -96,7 +96,7 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
     for part in lane.ranges:
         start, end = max(part.start_ns - origin, 0), min(part.end_ns - origin, length)
         room = columns_in((WIDTH_IN - 2.2) * (end - start) / length, _NAME_SIZE) - 1
-        if room >= _NAME_LEAST:
+        if room >= min(len(part.name or "(no name)"), _NAME_LEAST):
             text = fitted([part.name], room)[0]
             axes.text(
                 (start + end) / 2,
@@ -129,12 +129,17 @@ def compute(capture: Capture) -> Timeline:
     edges = bins(*_window(capture))
     gpu, streams = gpu_lanes(capture, edges) if busy_percent else ([], 0)
     host, threads = host_lanes(capture, edges)
-    left_out = [(streams, "streams of less work"), (threads, "threads of less in API calls and NVTX ranges")]
+    left_out = [(streams, "stream"), (threads, "thread")]
     return Timeline(
         edges,
         [*gpu, *host],
         busy_percent,
-        [f"not drawn: {count:,} more {what}" for count, what in left_out if count] + _selection_note(capture),
+        [
+            f"not drawn: {count:,} less busy {noun}{'' if count == 1 else 's'}"
+            for count, noun in left_out
+            if count
+        ]
+        + _selection_note(capture),
         capture.view.selection.windowed,
     )
 
@@ -153,7 +158,7 @@ def _busy_percent(capture: Capture) -> list[tuple[str, float]]:
     )
     whole = [number for number, pid in zip(device, process, strict=True) if pid == MISSING]
     return [
-        (f"GPU {number}" if number != MISSING else "The GPU", share)
+        (f"GPU {number}" if number != MISSING else "GPU", share)
         for number, pid, share in zip(device, process, busy, strict=True)
         if pid == MISSING or number not in whole
     ]
@@ -200,14 +205,14 @@ def _title(data: Mapping[str, Timeline]) -> str:
     busy_percent = [gpu for part in data.values() for gpu in part.busy_percent]
     length = duration(max(float(part.edges[-1] - part.edges[0]) for part in data.values()))
     if not busy_percent:
-        return f"Nothing runs on a GPU in {length}"
+        return f"No GPU work in {length}"
     if len(busy_percent) == 1:
         [(name, share)] = busy_percent
-        return f"{name} works {percent(share)} of the time {_window_text(data, _OF_ONE)}"
+        return f"{name} busy {percent(share)} of the time {_window_text(data, _OF_ONE)}"
     least, most = (percent(pick(share for _, share in busy_percent)) for pick in (min, max))
-    gpus = "The GPUs" if len(data) == 1 else f"In {len(data)} captures, GPUs"
+    gpus = "GPUs" if len(data) == 1 else f"GPUs of {len(data)} captures"
     share_text = f"{least} to {most}" if least != most else least
-    return f"{gpus} work {share_text} of the time {_window_text(data, _OF_ALL)}"
+    return f"{gpus} busy {share_text} of the time {_window_text(data, _OF_ALL)}"
 
 
 def _window_text(data: Mapping[str, Timeline], whole: str) -> str:

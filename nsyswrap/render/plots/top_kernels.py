@@ -47,7 +47,7 @@ _BARS_PART = 0.6  # of the axes' width; the rest is for the figures
 _COLUMNS = (("total", 0.72), ("of GPU time", 0.85), ("count", 0.91), ("median", 1.0))
 _LABEL_COLUMNS = 20
 _NO_DECIMALS_FROM, _NO_DECIMALS_TO = 0.1, 0.995  # shares that are written as a whole percentage
-_GRAPHS = "graphs recorded as a whole"
+_GRAPHS = "CUDA graphs traced as a whole"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _graph_note(graphs_ns: NDArray[Any]) -> list[str]:
     """Return a note on the graphs whose kernels were not recorded."""
     if not len(graphs_ns):
         return []
-    took = f"{_GRAPHS} ({len(graphs_ns):,}) took {duration(graphs_ns.sum())}, which count as GPU time"
+    took = f"{_GRAPHS} ({len(graphs_ns):,}) took {duration(graphs_ns.sum())}, counted as GPU time"
     return [f"{took}: their kernels are not recorded (--cuda-graph-trace=node)"]
 
 
@@ -128,7 +128,7 @@ def _longest(by_label: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]
     rest = len(totals) - len(names)
     rest_time = duration(sum(totals.values()) - sum(totals[name] for name in names))
     return names, [
-        f"not drawn: {rest:,} more kernel{'' if rest == 1 else 's'} of {rest_time}"
+        f"not drawn: {rest:,} more kernel{'' if rest == 1 else 's'}, {rest_time} in total"
     ] if rest else []
 
 
@@ -136,12 +136,12 @@ def _title(data: Sequence[Kernels], name: str | None) -> str:
     """Return the title: the share of the longest kernel, and what takes more in a single capture."""
     shares = [part.rows[name].share for part in data if name in part.rows]
     least, most = _percent(min(shares)), _percent(max(shares))
-    kernel = f"{for_title(name)} takes {least}"
+    kernel = for_title(name, {other for part in data for other in part.rows})
     if len(data) > 1:
         more = f" to {most}" if most != least else ""
-        return f"{kernel}{more} of the GPU time in {len(shares)} of {len(data)} captures"
+        return f"{kernel} takes {least}{more} of the GPU time in {len(shares)} of {len(data)} captures"
     longer = [f"{kind} {_percent(share)}" for kind, share in data[0].others.items() if share > shares[0]]
-    return ", ".join([f"{kernel} of the GPU time", *longer])
+    return ", ".join([f"{kernel} takes {least} of the GPU time", *longer])
 
 
 def _percent(share: float) -> str:
@@ -155,7 +155,7 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
     lines = 1 + len(by_label) + _GAP  # of a kernel: its name, a bar for each capture and a gap
     labels = fitted(list(by_label), _LABEL_COLUMNS) if several else [""]
     label_columns = max(map(len, labels)) + 2
-    texts = fitted(names, columns_in(WIDTH_IN - 0.3) - label_columns)
+    texts = fitted(names, columns_in(WIDTH_IN - 0.3) - label_columns, names)
     most = max((row.total_ns for rows in by_label.values() for row in rows.values()), default=1)
     ticks: list[float] = []
     for number, (name, text) in enumerate(zip(names, texts, strict=True)):
@@ -166,7 +166,15 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
             if name in rows:
                 _bar(axes, top + line, rows[name])
             else:
-                axes.text(0, top + line, " not there", va="center", color=GRAY, fontsize=7, in_layout=False)
+                axes.text(
+                    0,
+                    top + line,
+                    " not in this capture",
+                    va="center",
+                    color=GRAY,
+                    fontsize=7,
+                    in_layout=False,
+                )
     axes.set(xlim=(0, most / _BARS_PART), ylim=(len(names) * lines - _GAP, -1.2))
     axes.set_yticks(ticks if several else [], labels * len(names) if several else [], **NAMES)
     axes.tick_params(axis="y", length=0)

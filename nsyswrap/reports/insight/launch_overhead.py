@@ -165,7 +165,7 @@ SCHEMA = Schema(
             Unit.COUNT,
             "all other launches; medians, percentiles and totals are of these",
         ),
-        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches"),
+        Column("first_api_ns", "First API", Unit.NS, "CPU time in the calls of first launches", 1),
         Column(
             "first_cost_ns",
             "First Cost",

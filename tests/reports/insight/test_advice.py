@@ -103,8 +103,8 @@ def test_findings_on_the_same_time_say_so(tmp_path: Path) -> None:
     table = new(tmp_path, *looped(*step)).report(REPORT)
     assert [row["shares"] for row in records_of(table)] == ["synchronizing", "pageable_copies"]
     shown = text.render([table])["advice.txt"]
-    assert "   shares: time with synchronizing\n" in shown
-    assert "   shares: time with pageable_copies\n" in shown
+    assert "   note:   part of this time also counts for synchronizing\n" in shown
+    assert "   note:   part of this time also counts for pageable_copies\n" in shown
 
 
 def test_a_doubt_has_nothing_at_stake(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_of_several_captures_each_finding_names_its_own(cli: Cli, tmp_path: Path
     folders = [recorded.run_folder(name, tmp_path) for name in ("storm/empty", "storm/busy")]
     result = cli("report", *folders, "--advice")
     assert result.returncode == 0
-    assert re.search(r"^\d\. empty: Launch-bound: ", result.stdout, re.MULTILINE)
-    assert re.search(r"^\d\. busy: Few blocks: ", result.stdout, re.MULTILINE)
+    assert re.search(r"^\d\. 'empty': Launch-bound: ", result.stdout, re.MULTILINE)
+    assert re.search(r"^\d\. 'busy': Few blocks: ", result.stdout, re.MULTILINE)
     assert "busy: Launch" not in result.stdout
 
 

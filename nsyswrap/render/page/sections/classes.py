@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.base.units import Unit, human
+from nsyswrap.base.units import duration, percent
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section
@@ -23,7 +23,9 @@ def classes(subject: Subject) -> Markup:
     tables = subject.tables("kernel_class_sum")
     longest = max((_total(table) for table in tables.values()), default=0)
     bars = (
-        stacked_bar(f"{label}: {human(_total(table), Unit.NS)} in kernels", _parts(table), longest)
+        stacked_bar(
+            subject.heading(label, f"{duration(_total(table))} of kernel time"), _parts(table), longest
+        )
         for label, table in tables.items()
         if len(table)
     )
@@ -46,7 +48,7 @@ def _parts(table: Table) -> list[Part]:
     shares = np.asarray(table.data["time_percent"]).tolist()
     totals = np.asarray(table.data["total_ns"]).tolist()
     return [
-        Part(str(name), total, f"{human(share, Unit.PERCENT)} %", colors.style_of(colors.KERNELS, str(name)))
+        Part(str(name), total, percent(share), colors.style_of(colors.KERNELS, str(name)))
         for name, total, share in zip(table.data["class"], totals, shares, strict=True)
     ]
 

@@ -28,7 +28,7 @@ def copies(subject: Subject) -> Markup:
     most = max((row["bandwidth_bytes_per_s"] or 0.0 for row in rows), default=0.0)
     return section(
         "copies",
-        "Copies by size, and their bandwidth",
+        "Copy bandwidth by size",
         verdict_paragraphs(subject.tables("memcpy_bandwidth")),
         empty(subject, "memcpy_bandwidth"),
         element("div", *(_bar(row, most) for row in rows), class_="bars"),
@@ -41,8 +41,15 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
     bandwidth = row["bandwidth_bytes_per_s"]
     label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
     kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
-    parts = (row.get("capture"), label, kinds, f"up to {row['up_to']}" if row["up_to"] else None)
-    size = f"{human(row['total_bytes'], Unit.BYTES)} in {row['count']:,}"
+    parts = (
+        row.get("capture"),
+        label,
+        kinds,
+        f"≤ {row['up_to']}".replace(" ", "\N{NO-BREAK SPACE}") if row["up_to"] else None,
+    )
+    one, more = ("memset", "memsets") if label == "memset" else ("copy", "copies")
+    number = f"{row['count']:,} {one if row['count'] == 1 else more}"
+    size = f"{human(row['total_bytes'], Unit.BYTES)} in {number}"
     style = colors.style_of(colors.COPIES, label)
     return element(
         "div",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.base.units import Unit, human
+from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section, verdict_paragraphs
@@ -25,9 +25,9 @@ CAUSE_TABLE = Schema(
     name="idle_causes",
     title="Idle time by cause",
     columns=(
-        Column("cause", "Cause", Unit.TEXT, "what the host was doing while nothing ran"),
+        Column("cause", "Cause", Unit.TEXT, "activity of the host during the gaps"),
         Column("idle_ns", "Idle", Unit.NS, "sum over all gaps"),
-        Column("share_percent", "Share", Unit.PERCENT, "of all idle time"),
+        Column("share_percent", "Share", Unit.PERCENT, "share of all idle time"),
     ),
 )
 
@@ -39,7 +39,7 @@ def idle(subject: Subject) -> Markup:
     totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
     longest = max(totals.values(), default=0)
     bars = (
-        stacked_bar(f"{label}: idle for {human(totals[label], Unit.NS)}", _parts(table), longest)
+        stacked_bar(subject.heading(label, f"GPU idle for {duration(totals[label])}"), _parts(table), longest)
         for label, table in causes.items()
         if totals[label]
     )
@@ -47,12 +47,12 @@ def idle(subject: Subject) -> Markup:
     all_gaps = subject.table("gpu_idle")
     return section(
         "idle",
-        "Idle time, and why",
+        "GPU idle time by cause",
         verdict_paragraphs(gaps),
         empty(subject, "gpu_idle"),
         *bars,
         folded_table(all_causes) if all_causes is not None else None,
-        folded_table(all_gaps, f"the {_MOST_GAPS} longest gaps", top=_MOST_GAPS)
+        folded_table(all_gaps, f"{min(_MOST_GAPS, len(all_gaps))} longest gaps", top=_MOST_GAPS)
         if all_gaps is not None and len(all_gaps)
         else None,
         missing(subject.missing("gpu_idle")),
@@ -70,7 +70,7 @@ def by_cause(gaps: Table) -> Table:
 def _parts(table: Table) -> list[Part]:
     keys = {text: cause for cause, text in CAUSES.items()}
     return [
-        Part(str(text), float(str(ns)), f"{human(share, Unit.PERCENT)} %", colors.CAUSES[keys[str(text)]])
+        Part(str(text), float(str(ns)), percent(float(str(share))), colors.CAUSES[keys[str(text)]])
         for text, ns, share in table.rows()
     ]
 

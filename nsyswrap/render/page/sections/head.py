@@ -19,9 +19,9 @@ def head(subject: Subject) -> Markup:
     checks = subject.table("diagnostics")
     return section(
         "ran",
-        "What ran where",
+        "Program and machine",
         element("div", *cards, class_="cards"),
-        folded_table(checks, "what was checked of the recording") if checks is not None else None,
+        folded_table(checks, "Checks of the recording") if checks is not None else None,
     )
 
 
@@ -40,4 +40,4 @@ def _card(subject: Subject, label: str, summary: Summary) -> Markup:
     )
 
 
-SECTION = Section("ran", "Origin", head, reads=("diagnostics",))
+SECTION = Section("ran", "Program", head, reads=("diagnostics",))

@@ -30,10 +30,15 @@ HISTOGRAM = Schema(
     name="launch_latency",
     title="Launch latency",
     columns=(
-        Column("from_ns", "From", Unit.NS, "least latency of the row"),
-        Column("to_ns", "To", Unit.NS, "latency below which its launches lie"),
-        Column("repeat", "Repeat", Unit.COUNT, "repeat launches into a stream that had been idle"),
-        Column("first", "First", Unit.COUNT, "the same of first launches: of each kernel in its process"),
+        Column("from_ns", "From", Unit.NS, "lower end of the latency range"),
+        Column("to_ns", "To", Unit.NS, "upper end of the latency range, not part of it"),
+        Column("repeat", "Repeat Launches", Unit.COUNT, "repeat launches into an idle stream"),
+        Column(
+            "first",
+            "First Launches",
+            Unit.COUNT,
+            "first launches of a kernel in its process, into an idle stream",
+        ),
     ),
 )
 
@@ -43,8 +48,8 @@ def latency(subject: Subject) -> Markup:
     by_label = {label: latencies(subject.captures[label]) for label in subject.tables("launch_overhead")}
     every = np.concatenate([np.empty(0, np.int64), *(part for pair in by_label.values() for part in pair)])
     if not len(every):
-        text = f"No launch into an idle stream was recorded{subject.within}: "
-        text += "of others a latency cannot be told from waiting."
+        text = f"No launch into an idle stream was recorded{subject.within}. "
+        text += "In a busy stream, latency cannot be separated from waiting."
         reasons = subject.missing("launch_overhead")
         return section("latency", "Launch latency", missing(reasons) if reasons else element("p", text))
     edges = _edges(every)
@@ -53,8 +58,11 @@ def latency(subject: Subject) -> Markup:
     return section(
         "latency",
         "Launch latency",
-        element("p", "From the launch call to the start on the GPU, of launches into an idle stream."),
-        element("div", *(_histogram(*pair) for pair in tables.items()), class_="histograms"),
+        element(
+            "p",
+            "From the start of the launch call to the start on the GPU, for launches into an idle stream.",
+        ),
+        element("div", *(_histogram(subject, *pair) for pair in tables.items()), class_="histograms"),
         folded_table(all_tables) if all_tables is not None else None,
     )
 
@@ -85,27 +93,35 @@ def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Ta
     return table_of(HISTOGRAM, list(zip(*(column.tolist() for column in columns), strict=True)))
 
 
-def _histogram(label: str, table: Table) -> Markup:
+def _histogram(subject: Subject, label: str, table: Table) -> Markup:
     parts = {kind: np.asarray(table.data[kind]) for kind in _STYLES}
-    counts = ", ".join(f"{int(part.sum()):,} {kind}" for kind, part in parts.items())
-    halves = (_half(kind, part) for kind, part in parts.items() if part.any())
+    counts = ", ".join(_launches(kind, int(part.sum())) for kind, part in parts.items())
+    halves = (_half(kind, part, table) for kind, part in parts.items() if part.any())
     drawing = element("div", *halves, _axis(table), class_="histogram")
-    return element("div", element("h3", f"{label}: {counts}"), drawing)
+    return element("div", element("h3", subject.heading(label, counts)), drawing)
 
 
-def _half(kind: str, counts: NDArray[Any]) -> Markup:
+def _launches(kind: str, count: int) -> str:
+    return f"{count:,} {kind} launch{'' if count == 1 else 'es'}"
+
+
+def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
     """Return the histogram of one kind of launches. Its highest bar has the full height."""
     width, most = 100 / len(counts), int(counts.max())
     drawn: list[Markup] = []
-    for i, count in enumerate(counts.tolist()):
+    ends = zip(
+        np.asarray(table.data["from_ns"]).tolist(), np.asarray(table.data["to_ns"]).tolist(), strict=True
+    )
+    for i, (count, (low, high)) in enumerate(zip(counts.tolist(), ends, strict=True)):
         height = max(_HEIGHT * count / most, 1.5 if count else 0)
         place = {"x": f"{i * width:.3f}%", "width": f"{width * 0.94:.3f}%"}
         place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
         if count:
-            drawn.append(element("g", element("title", f"{count:,}"), *filled(_STYLES[kind], **place)))
-    text = f"{kind} launches, most in one bar: {most:,}"
+            text = f"{duration(low)} to {duration(high)}: {_launches(kind, count)}"
+            drawn.append(element("g", element("title", text), *filled(_STYLES[kind], **place)))
+    text = f"{kind} launches, tallest bar: {most:,}"
     svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)
-    caption = element("figcaption", swatch(_STYLES[kind]), f"{kind} launches, up to {most:,} a bar")
+    caption = element("figcaption", swatch(_STYLES[kind]), text)
     return element("figure", caption, svg)
 
 

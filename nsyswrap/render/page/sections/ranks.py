@@ -102,13 +102,11 @@ def binned(job: Job, compared: Steps) -> Bins:
 def step_table(bins: Bins) -> Table:
     """Return a table with a row for each column of the heat map and a mean for each rank."""
     columns = (
-        Column("first_step", "First", Unit.NUMBER, "first step of the row, from 0"),
-        Column("last_step", "Last", Unit.NUMBER, "its last step"),
-        Column("median_own_ns", "Median", Unit.NS, "median over the ranks"),
+        Column("first_step", "First Step", Unit.NUMBER, "first step of the row; steps count from 0"),
+        Column("last_step", "Last Step", Unit.NUMBER, "last step of the row"),
+        Column("median_own_ns", "Median", Unit.NS, "median of the ranks"),
         *(
-            Column(
-                f"{label} own_ns", label, Unit.NS, f"own GPU time of {label} a step, the mean of the row's"
-            )
+            Column(f"{label} own_ns", label, Unit.NS, f"mean own GPU time of {label} in a step of the row")
             for label in bins.labels
         ),
     )
@@ -165,19 +163,19 @@ def by_step(job: Job) -> Markup:
     every, notes = steps(job)
     compared = most_telling(every)
     if compared is None:
-        text = "No NVTX range that several ranks have holds work on the GPU: no steps to compare."
+        text = "No steps to compare: no NVTX range with GPU work occurs on several ranks."
         return element("p", text, class_="note")
     bins = binned(job, compared)
-    title = f"Own GPU time in each “{bins.name}”, by rank"
+    title = f"Own GPU time in each '{bins.name}', by rank"
     picture = _figure_cells(bins, title) if bins.own_ns.shape[1] <= _WITH_FIGURES else _strips(bins, title)
-    texts = ("less", *(f"{percent} %" for percent in SLOWER_PERCENT))
+    texts = (f"under {SLOWER_PERCENT[0]} %", *(f"{percent} %" for percent in SLOWER_PERCENT))
     table = replace(step_table(bins), notes=tuple(notes), selection=job.selection)
     return element(
         "article",
         element("h3", title),
         element("p", _about(bins, len(job.members)), class_="note"),
         picture,
-        scale("Slower than the median of the ranks, by this or more:", texts),
+        scale("Slower than the median of the ranks by at least:", texts),
         folded_table(table, title, top=len(table)),
         class_="steps",
         data_range=bins.name,
@@ -185,10 +183,11 @@ def by_step(job: Job) -> Markup:
 
 
 def _about(bins: Bins, ranks: int) -> str:
-    parts = [f"NVTX range “{bins.name}”, {bins.count:,} time{'' if bins.count == 1 else 's'}"]
-    parts += [f"a cell is the mean of {bins.width:,}"] if bins.width > 1 else []
-    parts += [f"{len(bins.labels):,} of {ranks:,} ranks have it"] if len(bins.labels) < ranks else []
-    return "; ".join(parts)
+    where = f"{len(bins.labels):,} of {ranks:,} ranks" if len(bins.labels) < ranks else "each rank"
+    mean = f"; a cell is the mean of {bins.width:,} instances" if bins.width > 1 else ""
+    return (
+        f"NVTX range '{bins.name}', {bins.count:,} instance{'' if bins.count == 1 else 's'} on {where}{mean}"
+    )
 
 
 def _step_text(bins: Bins, column: int) -> str:
@@ -275,7 +274,10 @@ def _by_rank(job: Job, table: Table) -> Markup:
         "article",
         element("h3", _TITLE),
         heat(_TITLE, _HEADERS, cells),
-        scale(f"Share of the longest GPU time, {duration(longest)}, and of the collectives:", texts),
+        scale(
+            f"Share of the longest GPU time, {duration(longest)}; in the last column, of the collectives:",
+            texts,
+        ),
         folded_table(table, top=max(ROWS, len(rows))),
     )
 
@@ -284,16 +286,16 @@ def _cells(label: str, row: Row, longest: int) -> list[Cell]:
     own, communication, waiting = (row[name] for name in ("own_ns", "communication_ns", "waiting_ns"))
     last, of, gpu = row["last"], row["collectives"], row["gpu_ns"]
     times = [
-        (own, f"{label}: {duration(own)} of GPU time that does not communicate"),
+        (own, f"{label}: {duration(own)} of GPU time outside communication kernels"),
         (communication, f"{label}: {duration(communication)} in communication kernels, waiting included"),
     ]
     cells = [Cell(duration(ns), ns, shade(ns, longest), tooltip) for ns, tooltip in times]
     if waiting is None or not of:  # without a matched collective the waiting time is unknown
-        text = "not known" if waiting is None else "-"
-        return [*cells, *[Cell(text, None, None, f"{label}: no collective of it could be matched")] * 2]
+        text = "unknown" if waiting is None else "-"
+        return [*cells, *[Cell(text, None, None, f"{label}: none of its collectives could be matched")] * 2]
     tooltip = f"{label}: waited {duration(waiting)}, {_percent(waiting, gpu)} of its GPU time"
     cells.append(Cell(duration(waiting), waiting, shade(waiting, longest), tooltip))
-    tooltip = f"{label}: the last to arrive at {last:,} of {of:,} collectives"
+    tooltip = f"{label}: last to arrive at {last:,} of {of:,} collectives"
     return [*cells, Cell(f"{last:,} of {of:,}", last, shade(last, of), tooltip)]
 
 
@@ -305,8 +307,8 @@ def _ranks_left_out(job: Job, subject: Subject) -> str:
     if len(subject.captures) == len(job.members):
         return ""
     return (
-        f"The other sections show {len(subject.captures)} of {len(job.members)} ranks side by side, "
-        f"those that differ most: {', '.join(subject.captures)}. To see others, name their captures."
+        f"The other sections show {len(subject.captures)} of {len(job.members)} ranks, those that wait least "
+        f"and most: {', '.join(subject.captures)}. To see other ranks, name their captures."
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _MOST_BINS, _FEWEST_BINS = 4096, 128
 _NAME_LENGTH = 300  # characters; the tables have longer names
 _STYLES = {KERNELS: colors.KERNELS, COPIES: colors.COPIES, CALLS: colors.CALLS, RANGES: colors.RANGES}
+_SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
 
 _CAPTURES = 8  # that get a timeline
@@ -50,13 +51,13 @@ LANE_TABLE = Schema(
     name="timeline",
     title="Timeline by lane",
     columns=(
-        Column("group", "Of", Unit.TEXT, "the device or thread"),
+        Column("group", "GPU or Thread", Unit.TEXT, "GPU or host thread"),
         Column("lane", "Lane", Unit.TEXT, "stream, or kind of event on the thread"),
-        Column("events", "Events", Unit.COUNT, "events in the lane; calls inside calls are none"),
-        Column("busy_ns", "Busy", Unit.NS, "time in which at least one of them went on"),
-        Column("longest_ns", "Longest", Unit.NS, "duration of the longest one"),
-        Column("first_start_ns", "First", Unit.NS, "start of the first one", 1),
-        Column("kept", "One by One", Unit.COUNT, "events that the picture shows one by one", 1),
+        Column("events", "Events", Unit.COUNT, "events in the lane, without calls inside other calls"),
+        Column("busy_ns", "Busy", Unit.NS, "time with at least one event"),
+        Column("longest_ns", "Longest", Unit.NS, "duration of the longest event"),
+        Column("first_start_ns", "First", Unit.NS, "start of the first event", 1),
+        Column("kept", "Drawn Singly", Unit.COUNT, "events that the picture shows one by one", 1),
     ),
 )
 
@@ -111,7 +112,8 @@ def _script_data(capture: Capture, picture: Picture, cells: int) -> dict[str, An
 
 def _series(family: str, kind: str) -> dict[str, Any]:
     style = colors.style_of(_STYLES[family], kind)
-    return {"family": family, "name": plain(kind), "hue": style.hue, "texture": style.texture}
+    name = plain(_SPELLED.get(kind, kind))
+    return {"family": family, "name": name, "hue": style.hue, "texture": style.texture}
 
 
 def _lane(lane: Lane, *, whole: bool) -> dict[str, Any]:
@@ -198,14 +200,14 @@ def timeline(subject: Subject) -> Markup:
         tables[label] = _table(picture)
         script_data = _script_data(drawn[label], picture, _CELLS // len(drawn))
         left_out = (lanes_left_out, ranges_left_out(drawn[label]))
-        frames.append(_frame(label, f"timeline-{len(frames)}", script_data, left_out))
+        frames.append(_frame(label, f"timeline-{len(frames)}", script_data, left_out, is_first=not frames))
     all_lanes = subject.as_one(tables)
     return section(
         "timeline",
         "Timeline",
         *frames,
-        None if frames else _note(f"Nothing was recorded{subject.within} that has a time."),
-        _left_out(len(subject.captures) - len(drawn), "captures have no timeline here: name fewer at once"),
+        None if frames else _note(f"No event with a start and an end was recorded{subject.within}."),
+        _left_out(len(subject.captures) - len(drawn), "capture", "open fewer captures at once"),
         folded_table(all_lanes) if all_lanes is not None else None,
     )
 
@@ -254,8 +256,13 @@ def _table(picture: Picture) -> Table:
     )
 
 
-def _frame(label: str, name: str, script_data: dict[str, Any], left_out: tuple[int, int]) -> Markup:
-    """Return the frame that the script draws a picture into. ``left_out`` counts lanes and NVTX ranges."""
+def _frame(
+    label: str, name: str, script_data: dict[str, Any], left_out: tuple[int, int], *, is_first: bool
+) -> Markup:
+    """Return the frame that the script draws a picture into. ``left_out`` counts lanes and NVTX ranges.
+
+    Only the first frame shows how to use it.
+    """
     canvas = element(
         "canvas",
         tabindex="0",
@@ -272,9 +279,9 @@ def _frame(label: str, name: str, script_data: dict[str, Any], left_out: tuple[i
         element("p", "Point at the picture, tap it, or use the keys.", class_="readout", role="status"),
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
         element("div", class_="legends"),
-        element("p", _KEYS, id=f"{name}-keys", class_="note keys"),
-        _left_out(left_out[0], "lanes, those of the fewest events, are left out"),
-        _left_out(left_out[1], "NVTX ranges, deep in others or ended on another thread, are left out"),
+        element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
+        _left_out(left_out[0], "lane", "those with the fewest events"),
+        _left_out(left_out[1], "NVTX range", "nested too deep, or ended on another thread"),
         data(script_data, name),
         class_="timeline",
         data_content=name,
@@ -289,7 +296,7 @@ def _button(action: str, text: str, meaning: str, *, enabled: bool) -> Markup:
         data_action=action,
         disabled=not enabled,
         aria_label=meaning,
-        title=meaning if enabled else f"{meaning}: there is none",
+        title=meaning if enabled else f"{meaning}: none recorded",
     )
 
 
@@ -297,8 +304,8 @@ def _note(text: str) -> Markup:
     return element("p", text, class_="note")
 
 
-def _left_out(count: int, what: str) -> Markup | None:
-    return _note(f"{count} more {what}.") if count > 0 else None
+def _left_out(count: int, noun: str, reason: str) -> Markup | None:
+    return _note(f"{count:,} {noun}{'' if count == 1 else 's'} left out: {reason}.") if count > 0 else None
 
 
 _BUTTONS = (
@@ -306,7 +313,7 @@ _BUTTONS = (
     ("out", "\N{MINUS SIGN}", "Zoom out"),
     ("left", "←", "Earlier"),
     ("right", "→", "Later"),
-    ("home", "All", "Show all the time"),
+    ("home", "All", "Show the whole time"),
     ("gpu", "GPU work", "Show the time of GPU work"),
     ("previous", "◂ event", "Select the previous event of the lane"),
     ("next", "event ▸", "Select the next event of the lane"),
@@ -314,10 +321,10 @@ _BUTTONS = (
 
 
 _KEYS = (
-    "Drag to move, turn the wheel to zoom. Keys: arrows left and right move, + and \N{MINUS SIGN} zoom, Home "
-    "shows all; arrows up and down choose a lane, N and P the next and the previous event in it. Heights are "
-    "the share of time taken where events are narrower than a pixel, and pale where the page does not keep "
-    "them one by one; what has an outline is a single event."
+    "Drag to move, scroll to zoom. Keys: ← and → move, + and \N{MINUS SIGN} zoom, Home shows all, "
+    "↑ and ↓ choose a lane, N and P select its next and previous event. A box with an outline is one event. "
+    "Where events are narrower than a pixel, the height is the share of time taken. Pale areas are sums of "
+    "events that the page does not keep one by one."
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.answer_bar import answer_bar
+from nsyswrap.render.answer_parts import HEADED, answer_bar, split_heading
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.lanes import id_text
 from nsyswrap.render.page.tables import folded_table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LAUNCH_COLUMNS = ("repeat_launches", "api_med_ns", "kernel_med_ns", "uncontended", "latency_med_ns")
 _DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
 _MOST_DEVICES = 8
-_WHOLE = "In the whole capture, start-up included."
+_WHOLE = "Whole capture, start-up included."
 _TABLES = ("launch_overhead", "gpu_time", "timing_audit", "advice")
 _MOST_ADVICE = 5
 _ROWS = 100  # of each table below the verdicts
@@ -37,7 +37,7 @@ def verdicts(subject: Subject) -> Markup:
     tables = [subject.table(name) for name in _TABLES]
     return section(
         "verdicts",
-        "How busy, why idle, what to do",
+        "GPU busy time, idle time and findings",
         element("div", *columns, class_="verdicts several" if subject.several else "verdicts"),
         *(folded_table(table, top=_ROWS) for table in tables if table is not None),
     )
@@ -60,14 +60,19 @@ def _line(line: Line) -> Markup:
     bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
-    return element("p", line.text, " " if bar else None, bar, class_=classes)
+    heading, rest = split_heading(line.text) if line.kind in HEADED else ("", line.text)
+    return element("p", _bold(heading), rest, " " if bar else None, bar, class_=classes)
+
+
+def _bold(text: str) -> Markup | None:
+    return element("b", text) if text else None
 
 
 def _figure_tile(subject: Subject, label: str, report: str, title: str, figures: Figures) -> Markup:
     """Return a tile with figures. Only the timing audit has its verdict: the answer has the others."""
     table = subject.tables(report).get(label)
     if table is None or not len(table):
-        return _tile(subject, title, report, f"Nothing to judge: {subject.why_empty(report, label)}.")
+        return _tile(subject, title, report, f"No figures: {subject.why_empty(report, label)}.")
     text = table.verdict if report == "timing_audit" else _WHOLE if subject.is_steady(label) else ""
     return _tile(subject, title, report, text, figures(table))
 
@@ -84,7 +89,7 @@ def _device_figures(table: Table) -> list[Figure]:
     for device, row in zip(table.data["device_id"], table.rows(), strict=True):
         row_of_device.setdefault(device, row)  # the first row of a device counts all its processes
     return [
-        (f"{header}, device {id_text(int(device))}", value, text)
+        (f"{header}, GPU {id_text(int(device))}", value, text)
         for device, row in list(row_of_device.items())[:_MOST_DEVICES]
         for header, value, text in _figures(table, _DEVICE_COLUMNS[-1:], row)
     ]
@@ -112,7 +117,7 @@ def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[
 _FIGURES: tuple[tuple[str, str, Figures], ...] = (
     ("launch_overhead", "Launches", _launch_figures),
     ("gpu_time", "GPU time", _device_figures),
-    ("timing_audit", "Timing audit", _audit_figures),
+    ("timing_audit", "NVTX timing check", _audit_figures),
 )
 
 
@@ -140,15 +145,16 @@ def _advice_tile(subject: Subject, label: str) -> Markup | None:
         "article",
         element("h4" if subject.several else "h3", "What to do"),
         element("ol", *map(_advice_item, answer.findings[:_MOST_ADVICE]), class_="advice"),
-        element("p", f"{more} more below, in its numbers", class_="note") if more > 0 else None,
+        element("p", f"{more} more in the table of findings below", class_="note") if more > 0 else None,
         class_="tile wide",
         data_report="advice",
     )
 
 
 def _advice_item(finding: Advice) -> Markup:
+    heading, rest = split_heading(finding.what)
     share = human(finding.potential_percent, Unit.PERCENT)
-    potential = "about the figures"
+    potential = "a doubt about the figures"
     if finding.potential_ns is not None:
         potential = f"at most {human(finding.potential_ns, Unit.NS)}, {share} %"
     code = element("code", finding.example) if finding.example else ""
@@ -156,7 +162,13 @@ def _advice_item(finding: Advice) -> Markup:
     parts = (("Seen", (finding.evidence,)), ("Do", do), ("Unless", (finding.unless,)))
     return element(
         "li",
-        element("p", element("b", finding.what), " ", element("span", potential, class_="stake")),
+        element(
+            "p",
+            _bold(heading or rest),
+            rest if heading else None,
+            " ",
+            element("span", potential, class_="stake"),
+        ),
         *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
     )
 

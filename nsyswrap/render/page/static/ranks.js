@@ -50,11 +50,11 @@ class Steps {
     const [first, last, median, ...own] = this.columns[this.column];
     const cell = own[this.rank];
     const several = first.textContent !== last.textContent;
-    const steps = several ? `${first.textContent} to ${last.textContent}, their mean` : first.textContent;
+    const steps = several ? `${first.textContent} to ${last.textContent} (mean)` : first.textContent;
     const more = Math.round((rawValue(cell) / rawValue(median) - 1) * 100);
     const against = Number.isFinite(more) ? ` (${more < 0 ? "−" : "+"}${Math.abs(more)} %)` : "";
     const who = this.names[this.rank + 3];
-    return `${who}, ${this.range} ${steps}: ${cell.textContent}; median of the ranks ${median.textContent}${against}.`;
+    return `${who}, '${this.range}' ${steps}: ${cell.textContent}; median of the ranks ${median.textContent}${against}.`;
   }
 }
 

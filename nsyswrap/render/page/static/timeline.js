@@ -191,7 +191,7 @@ class Timeline {
       found.set(series, [count + begun, time + inside]);
     }
     const place = `${group}, ${title}, at ${this.view.label(this.picture.time(x), this.view.span / 1000)}`;
-    this.readout.textContent = `${place}: ${this.contents(found, most - least) || "nothing"}`;
+    this.readout.textContent = `${place}: ${this.contents(found, most - least) || "no events"}`;
   }
 
   // What was found in so many ns: events by series, as counts and times.
@@ -199,7 +199,7 @@ class Timeline {
     const byTime = [...found].sort(([, [, a]], [, [, b]]) => b - a);
     const parts = byTime.map(([series, [count, time]]) => {
       const { name } = this.content.series[series];
-      return `${count ? `${count} × ${name}` : `${name}, begun before`}, ${percent((100 * time) / length)} of the time`;
+      return `${count ? `${count} × ${name}` : `${name}, started earlier`}, ${percent((100 * time) / length)} of the time`;
     });
     return parts.length ? `in ${duration(length)}: ${parts.join("; ")}` : "";
   }
@@ -218,18 +218,18 @@ class Timeline {
   sentence(item) {
     const { title, group } = this.content.lanes[item.lane];
     const begun = ((this.content.origin + item.start) / 1e9).toFixed(9);
-    return `${item.name}: ${duration(item.duration)}, from ${begun} s. ${group}, ${title}. ${this.launch(item)}`;
+    return `${item.name}: ${duration(item.duration)}, at ${begun} s. ${group}, ${title}. ${this.launch(item)}`;
   }
 
   launch(item) {
     const call = this.content.items[item.call];
     if (call) {
       const before = duration(item.start - call.start);
-      return `Launched by ${call.name}, which took ${duration(call.duration)}, ${before} before.`;
+      return `Launched by ${call.name} (${duration(call.duration)}), which started ${before} earlier.`;
     }
     const { family } = this.content.series[item.series];
     if (family === "kernels" || family === "copies") {
-      return item.call === -1 ? "No launch of it is recorded." : "Its launch is not among the events kept here.";
+      return item.call === -1 ? "Its launch call was not recorded." : "Its launch call is not kept on this page.";
     }
     const launched = this.content.items.filter((other) => other.call === item.number);
     if (!launched.length) return "";
@@ -239,7 +239,7 @@ class Timeline {
   choose(lane) {
     this.picture.lane = Math.min(Math.max(lane, 0), this.content.lanes.length - 1);
     const { title, group, count, items } = this.content.lanes[this.picture.lane];
-    const kept = items.length === count ? "" : `, ${items.length} of them one by one`;
+    const kept = items.length === count ? "" : `, ${items.length} drawn one by one`;
     this.readout.textContent = `${group}, ${title}: ${count} events${kept}.`;
   }
 

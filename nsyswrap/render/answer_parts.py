@@ -1,4 +1,4 @@
-"""The bar beside a line of the answer, in Unicode blocks."""
+"""What the lines of an answer are made of: a heading in bold, and a bar of Unicode blocks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ if TYPE_CHECKING:
 
 _BLOCKS = "█▒░"  # busy, idle by the largest cause, other idle time
 CELLS = 20
+HEADED = ("verdict", "finding")  # kinds of lines that begin with a heading
+
+
+def split_heading(text: str) -> tuple[str, str]:
+    """Return the heading of a verdict or a finding, which ends with its first colon, and the rest."""
+    heading, colon, rest = text.partition(":")
+    return (heading + colon, rest) if rest.startswith(" ") else ("", text)
 
 
 def answer_bar(line: Line, cells: int = CELLS) -> str:

@@ -1,0 +1,53 @@
+"""Short forms of names for narrow columns: H2D for Host-to-Device, UM for unified, readable kernel names."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import alike, screen_width
+from nsyswrap.render.readable_names import readable_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+with lazy_imports():
+    from nsyswrap.analysis import gpu_gaps, state_names
+
+_DIRECTIONS = {f"{a}-to-{b}": f"{a[0]}2{b[0]}" for a, b in product(("Host", "Device", "Array"), repeat=2)}
+_DIRECTIONS["Peer-to-Peer"] = "P2P"
+_DIRECTIONS |= {f"Unified {long}": f"UM {short}" for long, short in _DIRECTIONS.items()}
+_COPIES = {f"[CUDA memcpy {long}]": f"[CUDA memcpy {short}]" for long, short in _DIRECTIONS.items()}
+_BARE = {text: text.removeprefix("[CUDA ").removesuffix("]") for text in (*_COPIES.values(), "[CUDA memset]")}
+
+
+def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None] = ()) -> list[str]:
+    """Return the cells of a column, shorter if they are wider than ``room`` columns and have a shorter form.
+
+    All copies of the column get the same form. Different texts stay different. Call it again until nothing
+    changes. ``kernels`` are all kernel names of the table: a readable name stands for one of them only.
+    """
+    wide = {text for text in texts if screen_width(text) > room}
+    squeezed = {text: " ".join(text.split()) for text in texts} if any("  " in text for text in wide) else {}
+    every = ({**_DIRECTIONS, **_COPIES, **_causes()}, _BARE, squeezed)
+    forms = dict(next((forms for forms in every if wide & forms.keys()), {}))
+    if len(kernels) and wide - forms.keys():
+        forms.update(_readable(wide - forms.keys(), kernels))
+    short = [forms.get(text, text) for text in texts]
+    return short if len(set(short)) == len(set(texts)) else list(texts)
+
+
+def _causes() -> Mapping[str, str]:
+    return {text: state_names.IDLE_NAMES[cause] for cause, text in gpu_gaps.CAUSES.items()}
+
+
+def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:
+    """Return the readable names that are shorter and that no other name has."""
+    readable = {name: readable_name(name) for name in {*names, *every} if name}
+    shared = {name for group in alike(readable) for name in group}
+    return {
+        name: readable[name]
+        for name in names
+        if name not in shared and screen_width(readable[name]) < screen_width(name)
+    }
