@@ -169,13 +169,13 @@ def test_progress(tail: str, shown: str) -> None:
         ),
         (
             "Importer error status: The importer binary and its dependencies were not found.",
-            "nsys does not find its importer",
+            "nsys cannot find its importer",
         ),
         ("Failed to get number of the device CPUs.", "nsys cannot read /sys"),
         ("Failed to probe the process (sync)", "nsys could not start the program"),
         (
             'boost::filesystem::temp_directory_path: Not a directory [system:20]: "/nonexistent"',
-            "nsys finds no folder for its temporary files",
+            "nsys cannot find a folder for its temporary files",
         ),
         (
             'Failed to create directory "/proc/nvidia": No such file or directory',

@@ -90,7 +90,7 @@ def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
 
 
 def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
-    status = Status("nsys_failed", 3, -9, 70, "nsys left no complete export", "see nsys.log")
+    status = Status("nsys_failed", 3, -9, 70, "nsys wrote no complete export", "see nsys.log")
     RunFolder(tmp_path).write_status(status)
     assert RunFolder(tmp_path).read_status() == status
     assert list(json.loads((tmp_path / STATUS).read_text())) == [
@@ -172,7 +172,7 @@ def test_no_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(OutputError, match="there is no place for a cache") as error:
+    with pytest.raises(OutputError, match="no folder for the cache") as error:
         folder.cache_dir()
     assert "XDG_CACHE_HOME" in error.value.hint
 

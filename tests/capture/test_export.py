@@ -95,8 +95,8 @@ def strings_alone(path: Path) -> None:
 
 JUNK = [
     (empty, NotACapture, r"is empty \(0 bytes\)"),
-    (text, NotACapture, "is no SQLite database"),
-    (noise, NotACapture, "is no SQLite database"),
+    (text, NotACapture, "is not a capture: it is not an SQLite database"),
+    (noise, NotACapture, "is not a capture: it is not an SQLite database"),
     (only_magic, CaptureError, "cannot be read|cut off"),
     (folder, NotACapture, "Is a directory|no run folder"),
     (missing, NotACapture, "No such file"),
@@ -170,7 +170,7 @@ def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_
 @pytest.mark.parametrize("start", ["soon", float("inf")])
 def test_something_else_where_a_number_belongs(tmp_path: Path, start: object) -> None:
     export = Export(write(tmp_path / "x.sqlite", row(KERNEL, start=start)))
-    with pytest.raises(DamagedCapture, match=f"{KERNEL}.start holds something that is no integer"):
+    with pytest.raises(DamagedCapture, match=f"{KERNEL}.start contains a value that is not an integer"):
         export.columns(KERNEL, [("start", "int")])
 
 

@@ -106,9 +106,21 @@ def test_a_selection_says_how_many_ranges_it_takes(
 @pytest.mark.parametrize(
     ("asked", "problem", "hint"),
     [
-        ("step/4", "no 'step/4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
-        ("step/2-4", "no 'step/2-4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
-        ("step@lib/1", "no 'step@lib/1': 1 NVTX range named", "they count from 0: the last is step@lib/0"),
+        (
+            "step/4",
+            "no NVTX range 'step/4'; instances named 'step': 4",
+            "numbers start at 0; the last is step/3",
+        ),
+        (
+            "step/2-4",
+            "no NVTX range 'step/2-4'; instances named 'step': 4",
+            "numbers start at 0; the last is step/3",
+        ),
+        (
+            "step@lib/1",
+            "no NVTX range 'step@lib/1'; instances named 'step@lib': 1",
+            "numbers start at 0; the last is step@lib/0",
+        ),
         ("step@other", "no NVTX range named 'step@other'", "names: a/b, a/1, 2, step, step@lib, "),
         ("Step", "no NVTX range named 'Step'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step@", "no NVTX range named 'step@'", "names: a/b, a/1, 2, step, step@lib, "),

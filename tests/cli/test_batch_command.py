@@ -55,9 +55,9 @@ def test_a_wrong_plan_runs_nothing(folder: Path, cli: Cli) -> None:
     ("options", "said"),
     [
         (["--by", "speed"], "kernel_ns"),
-        (["--max-running", "2"], "--max-running is for --executor slurm"),
-        (["--executor", "slurm", "--gpus", "0"], "--gpus is for the local executor"),
-        (["--env", "X"], "is not K=V"),
+        (["--max-running", "2"], "--max-running requires --executor slurm"),
+        (["--executor", "slurm", "--gpus", "0"], "--gpus requires --executor local"),
+        (["--env", "X"], "invalid --env 'X': expected K=V"),
     ],
 )
 def test_wrong_options_run_nothing(folder: Path, cli: Cli, options: list[str], said: str) -> None:
@@ -124,7 +124,7 @@ def test_a_plan_started_in_another_folder_is_another(folder: Path, cli: Cli) -> 
         check=True,
     )
     assert again.stdout.startswith("00002-")
-    assert f"finished runs that are no part of this plan: 1; planned in {folder}: " in again.stderr
+    assert f"finished runs that are not part of this plan: 1; they were started in {folder}, " in again.stderr
 
 
 def test_what_a_plan_says_of_nodes_is_not_for_here(folder: Path, cli: Cli) -> None:

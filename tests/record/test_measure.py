@@ -188,7 +188,10 @@ def test_what_is_missing_is_told_before_the_body(
     part = measure("a", **{asked: True})
     without_gpu = told.torch()
     without_gpu.cuda.is_available = lambda: False
-    for torch, complaint in ((None, "PyTorch cannot be imported"), (without_gpu, "finds no CUDA GPU")):
+    for torch, complaint in (
+        (None, "PyTorch, which cannot be imported"),
+        (without_gpu, "requires a CUDA GPU"),
+    ):
         monkeypatch.setitem(sys.modules, "torch", torch)
         with (
             pytest.raises(Unavailable, match=rf"measure\({asked}=True\): .*{complaint}.*leave that out"),

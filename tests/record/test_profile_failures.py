@@ -78,7 +78,7 @@ def test_an_option_given_twice(cli: Cli) -> None:
 def test_a_program_that_ends_before_its_recording_begins(tmp_path: Path, cli: Cli) -> None:
     done = cli("profile", "--no-stats", "--delay", "100", "-o", "run", "sh", "-c", "exit 4")
     assert done.returncode == 70
-    assert "sh ended before nsys began to record: --delay is 100 s" in done.stderr
+    assert "sh ended before the recording started: --delay is 100 s" in done.stderr
     assert status(tmp_path).program_code == 4
 
 

@@ -79,7 +79,7 @@ def test_what_starts_its_program_elsewhere_is_warned_of(name: str) -> None:
     for command in (name, f"bin/{name}"):
         found = resolve([command, "run", "x"])
         assert found.argv == (command, "run", "x")
-        assert f"nsys may not follow {name}" in found.warning
+        assert f"nsys may not trace through {name}" in found.warning
         assert "Run `nsyswrap profile` inside instead" in found.warning
 
 

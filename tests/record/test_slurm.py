@@ -221,8 +221,8 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
         (["gres=gpu:3"], "refused the jobs: .*Requested node configuration is not available"),
         (["partiton=debug"], "refused the jobs: unrecognized option '--partiton=debug'"),
         (["partition=nope"], "refused the jobs: .*Invalid partition name"),
-        (["cpus-per-task=99"], r"would never start: .*\(PartitionConfig\)"),
-        (["partition=short", "nodes=2"], r"would never start: .*\(PartitionNodeLimit\)"),
+        (["cpus-per-task=99"], r"can never start: .*\(PartitionConfig\)"),
+        (["partition=short", "nodes=2"], r"can never start: .*\(PartitionNodeLimit\)"),
     ],
 )
 def test_what_cannot_be_had_is_said(work: Work, cluster: Cluster, settings: list[str], words: str) -> None:

@@ -144,7 +144,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert trace.left_out == [
         "1 kernels (they lack a start or an end, or end before they start)",
         "1 CUDA API calls (they lack a start or an end, or end before they start)",
-        "1 CUDA synchronisations (the calls that waited are drawn)",
+        "1 CUDA synchronizations (the calls that waited are drawn)",
         "1 NVTX events (names of domains, threads and categories, and what has no time)",
         "1 arrows from call to GPU work (the call that launched the work is not there)",
     ]

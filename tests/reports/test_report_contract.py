@@ -43,7 +43,7 @@ SUFFIXES = {
     Unit.ADDRESS: "_address",
 }
 NOTHING = "nothing in what is selected"
-NOT_WRITTEN = "(nsys writes it from"  # in the notes on fields and labels that an export lacks
+NOT_WRITTEN = "or newer writes it)"  # in the notes on fields and labels that an export lacks
 NEWER = {
     (events.table, column)
     for events in schema.EVENTS.values()

@@ -237,7 +237,7 @@ def test_more_ranks_than_gpus_are_told_how_many_there_are(
 ) -> None:
     torch = torch_on_cpu(monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(Unavailable, match=r"^3 ranks need a GPU each, and PyTorch finds 2$") as missing:
+    with pytest.raises(Unavailable, match=r"^3 ranks need as many GPUs; PyTorch found 2$") as missing:
         ddp.measure(options(ranks=3))
     assert missing.value.exit_code == 69
 
@@ -277,7 +277,7 @@ def test_the_result_has_all_ranks_of_all_variants(ddp: ModuleType, written: dict
 @pytest.mark.parametrize("digests", [["other", "last"], ["first", "other"]])
 def test_ranks_that_disagree_are_wrong(ddp: ModuleType, written: dict[str, Any], digests: list[str]) -> None:
     written["rank 1"] = {"parameters": digests}
-    with pytest.raises(AssertionError, match="rank 1 ended up with other parameters than rank 0"):
+    with pytest.raises(AssertionError, match="the parameters of rank 1 differ from those of rank 0"):
         ddp.measure(options(backend="gloo"))
 
 
