@@ -237,8 +237,10 @@ def _take_in_journal(copy: Path) -> None:
 def _opening(path: Path) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise NotACapture(f"{path} not found") from None
     except OSError as error:
-        raise NotACapture(f"{path}: {error.strerror}") from None
+        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _check_magic(path: Path) -> None:

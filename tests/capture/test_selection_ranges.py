@@ -127,7 +127,7 @@ def test_a_selection_says_how_many_ranges_it_takes(
         ("step/-1", "no NVTX range named 'step/-1'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step/1-", "no NVTX range named 'step/1-'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step/²", "no NVTX range named 'step/²'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("a/1", "no NVTX range named 'a'", "for all ranges named 'a/1' write a/1/0-0; names: a/b, "),
+        ("a/1", "no NVTX range named 'a'", "use a/1/0-0 for all ranges named 'a/1'; names: a/b, "),
     ],
 )
 def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hint: str) -> None:
@@ -138,9 +138,9 @@ def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hin
 
 
 def test_numbers_in_the_wrong_order() -> None:
-    with pytest.raises(UsageError, match="'step/5-2': instance 2 comes before 5") as caught:
+    with pytest.raises(UsageError, match="'step/5-2': instance 2 is before 5") as caught:
         parse_selection(nvtx="step/5-2")
-    assert caught.value.hint == "write step/2-5"
+    assert caught.value.hint == "use step/2-5"
 
 
 def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_second_signal_that_comes_late_ends_the_run_at_once(
         _, said = process.communicate(timeout=60)
     assert time.monotonic() - began < 10
     assert process.returncode == 143
-    assert "stopped by SIGTERM; no report: there is none" in said
+    assert "stopped by SIGTERM; no report: the export is missing" in said
 
 
 def test_a_stopped_nsys_meets_the_time_limit(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -97,7 +97,7 @@ def test_what_is_not_there(name: str) -> None:
 
 def test_what_is_here_but_not_on_path_is_pointed_out() -> None:
     make("solver")
-    with pytest.raises(ProgramNotFound, match="no such program on PATH") as error:
+    with pytest.raises(ProgramNotFound, match=r"^solver not found on PATH") as error:
         resolve(["solver"])
     assert "./solver" in error.value.hint
 

@@ -165,6 +165,8 @@ def load(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Written)
+    except FileNotFoundError:
+        raise PlanError(f"plan {path} not found") from None
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
