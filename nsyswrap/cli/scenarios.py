@@ -36,11 +36,11 @@ def list_scenarios() -> None:
         click.echo(f"{scenario.name:10} {scenario.summary}")
         click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
-            click.echo(f"{'':10} not here: {'; '.join(scenario.lacks)}")
+            click.echo(f"{'':10} cannot run here: {'; '.join(scenario.lacks)}")
             continue
         for variant in scenario.variants:
             if lacks := scenario.lacks_for(variant):
-                click.echo(f"{'':10} not here, variant {variant}: {'; '.join(lacks)}")
+                click.echo(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
 
 
 @command.command("explain")
