@@ -193,7 +193,7 @@ def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cl
         process.communicate(timeout=60)
     assert process.returncode == 143
     assert outcomes(folder) == ["interrupted"]
-    assert "nothing of b is running" in cli("batch", "cancel", "b").stderr
+    assert "no run of b is running or waiting" in cli("batch", "cancel", "b").stderr
 
 
 def test_cancelling_what_an_ended_batch_left_running(

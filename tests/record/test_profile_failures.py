@@ -50,7 +50,7 @@ def test_a_program_that_cannot_be_executed(
 
 @pytest.mark.parametrize(
     ("program", "code", "said"),
-    [("./absent", 127, "no such program"), ("./data.txt", 126, "is not executable")],
+    [("./absent", 127, "./absent not found"), ("./data.txt", 126, "is not executable")],
 )
 def test_what_is_no_program_starts_nothing(
     tmp_path: Path, cli: Cli, program: str, code: int, said: str

@@ -191,7 +191,7 @@ def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
 def test_sharing_and_keeping_the_environment_do_not_go_together(cli: Cli) -> None:
     done = cli("profile", "--share", "group", "--keep-environment", "true")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "others would read it" in done.stderr
+    assert "--share cannot be used with --keep-environment" in done.stderr
 
 
 @pytest.mark.parametrize("discard", [True, False])

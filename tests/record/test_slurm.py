@@ -183,7 +183,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
 def test_a_batch_is_cancelled(work: Work) -> None:
     with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as batch:
         wait_until(lambda: len(work.said("began")) == 3)
-        assert "is being ended" in work.ask("cancel").stderr
+        assert "ending the runs of" in work.ask("cancel").stderr
         assert batch.wait(_PATIENCE_S) == 1
     told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
     assert told == [*["interrupted"] * 3, "planned"]

@@ -193,7 +193,7 @@ def test_a_rank_that_dies_ends_the_others(running: subprocess.Popen[str], tmp_pa
     os.kill(ranks[1], signal.SIGKILL)
     out, err = running.communicate(timeout=DEADLINE_S)
     assert (running.returncode, out) == (1, "")
-    assert re.search(r"^ddp: (rank 0 failed: .*; )?rank 1 died of SIGKILL$", err, re.MULTILINE)
+    assert re.search(r"^ddp: (rank 0 failed: .*; )?rank 1 was killed by SIGKILL$", err, re.MULTILINE)
     assert all(map(gone, ranks))
     assert not list(tmp_path.glob("nsyswrap-*"))
 
@@ -213,7 +213,8 @@ def test_what_goes_wrong_in_a_rank_is_told_in_one_line(command: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [("_exit(7)", "rank 1 ended with exit code 7"), ("abort()", "rank 1 died of SIGABRT")]
+    ("code", "told"),
+    [("_exit(7)", "rank 1 ended with exit code 7"), ("abort()", "rank 1 was killed by SIGABRT")],
 )
 def test_the_end_of_a_rank_that_says_nothing_is_told(
     ddp: ModuleType, tmp_path: Path, code: str, told: str
