@@ -49,7 +49,7 @@ struct World {
     // Only the main thread calls MPI.
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-    scenario::require(provided >= MPI_THREAD_FUNNELED, "the threads that this MPI allows");
+    scenario::require(provided >= MPI_THREAD_FUNNELED, "the thread support of this MPI");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   }

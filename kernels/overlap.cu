@@ -55,7 +55,7 @@ class Pipeline {
     run();
     bool right = true;
     for (std::size_t i = 0; i < n_; ++i) right &= out_[i] == static_cast<float>(i % distinct + additions);
-    scenario::require(right, "the floats that came back");
+    scenario::require(right, "the floats copied back");
   }
 
  private:

@@ -35,10 +35,10 @@ bool can_access(int device, int peer) {
 void require_gpus(const std::vector<std::string> &variants) {
   int gpus = 0;
   CHECK(cudaGetDeviceCount(&gpus));
-  if (gpus < 2) refuse("needs two GPUs, and sees one");
+  if (gpus < 2) refuse("two GPUs are needed, and CUDA found one");
   const bool direct = std::find(variants.begin(), variants.end(), "direct") != variants.end();
   if (direct && !(can_access(0, 1) && can_access(1, 0))) {
-    refuse("direct needs peer access, which GPU 0 and GPU 1 do not have to each other");
+    refuse("direct needs peer access, which GPU 0 and GPU 1 do not support");
   }
 }
 

@@ -56,7 +56,7 @@ void check(const std::uint32_t *words, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     right &= words[i] == scenario::pattern(i) * weight(i % distinct_weights);
   }
-  scenario::require(right, "the weighed words");
+  scenario::require(right, "the weighted words");
 }
 
 // Every call of a step is one that a rule of nsys finds.
@@ -90,7 +90,7 @@ class Wasteful {
   void check_last() const {
     check(pageable_result_.data(), n_);
     check(pinned_result_.get(), n_);
-    scenario::require(*done_.get() == 2 * n_, "the count of weighed words");
+    scenario::require(*done_.get() == 2 * n_, "the count of weighted words");
   }
 
  private:
@@ -136,7 +136,7 @@ class Block {
 
   void check_last() const {
     check(result_.get(), n_);
-    scenario::require(*done_.get() == n_, "the count of weighed words");
+    scenario::require(*done_.get() == n_, "the count of weighted words");
   }
 
  private:

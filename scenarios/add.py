@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 VARIANTS = ("1x1", "1x256", "grid", "prefetch")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
-    "kernel time falls from 1x1 to grid with the number of threads; what prefetch still takes off it "
-    "was the kernel waiting for its pages to migrate."
+    "Kernel time falls from '1x1' to 'grid' with the number of threads. In 'prefetch' the kernel no "
+    "longer waits for its pages to migrate."
 )
 COUNTS = {"n": (1, 1 << 20, "elements of each vector")}
 

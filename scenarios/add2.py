@@ -1,4 +1,4 @@
-"""Time a CUDA vector addition on the host, with and without synchronising.
+"""Time a CUDA vector addition on the host, with and without synchronizing.
 
 A PyTorch extension (kernels/add2) adds two float32 vectors of N elements with
 the kernel `add2_kernel`. PyTorch's own `a + b` does the same. Both are timed on
@@ -93,8 +93,8 @@ VARIANTS = ("both", "first", "second", "none")
 VARIANT_OPTION = "--sync"
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 LOOK_FOR = (
-    "first and none never wait for the kernel, so Python times the launch alone; "
-    "both and second time the launch, the kernel and the wait for it."
+    "'first' and 'none' do not wait for the kernel: the program times the launch alone. 'both' and "
+    "'second' time the launch, the kernel and the wait for the kernel."
 )
 COUNTS = {
     "n": (1, 1 << 20, "elements of each vector"),

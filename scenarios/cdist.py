@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 VARIANTS = ("mm", "direct")
 NEEDS = ("torch", "gpu")
 LOOK_FOR = (
-    "one call of torch.cdist is several launches in mm and a single one in direct (Launches); "
-    "API Med is what launching all of them cost."
+    "One call of torch.cdist has several launches in 'mm' and one in 'direct' (Launches). API Med is the "
+    "CPU time of these launches."
 )
 COUNTS = {
     "rows": (1, 2048, "rows of each matrix"),

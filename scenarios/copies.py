@@ -63,8 +63,9 @@ VARIANTS = ("pageable", "pinned", "managed", "prefetch", "faults")
 NEEDS = ("nvcc", "gpu")
 NSYS = {"faults": {"um_faults": True}}
 LOOK_FOR = (
-    "a small copy is nearly all call and wait (Program far above Copy Med); of large ones pinned is copied "
-    "faster than pageable, which goes through a staging buffer; managed memory migrates inside the kernel."
+    "A small copy is mostly call and wait: Program is far above Copy Med. Large copies are faster in "
+    "'pinned' than in 'pageable', which uses a staging buffer. In 'managed' the pages migrate while the "
+    "kernel runs."
 )
 COUNTS = {
     "most": (4, 65536, "largest block in KiB"),

@@ -79,11 +79,11 @@ if TYPE_CHECKING:
 VARIANTS = ("even", "straggler")
 NEEDS = ("torch", "gpus")
 LOOK_FOR = (
-    "in straggler Kernel Med of rank 0 grows with that of the last rank, which alone computes more: "
-    "the NCCL kernel of a fast rank waits for the slow one, and waiting counts as kernel time."
+    "In 'straggler' the last rank computes more, and Kernel Med of rank 0 grows too. The NCCL kernel of a "
+    "fast rank waits for the slow rank. This wait counts as kernel time."
 )
 COUNTS = {
-    "ranks": (2, 2, "processes, a GPU each"),
+    "ranks": (2, 2, "processes, one GPU each"),
     "width": (1, 256, "inputs, outputs and samples of each layer"),
     "warmup": (0, 3, "untimed steps"),
     "iterations": (1, 10, "timed steps"),
@@ -205,7 +205,7 @@ def take_place(backend: str, device: int) -> tuple[ModuleType, Place, dict[str, 
         return importlib.import_module("torch"), Place("cpu", lambda: None, span), {}
     torch = import_torch()
     if device >= (gpus := torch.cuda.device_count()):
-        raise Unavailable(f"a rank needs GPU {device} of its own, and PyTorch finds {gpus}")
+        raise Unavailable(f"this rank needs GPU {device}; PyTorch found {gpus} GPUs")
     torch.cuda.set_device(device)
     place = Place(f"cuda:{device}", torch.cuda.synchronize, torch.cuda.nvtx.range)
     return torch, place, platform(torch)
@@ -255,7 +255,7 @@ def agreeing(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the results of all ranks. Raises AssertionError if the parameters differ between ranks."""
     for rank, result in enumerate(results):
         if result["parameters"] != results[0]["parameters"]:
-            raise AssertionError(f"rank {rank} ended up with other parameters than rank 0")
+            raise AssertionError(f"the parameters of rank {rank} differ from those of rank 0")
     return results
 
 
@@ -278,7 +278,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if launched():
         results = run_launched(options)
     elif options.backend == "nccl" and options.ranks > (gpus := import_torch().cuda.device_count()):
-        raise Unavailable(f"{options.ranks} ranks need a GPU each, and PyTorch finds {gpus}")
+        raise Unavailable(f"{options.ranks} ranks need as many GPUs; PyTorch found {gpus}")
     else:
         results = [
             result for variant in chosen(options, VARIANTS) for result in run_variant(options, variant)

@@ -68,8 +68,9 @@ NEEDS = ("torch", "gpu")
 ALONE = ("profiler",)
 CROSS_CHECK = True
 LOOK_FOR = (
-    "Kernel Med is the same throughout; Program is more than that in sync (launch and wait) and in event "
-    "(what else lies between the two records), about that in profiler, and in nosync the launch alone."
+    "Kernel Med is the same in all variants. In 'sync' Program includes launch and wait, in 'event' all "
+    "work between the two records. In 'profiler' Program is about Kernel Med, in 'nosync' the launch "
+    "alone."
 )
 COUNTS = {
     "n": (1, 1 << 24, "elements of each vector"),

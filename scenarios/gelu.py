@@ -72,8 +72,9 @@ VARIANTS = ("torch", "manual", "cuda", "triton", "compile")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 VARIANT_NEEDS = {"triton": ("triton",), "compile": ("triton",)}
 LOOK_FOR = (
-    "manual launches eight kernels and moves the vector through memory as often; the other four launch one, "
-    "and differ in what that costs the CPU; cuda, with one element a thread, takes longer on the GPU, too."
+    "'manual' launches eight kernels and moves the vector through memory eight times. The other four "
+    "variants launch one kernel, at different CPU cost. 'cuda' has one element per thread, and its kernel "
+    "is slower."
 )
 COUNTS = {
     "n": (1, 1 << 24, "elements of the vector"),
@@ -131,7 +132,7 @@ def make_compiled(torch: ModuleType) -> Callable[[Tensor], Tensor]:
 def need_triton() -> None:
     """Raise Unavailable if Triton is not installed. torch.compile needs it, too."""
     if not importlib.util.find_spec("triton"):
-        raise Unavailable("Triton is not installed", "pip install triton, or name other variants")
+        raise Unavailable("Triton is not installed", "use pip install triton, or other variants")
 
 
 def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Tensor], Tensor]:

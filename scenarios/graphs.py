@@ -64,8 +64,8 @@ VARIANTS = ("eager", "graph", "nodes")
 NEEDS = ("torch", "gpu")
 NSYS = {"graph": {"graphs": "graph"}, "nodes": {"graphs": "node"}}
 LOOK_FOR = (
-    "forty launch calls an iteration in eager, one cudaGraphLaunch in graph and nodes (Launches, API Med); "
-    "graph sees one execution a replay and none of its kernels, nodes sees them all."
+    "'eager' has forty launch calls per iteration, 'graph' and 'nodes' have one cudaGraphLaunch "
+    "(Launches, API Med). In 'graph' nsys records one execution per replay, in 'nodes' every kernel."
 )
 COUNTS = {
     "n": (1, 4096, "elements of the vector"),

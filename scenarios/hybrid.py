@@ -77,8 +77,8 @@ NSYS = {
     },
 }
 LOOK_FOR = (
-    "threads launches nothing; in gpu a step is one short kernel, and Program mostly calls and waiting: for "
-    "the other rank, and for a shared GPU; mpi_event_sum, openmp_sum and osrt_sum show the host's side."
+    "'threads' launches nothing. In 'gpu' a step is one short kernel: Program is mostly API calls and "
+    "waiting. mpi_event_sum, openmp_sum and osrt_sum show the work on the host."
 )
 COUNTS = {
     "cells": (1, 1 << 18, "cells of each rank"),
@@ -87,7 +87,7 @@ COUNTS = {
     "iterations": (1, 10, "timed steps"),
 }
 
-_NO_RUNTIME = "hybrid: no OpenMP events without LLVM's or Intel's runtime (pip install intel-openmp)"
+_NO_RUNTIME = "hybrid: no OpenMP events: install LLVM's or Intel's runtime (pip install intel-openmp)"
 # OMPI_SKIP_MPICXX leaves out the old C++ bindings of MPI.
 _FLAGS = ("-ccbin", "mpicxx", "-Xcompiler", "-fopenmp,-DOMPI_SKIP_MPICXX")
 _LAUNCHER = ("mpirun", "-n", "2")

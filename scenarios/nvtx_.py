@@ -73,8 +73,8 @@ VARIANTS = ("host", "kernels")
 NEEDS = ("nvtx",)
 VARIANT_NEEDS = {"kernels": ("torch", "gpu")}
 LOOK_FOR = (
-    "in kernels forward and backward have one launch each, and Program is the time of that launch: the "
-    "kernel may well run after its range has ended; host has the same ranges, and no GPU at all."
+    "In 'kernels' the ranges forward and backward have one launch each, and Program is the time of that "
+    "launch. The kernel may run after its range has ended. 'host' has the same ranges without GPU work."
 )
 COUNTS = {"steps": (1, 3, "steps of the epoch")}
 SEED = 11

@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 VARIANTS = ("one_stream", "four_streams")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
-    "the kernels and copies of a pipeline take about as long in both, but only in four_streams Program is "
-    "less than Kernel Med + Copy Med: there they run side by side."
+    "The kernels and copies of a pipeline take about as long in both variants. Only in 'four_streams' is "
+    "Program less than Kernel Med + Copy Med: they overlap."
 )
 COUNTS = {
-    "n": (1, 1 << 24, "floats"),
-    "chunks": (4, 8, "chunks they are cut into"),
+    "n": (1, 1 << 24, "elements of the vector"),
+    "chunks": (4, 8, "number of chunks"),
     "warmup": (0, 2, "untimed pipelines"),
     "iterations": (1, 10, "timed pipelines"),
 }

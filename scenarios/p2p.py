@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 VARIANTS = ("direct", "staged", "host")
 NEEDS = ("nvcc", "gpus")
 LOOK_FOR = (
-    "direct is as fast as the link between the GPUs, staged and host cross the link to the host twice; "
-    "small blocks are latency in all three; of a large staged copy nsys times one piece, so go by Program."
+    "'direct' is as fast as the link between the GPUs. 'staged' and 'host' cross the link to the host "
+    "twice. Small blocks are latency in all three variants. For a large 'staged' copy nsys times only one "
+    "piece: use Program."
 )
 COUNTS = {
     "most": (4, 65536, "largest block in KiB"),

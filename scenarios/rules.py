@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 VARIANTS = ("wasteful", "careful")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
-    "each of nsys' rules for CUDA finds something in wasteful; in careful only gpu_time_util does, and "
-    "Program is less than Copy Med, since the copies overlap."
+    "In 'wasteful' each of nsys' CUDA rules has findings. In 'careful' only gpu_time_util has findings, "
+    "and Program is less than Copy Med: the copies overlap."
 )
 COUNTS = {
     "kib": (64, 4096, "size of each of the two blocks in KiB"),

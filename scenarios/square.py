@@ -73,8 +73,8 @@ NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("autograd_mul", "autograd_pow")
 CROSS_CHECK = True
 LOOK_FOR = (
-    "square and pow launch one and the same kernel, mul another, and these take about as long on the GPU: "
-    "a ** 2 computes no power; inline, one element a thread, takes longer."
+    "'square' and 'pow' launch the same kernel, 'mul' another one. All three take about as long on the "
+    "GPU: a ** 2 computes no power. 'inline' has one element per thread, and its kernel is slower."
 )
 COUNTS = {
     "rows": (1, 8192, "rows of the matrix"),
@@ -192,7 +192,7 @@ def build(_: argparse.Namespace) -> str:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Check the requested variants against the CPU, then time them."""
     if options.rows > MOST_ROWS:
-        raise UsageError(f"--rows must be at most {MOST_ROWS}: the grid of inline has no more in y")
+        raise UsageError(f"--rows must be at most {MOST_ROWS}, the limit of the grid of 'inline' in y")
     torch = import_torch()
     # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)

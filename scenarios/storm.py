@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 VARIANTS = ("empty", "busy")
 NEEDS = ("nvcc", "gpu")
 LOOK_FOR = (
-    "in empty API Med is what the launches cost; in busy the launch queue fills up, cudaLaunchKernel waits "
-    "until kernels have ended, and API Med grows towards Kernel Med: that wait is no overhead."
+    "In 'empty' API Med is the cost of the launches. In 'busy' the launch queue fills up, and "
+    "cudaLaunchKernel waits until kernels have ended. API Med grows towards Kernel Med, but this wait is "
+    "not overhead."
 )
 COUNTS = {
     "launches": (1, 20000, "launches of each storm"),

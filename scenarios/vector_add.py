@@ -74,13 +74,13 @@ NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
 CROSS_CHECK = True
 LOOK_FOR = (
-    "with CUDA toggled off midway torch.profiler misses kernels, with the CPU operators; what it costs the "
-    "host shows beside bare in a run without nsys: perf_counter in --cross-check."
+    "With CUDA toggled off midway, torch.profiler misses kernels; with the CPU toggled off, operators. "
+    "For its host cost compare 'bare' in a run without nsys: perf_counter in --cross-check."
 )
 COUNTS = {
     "n": (1, 1024000, "elements of each vector"),
     "warmup": (0, 10, "untimed launches before each variant"),
-    "iterations": (3, 20, "timed launches of each variant but schedule, which takes nine"),
+    "iterations": (3, 20, "timed launches of each variant; schedule always has nine"),
 }
 SEED = 3
 
@@ -127,7 +127,9 @@ def time_toggled(
 ) -> Timing:
     """Time the launches. The profiler leaves out some activities in the middle third."""
     if not hasattr(torch.profiler.profile, "toggle_collection_dynamic"):
-        raise Unavailable(f"PyTorch {torch.__version__} cannot toggle its profiler", "install 2.5 or newer")
+        raise Unavailable(
+            f"PyTorch {torch.__version__} cannot toggle its profiler", "install PyTorch 2.5 or newer"
+        )
     left_out = [getattr(torch.profiler.ProfilerActivity, name) for name in LEFT_OUT[variant]]
     off, on = options.iterations // 3, 2 * options.iterations // 3
 

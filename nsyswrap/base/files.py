@@ -74,5 +74,5 @@ def refuse_capture(path: Path) -> None:
         is_export = file.read(len(_SQLITE)) == _SQLITE
     if is_export or path.resolve().suffix in _RECORDINGS:
         raise OutputError(
-            f"{path} is a capture, or another database: it is not replaced", "name another file"
+            f"{path} is a capture or another database; it is not replaced", "use another file name"
         )

@@ -35,9 +35,7 @@ def locked(folder: Path, what: str, hint: str = "") -> Iterator[None]:
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
-            raise OutputError(
-                f"{folder}: {what} is at work here already ({holder or 'it does not say who'})", hint
-            )
+            raise OutputError(f"{folder} is in use by {what} ({holder or 'unknown process'})", hint)
         with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
@@ -57,7 +55,7 @@ def _open(path: Path) -> int:
     """
     while True:
         if os.path.lexists(path) and (path.is_symlink() or not is_lock_file(path)):
-            raise OutputError(f"{path} is in the way: it is not nsyswrap's", "give another --output")
+            raise OutputError(f"{path} exists and is not a lock file of nsyswrap", "use another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # the group of a shared run may test the lock
             os.fchmod(descriptor, 0o640)

@@ -111,15 +111,18 @@ class RunFolder:
         self.make()
         present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
         if present and not force:
-            raise OutputError(f"{self.path} exists and is not empty", "give another --output, or --force")
+            raise OutputError(
+                f"{self.path} exists and is not empty", "use another --output, or --force to replace its run"
+            )
         if present and not present & {RUN, SPEC}:
             if taken := sorted(present & set(FILES)):
                 raise OutputError(
-                    f"{self.path} holds {taken[0]}, and no run: it is not replaced", "give another --output"
+                    f"{self.path} contains {taken[0]} but is not a run folder; it is not replaced",
+                    "use another --output",
                 )
             return
         if folders := [name for name in FILES if (self.path / name).is_dir()]:
-            raise OutputError(f"{self.path / folders[0]} is a folder, and in the way", "remove it")
+            raise OutputError(f"{self.path / folders[0]} is a folder, where a file is expected", "remove it")
         self.path.chmod(_folder_mode(self.share))
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
@@ -185,7 +188,7 @@ class RunFolder:
             content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             known = {one.name: content.get(one.name, one.default) for one in fields(Status)}
             if lacks := [name for name, value in known.items() if value is MISSING]:
-                raise CaptureError(f"{path} cannot be read: it lacks {', '.join(lacks)}", "run it again")
+                raise CaptureError(f"{path} is incomplete: no {', '.join(lacks)}", "profile again")
         except (OSError, ValueError, AttributeError) as error:
             raise CaptureError(f"{path} cannot be read: {error}") from None
         status = Status(**known)
@@ -222,8 +225,8 @@ def check_share(share: Share | None, *, keep_environment: bool) -> None:
     """Raise UsageError if a shared run would keep the environment, which holds secrets."""
     if share and keep_environment:
         raise UsageError(
-            "a shared run folder cannot keep the environment: others would read it",
-            "leave out --share, or --keep-environment",
+            "--share cannot be used with --keep-environment: others could read the environment",
+            "omit one of them",
         )
 
 
@@ -247,7 +250,7 @@ def unfinished(folder: Path) -> str:
     if is_locked(folder):
         return "this run has not ended yet"
     left = ", ".join(str(path) for path in sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*")))
-    kept = f"; what it recorded, the environment too, lies in {left}" if left else ""
+    kept = f"; its recording, with the environment, is in {left}" if left else ""
     return f"this run never finished: nsyswrap was killed{kept}"
 
 
@@ -315,7 +318,7 @@ def cache_dir(*names: str) -> Path:
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError as error:  # a user without an entry in passwd, in a container
-        raise OutputError(f"there is no place for a cache: {error}", "set HOME or XDG_CACHE_HOME") from None
+        raise OutputError(f"no folder for the cache: {error}", "set HOME or XDG_CACHE_HOME") from None
     path = base.joinpath("nsyswrap", *names)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)  # cached exports hold environments

@@ -186,7 +186,7 @@ class Capture:
         events = schema.events(kind)
         newer = [spec for field, spec in events.fields.items() if field in fields and spec.since]
         return tuple(
-            f"{table} has no {spec.columns[0]} (nsys writes it from {spec.since} on): left empty"
+            f"{table} has no {spec.columns[0]} (nsys {spec.since} or newer writes it); cells left empty"
             for table in events.tables(self._export.tables)
             for spec in newer
             if not set(spec.columns) & set(self._export.tables[table])
@@ -284,7 +284,7 @@ class Capture:
         """Return a note for each of these enums whose labels are built in: the export has none."""
         tables = (schema.ENUMS[enum][0] for enum in enums)
         return tuple(
-            f"{table} is not in this export (nsys writes it from 2022.4 on): labels are built in"
+            f"the export has no {table} (nsys 2022.4 or newer writes it); built-in labels used"
             for table in tables
             if not self._export.count(table)
         )
@@ -326,7 +326,7 @@ class Capture:
         name = next((column for column in spec.columns if column in present), None)
         if name is None and spec.required:
             raise NotInCapture(
-                f"{self.source}: {table} has no column {spec.columns[0]}: the file was trimmed",
+                f"{self.source}: {table} has no column {spec.columns[0]}; the file is not a complete export",
                 "export the .nsys-rep again with `nsys export`",
             )
         return name

@@ -114,7 +114,7 @@ class Export:
         journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size]
         if not journals:
             return file
-        self.note = f"read from a private copy, as {journals[0].name} lies beside it"
+        self.note = f"read from a private copy, because of {journals[0].name} beside it"
         folder = tempfile.mkdtemp(prefix="nsyswrap-")
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -122,7 +122,7 @@ class Export:
         except OSError as error:
             raise OutputError(
                 f"cannot copy {self.path} and {journals[0].name} into {folder}: {error.strerror}",
-                "close what writes to it, or point TMPDIR at a folder with room",
+                "close the program that writes the file, or set TMPDIR to a folder with free space",
             ) from None
         with self._damage_named():
             _take_in_journal(copy)
@@ -148,8 +148,8 @@ class Export:
     def _check_tables(self) -> None:
         if STRINGS not in self.tables or not any(t.startswith(CAPTURE_MARKS) for t in self.tables):
             raise NotACapture(
-                f"{self.path} is an SQLite database, but no Nsight Systems export (it has no {STRINGS} with "
-                "CUDA or NVTX tables): give a .sqlite made by `nsys export` or `nsys profile --stats=true`"
+                f"{self.path} is not a capture: no table {STRINGS} with CUDA or NVTX tables",
+                "give a .sqlite made by `nsys export` or `nsys profile --stats=true`",
             )
 
     def _load(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
@@ -205,7 +205,7 @@ class Export:
             return np.fromiter(values, np.int64, len(values))
         except (TypeError, ValueError, OverflowError) as error:
             raise DamagedCapture(
-                f"{self.path}: {where} holds something that is no integer ({error})"
+                f"{self.path}: {where} contains a value that is not an integer ({error})"
             ) from None
 
     @contextmanager
@@ -237,23 +237,30 @@ def _take_in_journal(copy: Path) -> None:
 def _opening(path: Path) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise NotACapture(f"{path} not found") from None
     except OSError as error:
-        raise NotACapture(f"{path}: {error.strerror}") from None
+        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _check_magic(path: Path) -> None:
     """Raise NotACapture for a directory, pipe, empty file or file of another format."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise NotACapture(
-            f"{path} is no file but a pipe or a device",
-            "write it into a file first: an export is read at any place",
+            f"{path} is not a capture: it is a pipe or a device",
+            "write the export into a file first",
         )
     with _opening(path), path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header:
-        raise NotACapture(f"{path} is empty (0 bytes)", "nsys may have been interrupted; profile again")
+        raise NotACapture(
+            f"{path} is not a capture: it is empty (0 bytes)", "nsys may have been interrupted; profile again"
+        )
     if not header.startswith(_MAGIC):
-        raise NotACapture(f"{path} is no SQLite database", "give a .sqlite, a .nsys-rep or a run folder")
+        raise NotACapture(
+            f"{path} is not a capture: it is not an SQLite database",
+            "give a .sqlite, a .nsys-rep or a run folder",
+        )
 
 
 def _check_size(file: Path, path: Path) -> None:
@@ -266,5 +273,5 @@ def _check_size(file: Path, path: Path) -> None:
     if size < expected:
         raise DamagedCapture(
             f"{path} is cut off: {size:,} of {expected:,} bytes",
-            "copy it again, or export the .nsys-rep again",
+            "copy the file again, or export the .nsys-rep again",
         )

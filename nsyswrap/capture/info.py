@@ -74,8 +74,8 @@ def newer_than_known(info: Info) -> str:
     if tuple(map(int, re.findall(r"\d+", info.schema_version)[:2])) <= newest:
         return ""
     return (
-        f"written by nsys {info.exporter_version} (schema {info.schema_version}), newer than any that "
-        f"nsyswrap was compared with ({release}): read as if it were that"
+        f"written by nsys {info.exporter_version} (schema {info.schema_version}), "
+        f"newer than the last tested release ({release}); read as that release"
     )
 
 

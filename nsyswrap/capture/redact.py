@@ -75,7 +75,7 @@ def remove_environment(path: Path) -> None:
     except (sqlite3.DatabaseError, MemoryError, OSError, OutputError, UnicodeError) as error:
         raise OutputError(
             f"cannot remove the environment from {path}: {str(error) or 'out of memory'}",
-            f"make room for a copy, then `nsyswrap redact {path} -o OUT`",
+            f"free disk space for a copy, then: nsyswrap redact {path} -o OUT",
         ) from None
     finally:
         export.close()
@@ -87,7 +87,7 @@ def redact(source: Path, target: Path) -> None:
     Raises OutputError if ``target`` exists or cannot be written, DamagedCapture if ``source`` is damaged.
     """
     if target.exists():
-        raise OutputError(f"{target} exists", "give another -o, or remove it first")
+        raise OutputError(f"{target} already exists", "use another -o, or remove the file")
     export = Export(source)
     try:
         with replacing(target) as part, _whole_copy(export.file, part) as whole:

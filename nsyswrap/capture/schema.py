@@ -174,7 +174,7 @@ EVENTS: dict[str, Events] = {
     ),
     "synchronization": Events(
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        "CUDA synchronisations",
+        "CUDA synchronizations",
         "--trace=cuda",
         {
             **_SPAN,
@@ -309,5 +309,5 @@ STRING_COLUMN = re.compile(
 def events(kind: str) -> Events:
     """Return the description of a kind of event; raises UsageError for an unknown kind."""
     if kind not in EVENTS:
-        raise UsageError(f"there is no kind of event {kind!r}", f"kinds: {' '.join(EVENTS)}")
+        raise UsageError(f"no kind of event named {kind!r}", f"kinds: {' '.join(EVENTS)}")
     return EVENTS[kind]

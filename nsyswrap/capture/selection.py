@@ -116,7 +116,7 @@ def parse_selection(
 ) -> Selection:
     """Return a selection; raises UsageError for an invalid time or range, and for both together."""
     if time and nvtx:
-        raise UsageError("a time window and an NVTX range do not go together", "give one of them")
+        raise UsageError("--time cannot be used with --nvtx", "use one of them")
     start, end = parse_time(time) if time else (None, None)
     if nvtx:
         numbered(nvtx)
@@ -142,10 +142,12 @@ def parse_time(text: str) -> tuple[int | None, int | None]:
     """
     first, slash, last = text.strip().partition("/")
     if not slash or not (first or last):
-        raise UsageError(f"{text!r} is no time range", "write START/END, as in 1s/2.5s, 10ms/ or /300us")
+        raise UsageError(
+            f"invalid --time {text!r}: expected [START]/[END], for example 1s/2.5s, 10ms/ or /300us"
+        )
     start, end = (_nanoseconds(part) if part else None for part in (first, last))
     if start is not None and end is not None and start > end:
-        raise UsageError(f"the time range {text!r} ends before it starts")
+        raise UsageError(f"invalid --time {text!r}: the end is before the start")
     return start, end
 
 
@@ -156,13 +158,15 @@ def _nanoseconds(text: str) -> int:
         match = _PART.match(text, position)
         if not match or match[2] not in _UNITS:
             units = " ".join(unit for unit in _UNITS if unit)
-            raise UsageError(f"{text!r} is no time", f"numbers with a unit each ({units}), as in 1s2.5ms")
+            raise UsageError(
+                f"invalid time {text!r}: expected numbers with units ({units}), for example 1s2.5ms"
+            )
         number = int(match[1]) if match[1].lstrip("+-").isdigit() else float(match[1])
         part = number * _UNITS[match[2]]
         total += part if math.isinf(part) else int(part)
         position = match.end()
     if not LEAST <= total <= MOST:
-        raise UsageError(f"{text!r} is more than 64 bits of nanoseconds hold")
+        raise UsageError(f"invalid time {text!r}: the nanoseconds do not fit into 64 bits")
     return int(total)
 
 
@@ -206,12 +210,12 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
 def _no_such_range(asked: str, name: str, labels: list[str], capture: HasEvents) -> NotInCapture:
     if count := labels.count(name):
         return NotInCapture(
-            f"{capture.source}: no {asked!r}: {count:,} NVTX range{'' if count == 1 else 's'} named {name!r}",
-            f"they count from 0: the last is {name}/{count - 1}",
+            f"{capture.source}: no NVTX range {asked!r}; instances named {name!r}: {count:,}",
+            f"numbers start at 0; the last is {name}/{count - 1}",
         )
     hint = f"names: {_listed(labels)}"
     if alike := labels.count(asked):  # what follows its last slash was taken for a number
-        hint = f"for all ranges named {asked!r} write {asked}/0-{alike - 1}; {hint}"
+        hint = f"use {asked}/0-{alike - 1} for all ranges named {asked!r}; {hint}"
     return NotInCapture(f"{capture.source}: no NVTX range named {name!r}", hint)
 
 
@@ -233,7 +237,7 @@ def numbered(text: str) -> tuple[str, tuple[int, int] | None]:
     last = first if match[3] is None else int(match[3])
     if first > last:
         raise UsageError(
-            f"{text!r}: instance {last} comes before {first}", f"write {match[1]}/{last}-{first}"
+            f"invalid --nvtx {text!r}: instance {last} is before {first}", f"use {match[1]}/{last}-{first}"
         )
     return match[1], (first, last)
 

@@ -181,7 +181,7 @@ def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
     The header of a page is long enough for eight bytes before the first value.
     """
     if kinds.max() > _LAST_NUMBER or (kinds == _FLOAT).any():
-        raise NotPlain("something that is no integer")
+        raise NotPlain("a value that is not an integer")
     eights = np.ndarray(len(data) - 7, ">i8", data, strides=(1,))
     shifts = _SHIFTS[kinds[:1]] if kinds.min() == kinds.max() else _SHIFTS.take(kinds)
     out[:] = eights[ends - 8]

@@ -80,7 +80,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         click.echo(executor.preview(executors.Request(batch, plan, options), wanted), nl=False)
         return 0
     make_place(folder, plan.share)
-    with locked(folder, "another batch", "wait for it, or end it with `nsyswrap batch cancel`"):
+    with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
         batch = make_batch(folder, plan)
         _note_left_out(batch)
         states, wanted = _to_run(batch, options)
@@ -115,7 +115,7 @@ def _note_plan(plan: Plan, executor: executors.Executor) -> None:
     for_nodes = [key for key in ("setup", "wrapper", "python") if getattr(plan, key)]
     if for_nodes and not executor.uses_node:
         with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
-        only = f"only with --executor {' or '.join(with_nodes)}; runs here go without it"
+        only = f"used only with --executor {' or '.join(with_nodes)}"
         note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
 
 
@@ -133,9 +133,9 @@ def _note_left_out(batch: Batch) -> None:
         with suppress(OutputError):  # its spec.json is damaged
             planned_in.add(read_spec(folder).cwd)
     elsewhere = sorted(planned_in - {"", str(Path.cwd())})
-    text = f"nsyswrap: {batch.folder}: finished runs that are no part of this plan: {len(done):,}"
+    text = f"nsyswrap: {batch.folder}: finished runs that are not part of this plan: {len(done):,}"
     if elsewhere:
-        text += f"; planned in {', '.join(elsewhere)}: started in another folder, it is another plan"
+        text += f"; they were started in {', '.join(elsewhere)}, which makes them other runs"
     note(text)
 
 

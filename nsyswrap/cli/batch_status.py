@@ -130,7 +130,7 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
 
 def _screen(batch: Batch, state: BatchState, top: int) -> str:
     """Return the counts, what queued jobs wait for, and a line for each run but done and planned ones."""
-    at_work = " (a batch is at work)" if is_locked(batch.folder) else ""
+    at_work = " (batch in progress)" if is_locked(batch.folder) else ""
     lines = [f"{batch.name}: {len(state.runs)} runs: {in_words(state.runs)}{at_work}"]
     lines += [f"  {waiting}" for waiting in state.waiting]
     runs = [run for run in state.runs.values() if run.state not in ("done", "planned")]
@@ -138,7 +138,7 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
     width = max((len(run.folder.name) for run in runs[:top]), default=0)
     lines += [f"  {run.folder.name:<{width}}  {ending(run)}{_where(run)}" for run in runs[:top]]
     if len(runs) > top:
-        lines.append(f"  … {len(runs) - top} more (--top)")
+        lines.append(f"  … {len(runs) - top} more (use --top to show them)")
     return "\n".join(lines) + "\n"
 
 
@@ -147,7 +147,7 @@ def _where(state: RunState) -> str:
         return ""
     job = f", job {state.claim.job}" if state.claim.job else ""
     minutes = (time.time() - state.claim.began) / 60
-    return f" (on {state.claim.host}{job}, begun {minutes:.0f} min ago)"
+    return f" (on {state.claim.host}{job}, started {minutes:.0f} min ago)"
 
 
 def cancel(folder: Path) -> None:
@@ -158,9 +158,12 @@ def cancel(folder: Path) -> None:
     if holder:
         os.kill(holder, signal.SIGTERM)
     if not (ended or holder):
-        note(f"nsyswrap: nothing of {folder} is running or waiting")
+        note(f"nsyswrap: no run of {folder} is running or waiting")
         return
-    note(f"nsyswrap: {folder} is being ended; what was running writes its report. The same command goes on.")
+    note(
+        f"nsyswrap: ending the runs of {folder}; they write their reports\n"
+        "  use the same `nsyswrap batch run` to continue"
+    )
 
 
 def state_reader() -> Callable[[Path], tuple[str, str]]:

@@ -63,7 +63,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
         note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
-        note(f"nsyswrap: {len(wrong) - _LISTED:,} more like these")
+        note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
 
 
 @click.command()
@@ -143,9 +143,7 @@ def collect(
     runs = find.find_runs(paths, batch_status.state_reader())
     if not runs:
         places = ", ".join(map(str, paths))
-        raise CaptureError(
-            f"no run and no capture in {places}", "give run folders, .sqlite or .nsys-rep files"
-        )
+        raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
     _make(output)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
         results = gather.gather(runs, Path(scratch), jobs or gather.usable_cpus(), progress(len(runs)))
@@ -157,8 +155,8 @@ def collect(
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
             if result_files.PARQUET not in [path.name for path in written]:
-                needs = "that needs pyarrow (pip install 'nsyswrap[parquet]')"
-                note(f"nsyswrap: no {result_files.PARQUET}: {needs}")
+                cure = "install pyarrow (pip install 'nsyswrap[parquet]')"
+                note(f"nsyswrap: {result_files.PARQUET} not written: {cure}")
             written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
     if readable:
         layout = terminal_layout()
@@ -168,7 +166,7 @@ def collect(
     list_lacking(results)
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same
-        raise CaptureError(f"none of {len(runs):,} runs has a capture that can be read")
+        raise CaptureError(f"none of {len(runs):,} runs has a readable capture")
 
 
 def expanded(pattern: str) -> list[Path]:
@@ -181,7 +179,9 @@ def expanded(pattern: str) -> list[Path]:
     captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
     captures = [match for match in captures if folders.isdisjoint(match.parents)]  # collected with the folder
     if not captures:
-        raise CaptureError(f"nothing matches {pattern}", "a pattern as in 'runs/**/*.sqlite', in quotes")
+        raise CaptureError(
+            f"no files match {pattern}", "put the pattern in quotes, for example 'runs/**/*.sqlite'"
+        )
     return captures
 
 
@@ -194,12 +194,12 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None
 
 
 def _summaries(names: Sequence[str]) -> set[str]:
     """Return the reports for summaries.csv. Raises UsageError for a report that is not a summary."""
     wanted = {name for part in names for name in part.split(",")}
     for name in wanted - set(digest.SUMMARIES):
-        raise UsageError(f"no summary is called {name!r}", f"summaries: {' '.join(digest.SUMMARIES)}")
+        raise UsageError(f"no summary named {name!r}", f"summaries: {' '.join(digest.SUMMARIES)}")
     return wanted or set(digest.SUMMARIES)

@@ -86,7 +86,7 @@ def detect_rank(profiled: str | None) -> OneRank | None:
         return OneRank(rank, None if profiled is None else parse_ranks(profiled, rank.world_size))
     if profiled is not None:
         raise UsageError(
-            "--ranks chooses among the ranks of a launch, and this process is none",
+            "--ranks cannot be used without a launcher",
             "put the launcher first: torchrun --no-python nsyswrap profile ..., mpirun or srun nsyswrap ...",
         )
     return None
@@ -97,6 +97,6 @@ def run_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(program.argv[0], program.argv, {**os.environ, **env})  # noqa: S606 - the user's program, without a shell
     except FileNotFoundError:
-        raise ProgramNotFound(f"{program.name}: there is no such program") from None
+        raise ProgramNotFound(f"{program.name} not found") from None
     except OSError as error:
         raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None

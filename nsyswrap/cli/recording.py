@@ -63,7 +63,9 @@ class RecordingOptions:
         for assignment in self.variables:
             name, equals, value = assignment.partition("=")
             if not name or not equals:
-                raise UsageError(f"--env {assignment!r} is not K=V", "as in --env CUDA_VISIBLE_DEVICES=0")
+                raise UsageError(
+                    f"invalid --env {assignment!r}: expected K=V, for example CUDA_VISIBLE_DEVICES=0"
+                )
             variables[name] = value
         return variables
 

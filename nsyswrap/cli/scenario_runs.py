@@ -112,9 +112,11 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     """
     find.find_nsys()  # raises Unavailable without an nsys that works
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is not a folder", "give another --output")
+        raise OutputError(f"{folder} is not a folder", "use another --output")
     if not force and folder.exists() and any(folder.iterdir()):
-        raise OutputError(f"{folder} exists and is not empty", "give another --output, or --force")
+        raise OutputError(
+            f"{folder} exists and is not empty", "use another --output, or --force to replace its runs"
+        )
     outcomes: list[Outcome] = []
     sections: list[str] = []
     try:

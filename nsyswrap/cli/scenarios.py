@@ -36,11 +36,11 @@ def list_scenarios() -> None:
         click.echo(f"{scenario.name:10} {scenario.summary}")
         click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
-            click.echo(f"{'':10} not here: {'; '.join(scenario.lacks)}")
+            click.echo(f"{'':10} cannot run here: {'; '.join(scenario.lacks)}")
             continue
         for variant in scenario.variants:
             if lacks := scenario.lacks_for(variant):
-                click.echo(f"{'':10} not here, variant {variant}: {'; '.join(lacks)}")
+                click.echo(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
 
 
 @command.command("explain")
@@ -91,8 +91,8 @@ def run_scenario(
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:
             raise UsageError(
-                "`all` runs every variant as it is",
-                "ARGS, --variant, --cross-check and --csv go with one name",
+                "ARGS, --variant, --cross-check and --csv cannot be used with `all`",
+                "name one scenario",
             )
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return
@@ -113,10 +113,14 @@ def run_scenario(
 def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
     """Return the scenario if it can be timed by several clocks; else raise UsageError with those that can."""
     if variants:
-        raise UsageError("--cross-check runs all variants", "leave --variant out")
+        raise UsageError(
+            "--variant cannot be used with --cross-check", "omit --variant: all variants are run"
+        )
     if not scenario.can_cross_check:
         able = " ".join(other.name for other in scenarios.scenarios() if other.can_cross_check)
-        raise UsageError(f"{scenario.name} cannot be timed by other clocks", f"scenarios that can: {able}")
+        raise UsageError(
+            f"--cross-check cannot be used with scenario {scenario.name!r}", f"scenarios: {able}"
+        )
     return scenario
 
 

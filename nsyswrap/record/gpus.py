@@ -16,8 +16,8 @@ from pathlib import Path
 _TIMEOUT_S = 60
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 _INIT_ERRORS = {
-    100: "the NVIDIA driver sees no GPU (does CUDA_VISIBLE_DEVICES hide it?)",
-    803: "the NVIDIA driver's library and kernel module differ in version",
+    100: "the NVIDIA driver found no GPU (check CUDA_VISIBLE_DEVICES)",
+    803: "the versions of the NVIDIA driver's library and kernel module differ",
 }
 _NAME_BYTES = 256
 _VERSION_BYTES = 96
@@ -49,7 +49,7 @@ def query() -> Devices:
         )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return Devices(error=f"the driver does not answer ({error})")
+        return Devices(error=f"the NVIDIA driver did not answer ({error})")
     return Devices(
         tuple(answer["names"]),
         tuple(answer["capabilities"]),
@@ -70,11 +70,13 @@ def _query_driver() -> dict[str, object]:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return {**answer, "error": "no NVIDIA driver: libcuda.so.1 is not there"}
+        return {**answer, "error": "NVIDIA driver not found: libcuda.so.1 is missing"}
     if code := cuda.cuInit(0):
         return {
             **answer,
-            "error": _INIT_ERRORS.get(code, f"the NVIDIA driver cannot be used (cuInit returned {code})"),
+            "error": _INIT_ERRORS.get(
+                code, f"the NVIDIA driver cannot be initialized (cuInit returned {code})"
+            ),
         }
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
@@ -85,7 +87,7 @@ def _query_driver() -> dict[str, object]:
         "names": [name for name, _ in devices],
         "capabilities": [capability for _, capability in devices],
         "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
-        "error": "" if devices else "the NVIDIA driver sees no GPU",
+        "error": "" if devices else "the NVIDIA driver found no GPU",
     }
 
 

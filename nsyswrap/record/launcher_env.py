@@ -82,8 +82,8 @@ def session(rank: Rank, environment: Mapping[str, str] = os.environ) -> str:
     name = _launch_name(rank, environment) or (_parent_name() if rank.all_here else "")
     if not name:
         raise UsageError(
-            f"{rank.launcher} gives its ranks no name that they share, so they cannot agree on a folder",
-            "give one with -o DIR: each rank writes into DIR/rank-N",
+            f"{rank.launcher} gives its ranks no common name: they cannot agree on a run folder",
+            "use -o DIR: each rank writes to DIR/rank-N",
         )
     return re.sub(r"[^\w.+-]", "-", name)
 
@@ -140,12 +140,9 @@ def parse_ranks(text: str, world_size: int) -> tuple[int, ...]:
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
         if first > last:
-            raise UsageError(f"--ranks {text!r}: {part!r} is no rank", "as in --ranks 0,8 or 0-3,8")
+            raise UsageError(f"invalid --ranks {text!r}: expected ranks, for example 0,8 or 0-3,8")
         if last >= world_size:
-            raise UsageError(
-                f"--ranks {text!r}: there is no rank {last} among {world_size}",
-                f"they are 0 to {world_size - 1}",
-            )
+            raise UsageError(f"invalid --ranks {text!r}: no rank {last}; expected 0 to {world_size - 1}")
         ranks.update(range(first, last + 1))
     return tuple(sorted(ranks))
 

@@ -72,7 +72,7 @@ def find_nvcc() -> str:
         if path := shutil.which(place):
             return path
     raise Unavailable(
-        "nvcc was not found on PATH, in $CUDA_HOME or in /usr/local/cuda", "install the CUDA toolkit"
+        "nvcc not found on PATH, in $CUDA_HOME or in /usr/local/cuda", "install the CUDA toolkit"
     )
 
 
@@ -81,7 +81,7 @@ def nvcc_version(nvcc: str) -> str:
     output = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
     release = re.search(r"release (\d+\.\d+)", output)
     if release is None:
-        raise Unavailable(f"{nvcc} --version does not answer", "install the CUDA toolkit again")
+        raise Unavailable(f"{nvcc} --version printed no release", "install the CUDA toolkit again")
     return release.group(1)
 
 
@@ -90,8 +90,8 @@ def architecture(nvcc: str, version: str) -> str:
     devices = query()
     if not devices.capabilities:
         raise Unavailable(
-            f"there is no GPU to compile for: {devices.error}",
-            "name its kind with --arch, as in --arch sm_90",
+            f"no GPU to compile for: {devices.error}",
+            "name the architecture, for example --arch sm_90",
         )
     capability = devices.capabilities[0]
     number = capability.replace(".", "")

@@ -74,11 +74,11 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
 
 def not_redacted(spec: RunSpec, status: Status, error: NsyswrapError) -> Status:
     """Return the status of a run whose export was removed, as its environment could not be."""
-    words = f"the environment could not be taken out of the export, which was removed: {error}"
+    words = f"the export was deleted, because its environment could not be removed: {error}"
     if spec.discard_rep:
-        cure = "nothing of the recording is left; make room and profile again"
+        cure = "free some disk space and profile again"
     else:
-        cure = f"make room, then: nsyswrap report {shlex.quote(str(spec.output))}"
+        cure = f"free some disk space, then: nsyswrap report {shlex.quote(str(spec.output))}"
     room = free_space_note(spec.output)
     message = "; ".join(filter(None, (words, status.message)))
     return Status("not_redacted", status.program_code, status.nsys_code, 73, message, f"{cure} ({room})")
@@ -100,13 +100,13 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     meaning, cure = _fault_and_cure(spec, evidence)
     if cure == command.DISK_FULL[1]:
         cure += f" ({free_space_note(spec.output)})"
-    parts = (cure, _read_command(spec, evidence) if lack else "", f"all nsys said: {spec.output / LOG}")
+    parts = (cure, _read_command(spec, evidence) if lack else "", f"output of nsys: {spec.output / LOG}")
     hint = "; ".join(filter(None, parts))
     if lack:
-        return f"nsys left no complete export: {meaning or lack}", hint
+        return f"nsys wrote no complete export: {meaning or lack}", hint
     if not evidence.launcher_ran:
-        return f"nsys did not start {spec.program.name}: {meaning or 'it does not say why'}", hint
-    return f"{meaning}, and the program with it: the report ends there", hint
+        return f"nsys did not start {spec.program.name}: {meaning or 'reason unknown'}", hint
+    return f"{meaning}; the program was ended too, and the report ends there", hint
 
 
 def _read_command(spec: RunSpec, evidence: Evidence) -> str:
@@ -116,7 +116,7 @@ def _read_command(spec: RunSpec, evidence: Evidence) -> str:
     if not recordings:
         return ""
     first = recordings[0]
-    return f"what it recorded lies in {first}; to read it: nsyswrap report {shlex.quote(str(first))}"
+    return f"recording kept in {first}; to read it: nsyswrap report {shlex.quote(str(first))}"
 
 
 def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
@@ -127,7 +127,7 @@ def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     if any(map(is_full, (spec.output, temporary_place(spec.env)))):  # nsys could not write this into its log
         return command.DISK_FULL
     if evidence.ending.killed:
-        return "nsys could not end: its temporary folder was removed while the program ran", ""
+        return "nsys could not finish: its temporary folder was deleted while the program ran", ""
     if evidence.ending.code < 0:
         number = -evidence.ending.code
         cure = temporary_room(spec.env) if number == signal.SIGBUS else ""  # nsys maps files in that folder
@@ -144,15 +144,15 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
         return (f"nsys says: {log.splitlines()[-1]}" if log else ""), ""
     if options.capture_range and command.RANGE_STARTED not in log:
         return (
-            f"the capture range {options.capture_range} never began",
-            "the program has to call cudaProfilerStart, or to open the NVTX range, while nsys runs",
+            f"the capture range {options.capture_range} never started",
+            "call cudaProfilerStart or open the NVTX range in the program",
         )
     if log:
         return "", ""
     if options.delay is None:
-        return "nsys ended without a report, and without a word", ""
-    words = f"{spec.program.name} ended before nsys began to record: --delay is {options.delay:g} s"
-    return words, "begin to record sooner"
+        return "nsys ended without a report and without a message", ""
+    words = f"{spec.program.name} ended before the recording started: --delay is {options.delay:g} s"
+    return words, "use a shorter --delay"
 
 
 def temporary_room(env: Mapping[str, str]) -> str:
@@ -162,7 +162,7 @@ def temporary_room(env: Mapping[str, str]) -> str:
         room = free_space_note(folder)
     except OSError as error:
         room = f"{folder}: {error.strerror}"
-    return f"room in TMPDIR, which nsys needs: {room}"
+    return f"nsys needs space in TMPDIR: {room}"
 
 
 def temporary_place(env: Mapping[str, str]) -> Path:

@@ -85,9 +85,7 @@ class Private:
                 self.output.symlink_to(self.work, target_is_directory=True)
         except OSError as error:
             kept = [path for path in guard.recordings(self.temporary) if path.suffix != Path(EXPORT).suffix]
-            way = (
-                f"what nsys recorded lies in {kept[0]}; to read it: nsyswrap report {kept[0]}" if kept else ""
-            )
+            way = f"recording kept in {kept[0]}; to read it: nsyswrap report {kept[0]}" if kept else ""
             raise OutputError(f"cannot write {self.run.path}: {error.strerror}", way) from None
 
     @contextmanager
@@ -125,7 +123,7 @@ class Private:
         guard.gather(self.work, self.temporary, STEM)
         renamed = {name: self.run.set_aside(name) for name in FILES if name not in _OURS}
         return "; ".join(
-            f"the program wrote its own {name} into the run folder: it is now {new}"
+            f"the program wrote its own {name} into the run folder; renamed to {new}"
             for name, new in renamed.items()
             if new
         )
@@ -161,7 +159,7 @@ def private_folders(run: RunFolder, place: Path) -> Iterator[Private]:
     except OSError as error:
         raise OutputError(
             f"cannot make a temporary folder in {place}: {error.strerror}",
-            "is TMPDIR a folder that can be written, with room left?",
+            "check that TMPDIR is writable and has free space",
         ) from None
     try:
         yield Private(run, made, uuid.uuid4().hex)

@@ -22,7 +22,7 @@ with lazy_imports():
 _DETACHING = {
     "docker": "the container's processes are started by the Docker daemon",
     "podman": "the container's processes are started outside nsys' process tree",
-    "sudo": "sudo drops the environment nsys traces through",
+    "sudo": "sudo removes environment variables that nsys needs",
     "srun": "the step's processes are started by slurmd",
 }
 
@@ -58,7 +58,9 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")
     advice = (
-        f"nsys may not follow {path.name}: {reason}. Run `nsyswrap profile` inside instead." if reason else ""
+        f"nsys may not trace through {path.name}: {reason}. Run `nsyswrap profile` inside instead."
+        if reason
+        else ""
     )
     return Program(tuple(command), path.name, advice)
 
@@ -68,18 +70,16 @@ def _other_python(words: str) -> str:
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(sys.executable).parent:
         return ""
-    return (
-        f"it ran with nsyswrap's own Python, {sys.executable}; for {other}: nsyswrap profile {other} {words}"
-    )
+    return f"the program ran with {sys.executable}; to use {other}: nsyswrap profile {other} {words}"
 
 
 def _check_readable(path: Path) -> None:
     if path.is_dir():
         raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
     if not path.exists():
-        raise ProgramNotFound(f"{path}: No such file", f"the current folder is {Path.cwd()}")
+        raise ProgramNotFound(f"{path} not found", f"the current folder is {Path.cwd()}")
     if not os.access(path, os.R_OK):
-        raise NotExecutable(f"{path} cannot be read", "see its permissions")
+        raise NotExecutable(f"{path} cannot be read", "check its permissions")
 
 
 def _check_executable(name: str) -> None:
@@ -87,9 +87,9 @@ def _check_executable(name: str) -> None:
         return
     path = Path(name)
     if os.sep not in name:
-        here = f"for the one in this folder: ./{name}" if path.exists() else ""
-        raise ProgramNotFound(f"{name}: there is no such program on PATH", here)
+        here = f"use ./{name} for the one in this folder" if path.exists() else ""
+        raise ProgramNotFound(f"{name} not found on PATH", here)
     if not path.exists():
-        raise ProgramNotFound(f"{name}: there is no such program")
+        raise ProgramNotFound(f"{name} not found")
     _check_readable(path)
-    raise NotExecutable(f"{name} is not executable", f"chmod +x {name}, or name its interpreter")
+    raise NotExecutable(f"{name} is not executable", f"use chmod +x {name}, or name its interpreter")

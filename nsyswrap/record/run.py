@@ -135,7 +135,7 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"cannot write {spec.output}: {error.strerror}") from None
     lock = (
-        nullcontext() if spec.is_locked else locked(run.path, "another run", "give another --output, or wait")
+        nullcontext() if spec.is_locked else locked(run.path, "another run", "use another --output, or wait")
     )
     with lock:
         yield
@@ -183,7 +183,7 @@ def _run(
             )
             private.tell_pid(process.pid)
             os.close(writer)
-            late = f"nsys has not started the program; {outcome.temporary_room(spec.env)}"
+            late = f"nsys has not started the program yet; {outcome.temporary_room(spec.env)}"
             watch = (received, callbacks.progress, callbacks.signal, late)
             supervisor = Supervisor(process, private.token, private.log, reader, *watch)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
@@ -225,7 +225,7 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
     try:
         environment = {**os.environ, guard.MARK: private.token}
         if reimport.complete(nsys.path, private.output, environment):
-            facts["exported_by"] = "nsyswrap, as nsys failed to"
+            facts["exported_by"] = "nsyswrap, after nsys failed"
     except NsyswrapError as error:
         return type(error)(private.with_final_paths(str(error)), private.with_final_paths(error.hint))
     return None

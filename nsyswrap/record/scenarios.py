@@ -119,7 +119,8 @@ class Scenario:
         for variant in variants:
             if variant not in self.variants:
                 raise UsageError(
-                    f"{self.name} has no variant {variant!r}", f"variants: {' '.join(self.variants)}"
+                    f"no variant named {variant!r} in scenario {self.name!r}",
+                    f"variants: {' '.join(self.variants)}",
                 )
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
@@ -169,7 +170,7 @@ def find_scenario(name: str) -> Scenario:
     """Return the scenario of this name. Raises UsageError if there is none."""
     by_name = {scenario.name: scenario for scenario in scenarios()}
     if name not in by_name:
-        raise UsageError(f"there is no scenario {name!r}", f"scenarios: {' '.join(by_name)}")
+        raise UsageError(f"no scenario named {name!r}", f"scenarios: {' '.join(by_name)}")
     return by_name[name]
 
 
@@ -240,7 +241,7 @@ def _devices() -> gpus.Devices:
 
 def _lacks_gpus() -> str:
     count = len(_devices().names)
-    return _devices().error or ("" if count > 1 else f"it takes two GPUs, and there is {count}")
+    return _devices().error or ("" if count > 1 else f"two GPUs are needed; this machine has {count}")
 
 
 NEEDS: dict[str, Callable[[], str]] = {

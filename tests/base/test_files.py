@@ -96,7 +96,7 @@ def test_a_capture_is_never_replaced(cli: Cli, export: Path, tmp_path: Path, com
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = cli(*command)
     assert done.returncode == 73
-    assert "is a capture, or another database: it is not replaced" in done.stderr
+    assert "is a capture or another database; it is not replaced" in done.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

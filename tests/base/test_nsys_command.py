@@ -169,13 +169,13 @@ def test_progress(tail: str, shown: str) -> None:
         ),
         (
             "Importer error status: The importer binary and its dependencies were not found.",
-            "nsys does not find its importer",
+            "nsys cannot find its importer",
         ),
         ("Failed to get number of the device CPUs.", "nsys cannot read /sys"),
         ("Failed to probe the process (sync)", "nsys could not start the program"),
         (
             'boost::filesystem::temp_directory_path: Not a directory [system:20]: "/nonexistent"',
-            "nsys finds no folder for its temporary files",
+            "nsys cannot find a folder for its temporary files",
         ),
         (
             'Failed to create directory "/proc/nvidia": No such file or directory',
@@ -225,7 +225,7 @@ def test_nsys_says_how_long_it_counted(tmp_path: Path, counted: str | None, reco
 
 
 def test_no_export(tmp_path: Path) -> None:
-    assert nsys.check_export(tmp_path / "absent.sqlite") == "there is none"
+    assert nsys.check_export(tmp_path / "absent.sqlite") == "the export is missing"
     assert nsys.recorded_s(tmp_path / "absent.sqlite") == 0
 
 
@@ -246,7 +246,7 @@ def test_what_is_no_export(tmp_path: Path, content: bytes) -> None:
 def test_a_stub(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "stub.sqlite")) as db:
         db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
-    assert "stub" in nsys.check_export(tmp_path / "stub.sqlite")
+    assert "nsys did not finish writing it" in nsys.check_export(tmp_path / "stub.sqlite")
 
 
 def test_checking_writes_nothing(tmp_path: Path) -> None:

@@ -95,15 +95,15 @@ def strings_alone(path: Path) -> None:
 
 JUNK = [
     (empty, NotACapture, r"is empty \(0 bytes\)"),
-    (text, NotACapture, "is no SQLite database"),
-    (noise, NotACapture, "is no SQLite database"),
+    (text, NotACapture, "is not a capture: it is not an SQLite database"),
+    (noise, NotACapture, "is not a capture: it is not an SQLite database"),
     (only_magic, CaptureError, "cannot be read|cut off"),
     (folder, NotACapture, "Is a directory|no run folder"),
-    (missing, NotACapture, "No such file"),
+    (missing, NotACapture, "not found"),
     (cut_off, DamagedCapture, r"is cut off: [\d,]+ of [\d,]+ bytes"),
     (overwritten, DamagedCapture, "cannot be read: database disk image is malformed"),
-    (of_others, NotACapture, "no Nsight Systems export"),
-    (strings_alone, NotACapture, "no Nsight Systems export"),
+    (of_others, NotACapture, "is not a capture: no table StringIds"),
+    (strings_alone, NotACapture, "is not a capture: no table StringIds"),
 ]
 junk = pytest.mark.parametrize(("make", "error", "said"), JUNK, ids=[make.__name__ for make, *_ in JUNK])
 
@@ -139,7 +139,7 @@ def test_a_pipe_is_told_and_not_waited_for(name: str, tmp_path: Path, cli: Cli) 
     os.mkfifo(tmp_path / name)
     done = cli("report", name)
     assert (done.returncode, done.stdout) == (65, "")
-    assert re.match(f"nsyswrap: {name} is no file", done.stderr)
+    assert re.match(f"nsyswrap: {name} is no(t a capture: it is a pipe| file)", done.stderr)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -170,7 +170,7 @@ def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_
 @pytest.mark.parametrize("start", ["soon", float("inf")])
 def test_something_else_where_a_number_belongs(tmp_path: Path, start: object) -> None:
     export = Export(write(tmp_path / "x.sqlite", row(KERNEL, start=start)))
-    with pytest.raises(DamagedCapture, match=f"{KERNEL}.start holds something that is no integer"):
+    with pytest.raises(DamagedCapture, match=f"{KERNEL}.start contains a value that is not an integer"):
         export.columns(KERNEL, [("start", "int")])
 
 

@@ -65,7 +65,7 @@ def test_an_export_that_was_being_written_is_read_from_a_copy(
     beside = path.with_name(f"writing.sqlite-{'wal' if journal == 'WAL' else 'journal'}")
     before = state(path), state(beside)
     export = Export(path)
-    assert export.note == f"read from a private copy, as {beside.name} lies beside it"
+    assert export.note == f"read from a private copy, because of {beside.name} beside it"
     assert [column.tolist() for column in export.columns(KERNEL, [("start", "int")])] == [starts]
     assert export.file.parent.parent == scratch
     assert export.file.parent.stat().st_mode & 0o077 == 0
@@ -81,7 +81,7 @@ def test_the_command_line_says_so_and_a_redacted_copy_holds_what_was_written(
     cli: Cli, tmp_path: Path
 ) -> None:
     path = interrupted(tmp_path, "WAL")
-    said = "read from a private copy, as writing.sqlite-wal lies beside it"
+    said = "read from a private copy, because of writing.sqlite-wal beside it"
     done = cli("report", path, "-r", "cuda_gpu_kern_sum", "--format", "json")
     assert done.stderr == f"nsyswrap: {path}: {said}\n"
     document = json.loads(done.stdout)

@@ -68,9 +68,8 @@ def test_times_in_the_grammar_of_nsys(text: str, start: int | None, end: int | N
 
 @pytest.mark.parametrize("text", ["", "/", "5", "1s", " "])
 def test_what_is_no_range_of_times(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time range") as caught:
+    with pytest.raises(UsageError, match=r"expected \[START\]/\[END\], for example 1s/2.5s"):
         parse_time(text)
-    assert "START/END" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -82,9 +81,10 @@ def test_what_is_no_range_of_times(text: str) -> None:
     ],
 )
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time") as caught:
+    with pytest.raises(
+        UsageError, match=r"^invalid time .*: expected numbers with units .*, for example 1s2.5ms"
+    ):
         parse_time(text)
-    assert "as in 1s2.5ms" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_what_is_no_time(text: str) -> None:
     ["9223372036854775808/", "-9223372036854775809/", "1e19/", "1e400s/", "300000000000h/", "1e400s-1e400s/"],
 )
 def test_times_that_64_bits_do_not_hold(text: str) -> None:
-    with pytest.raises(UsageError, match="is more than 64 bits of nanoseconds hold"):
+    with pytest.raises(UsageError, match="the nanoseconds do not fit into 64 bits"):
         parse_time(text)
 
 
 def test_a_range_that_ends_before_it_starts() -> None:
-    with pytest.raises(UsageError, match="'2s/1s' ends before it starts"):
+    with pytest.raises(UsageError, match="invalid --time '2s/1s': the end is before the start"):
         parse_time("2s/1s")
 
 
 def test_a_time_and_a_range_do_not_go_together() -> None:
-    with pytest.raises(UsageError, match="do not go together"):
+    with pytest.raises(UsageError, match="--time cannot be used with --nvtx"):
         parse_selection("1/2", "step")
 
 

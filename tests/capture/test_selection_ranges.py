@@ -106,16 +106,28 @@ def test_a_selection_says_how_many_ranges_it_takes(
 @pytest.mark.parametrize(
     ("asked", "problem", "hint"),
     [
-        ("step/4", "no 'step/4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
-        ("step/2-4", "no 'step/2-4': 4 NVTX ranges named 'step'", "they count from 0: the last is step/3"),
-        ("step@lib/1", "no 'step@lib/1': 1 NVTX range named", "they count from 0: the last is step@lib/0"),
+        (
+            "step/4",
+            "no NVTX range 'step/4'; instances named 'step': 4",
+            "numbers start at 0; the last is step/3",
+        ),
+        (
+            "step/2-4",
+            "no NVTX range 'step/2-4'; instances named 'step': 4",
+            "numbers start at 0; the last is step/3",
+        ),
+        (
+            "step@lib/1",
+            "no NVTX range 'step@lib/1'; instances named 'step@lib': 1",
+            "numbers start at 0; the last is step@lib/0",
+        ),
         ("step@other", "no NVTX range named 'step@other'", "names: a/b, a/1, 2, step, step@lib, "),
         ("Step", "no NVTX range named 'Step'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step@", "no NVTX range named 'step@'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step/-1", "no NVTX range named 'step/-1'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step/1-", "no NVTX range named 'step/1-'", "names: a/b, a/1, 2, step, step@lib, "),
         ("step/²", "no NVTX range named 'step/²'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("a/1", "no NVTX range named 'a'", "for all ranges named 'a/1' write a/1/0-0; names: a/b, "),
+        ("a/1", "no NVTX range named 'a'", "use a/1/0-0 for all ranges named 'a/1'; names: a/b, "),
     ],
 )
 def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hint: str) -> None:
@@ -126,9 +138,9 @@ def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hin
 
 
 def test_numbers_in_the_wrong_order() -> None:
-    with pytest.raises(UsageError, match="'step/5-2': instance 2 comes before 5") as caught:
+    with pytest.raises(UsageError, match="'step/5-2': instance 2 is before 5") as caught:
         parse_selection(nvtx="step/5-2")
-    assert caught.value.hint == "write step/2-5"
+    assert caught.value.hint == "use step/2-5"
 
 
 def test_the_names_of_many_ranges_are_cut_short(tmp_path: Path) -> None:

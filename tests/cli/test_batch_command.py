@@ -55,9 +55,9 @@ def test_a_wrong_plan_runs_nothing(folder: Path, cli: Cli) -> None:
     ("options", "said"),
     [
         (["--by", "speed"], "kernel_ns"),
-        (["--max-running", "2"], "--max-running is for --executor slurm"),
-        (["--executor", "slurm", "--gpus", "0"], "--gpus is for the local executor"),
-        (["--env", "X"], "is not K=V"),
+        (["--max-running", "2"], "--max-running requires --executor slurm"),
+        (["--executor", "slurm", "--gpus", "0"], "--gpus requires --executor local"),
+        (["--env", "X"], "invalid --env 'X': expected K=V"),
     ],
 )
 def test_wrong_options_run_nothing(folder: Path, cli: Cli, options: list[str], said: str) -> None:
@@ -76,7 +76,7 @@ def test_without_an_nsys_nothing_is_run(folder: Path, cli: Cli) -> None:
 def test_when_nothing_could_be_started_the_outcomes_are_told(folder: Path, cli: Cli) -> None:
     done = cli("batch", "sweep", *RECORDING, "--", "absent.py")
     assert done.returncode == 1
-    assert "absent.py: No such file" in done.stderr
+    assert "absent.py not found" in done.stderr
     assert outcomes(folder) == ["not_started"]
     assert RunFolder(states(folder)[1].folder).read_status().exit_code == 127
 
@@ -85,7 +85,7 @@ def test_status_of_what_is_no_batch(cli: Cli) -> None:
     for command in ("status", "cancel"):
         done = cli("batch", command, ".")
         assert done.returncode == 73
-        assert "holds no batch" in done.stderr
+        assert "is not a batch folder: batch.json is missing" in done.stderr
 
 
 def test_the_dry_run_of_a_sweep_can_be_typed(folder: Path, cli: Cli) -> None:
@@ -124,18 +124,18 @@ def test_a_plan_started_in_another_folder_is_another(folder: Path, cli: Cli) -> 
         check=True,
     )
     assert again.stdout.startswith("00002-")
-    assert f"finished runs that are no part of this plan: 1; planned in {folder}: " in again.stderr
+    assert f"finished runs that are not part of this plan: 1; they were started in {folder}, " in again.stderr
 
 
 def test_what_a_plan_says_of_nodes_is_not_for_here(folder: Path, cli: Cli) -> None:
     (folder / "plan.toml").write_text("node = { setup = ['x'] }\n[[runs]]\ncommand = 'prog.py 0 0'\n")
     for options in ([], ["--executor", "slurm"]):
         done = cli("batch", "run", "plan.toml", "--dry-run", *options)
-        assert ("[node] setup: only with --executor slurm" in done.stderr) == (not options)
+        assert ("[node] setup: used only with --executor slurm" in done.stderr) == (not options)
 
 
 def test_a_folder_of_somebody_else_is_left_as_it_is(folder: Path, cli: Cli) -> None:
     (folder / "b").mkdir()
     (folder / "b/mine").touch()
-    assert "holds no batch" in cli(*sweep()).stderr
+    assert "is not empty and is not a batch folder" in cli(*sweep()).stderr
     assert [path.name for path in (folder / "b").iterdir()] == ["mine"]

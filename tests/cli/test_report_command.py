@@ -80,7 +80,7 @@ def test_one_bad_capture_does_not_hide_the_others(cli: Cli, export: Path, tmp_pa
         f"== {export}",
         f"== {export}",
     ]
-    assert done.stderr == "nsyswrap: bad.sqlite is no SQLite database\n"
+    assert done.stderr == "nsyswrap: bad.sqlite is not a capture: it is not an SQLite database\n"
 
 
 def test_every_report_there_is_and_why_some_are_not(cli: Cli, tmp_path: Path) -> None:

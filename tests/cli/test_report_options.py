@@ -89,9 +89,9 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
-        (["--time", "5"], "'5' is no time range", 2),
-        (["--time", "9/1"], "the time range '9/1' ends before it starts", 2),
-        (["--time", "1/2", "--nvtx", "a"], "a time window and an NVTX range do not go together", 2),
+        (["--time", "5"], "invalid --time '5': expected [START]/[END]", 2),
+        (["--time", "9/1"], "invalid --time '9/1': the end is before the start", 2),
+        (["--time", "1/2", "--nvtx", "a"], "--time cannot be used with --nvtx", 2),
         (["--nvtx", "c"], "no NVTX range named 'c'", 65),
         (["--nvtx", "a/1"], "no 'a/1': 1 NVTX range named 'a'", 65),
         (["-r", "gpu_gaps:gap=x"], "'x' is no whole number", 2),

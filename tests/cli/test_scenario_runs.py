@@ -148,9 +148,9 @@ def test_a_variant_that_fails_ends_the_scenario_with_its_code(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("scripts")
 def test_what_is_lacking_is_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="it takes two GPUs, and there is 1"):
+    with pytest.raises(Unavailable, match="two GPUs are needed; this machine has 1"):
         run_variants(scenarios.find_scenario("lacks"), ("one",), tmp_path / "runs")
-    with pytest.raises(UsageError, match="no variant 'two'"):
+    with pytest.raises(UsageError, match="no variant named 'two'"):
         run_variants(scenarios.find_scenario("lacks"), ("two",), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
@@ -172,9 +172,9 @@ def test_all_runs_what_it_can_and_says_the_rest(tmp_path: Path, command: Callabl
         ("good", "by itself", "done"),
         ("lacks", "one", "skipped"),
     ]
-    assert rows[-1][2] == "skipped: it takes two GPUs, and there is 1"
+    assert rows[-1][2] == "skipped: two GPUs are needed; this machine has 1"
     assert "1 of 5 runs failed: fails early" in done.err
-    assert "lacks is skipped: it takes two GPUs, and there is 1" in done.err
+    assert "lacks is skipped: two GPUs are needed; this machine has 1" in done.err
     assert "Look for: a range." in done.out
 
 
@@ -185,7 +185,7 @@ def test_the_index_names_every_run_folder_and_shows_every_table(
     command("all", "-o", tmp_path / "all")
     index = (tmp_path / "all" / "index.md").read_text(encoding="utf-8")
     assert "| good | recorded | done | good/recorded/ |" in index
-    assert "| lacks | one | skipped: it takes two GPUs, and there is 1 |  |" in index
+    assert "| lacks | one | skipped: two GPUs are needed; this machine has 1 |  |" in index
     assert "timing_by_variant" in index
     assert json.loads((tmp_path / "all" / "good" / "by itself" / "status.json").read_text())["exit_code"] == 0
 
@@ -194,7 +194,7 @@ def test_the_index_names_every_run_folder_and_shows_every_table(
 def test_all_takes_no_choice(more: Sequence[str], command: Callable[..., Done]) -> None:
     done = command("all", *more)
     assert done.code == 2
-    assert "`all` runs every variant as it is" in done.err
+    assert "cannot be used with `all`" in done.err
 
 
 @pytest.mark.usefixtures("scripts")

@@ -95,18 +95,18 @@ def test_another_timeout_is_the_same_run(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_batch_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match="holds no batch"):
+    with pytest.raises(OutputError, match="is not empty and is not a batch folder"):
         made(tmp_path, 1)
-    with pytest.raises(OutputError, match=r"has no batch\.json"):
+    with pytest.raises(OutputError, match=r"is not a batch folder: batch\.json is missing"):
         open_batch(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_file_that_others_call_lock_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text("mine, not yours\n")
-    with pytest.raises(OutputError, match="holds no batch"):
+    with pytest.raises(OutputError, match="is not empty and is not a batch folder"):
         make_place(tmp_path)
-    with pytest.raises(OutputError, match="is in the way"), locked(tmp_path, "a test"):
+    with pytest.raises(OutputError, match="is not a lock file of nsyswrap"), locked(tmp_path, "a test"):
         pass
     assert (tmp_path / LOCK).read_text() == "mine, not yours\n"
     (tmp_path / LOCK).unlink()

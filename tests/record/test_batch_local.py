@@ -150,7 +150,7 @@ def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str
     claim = json.loads((states(folder)[1].folder / CLAIM).read_text())
     done = cli(*arguments)
     assert done.returncode == 0, done.stderr
-    assert "waiting for run 1, begun before" in done.stderr
+    assert "waiting for run 1, started earlier" in done.stderr
     assert json.loads((states(folder)[1].folder / CLAIM).read_text()) == claim  # it was not run twice
     assert outcomes(folder) == ["done", "done"]
 
@@ -186,14 +186,14 @@ def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cl
         assert second.returncode == 73
         assert f"process {process.pid}" in second.stderr
         shown = cli("batch", "status", "b").stdout
-        assert "1 runs: 1 running (a batch is at work)" in shown
+        assert "1 runs: 1 running (batch in progress)" in shown
         assert "00001-s=60-c=0  running (on " in shown
         cancelled = cli("batch", "cancel", "b")
         assert cancelled.returncode == 0, cancelled.stderr
         process.communicate(timeout=60)
     assert process.returncode == 143
     assert outcomes(folder) == ["interrupted"]
-    assert "nothing of b is running" in cli("batch", "cancel", "b").stderr
+    assert "no run of b is running or waiting" in cli("batch", "cancel", "b").stderr
 
 
 def test_cancelling_what_an_ended_batch_left_running(

@@ -188,10 +188,13 @@ def test_what_is_missing_is_told_before_the_body(
     part = measure("a", **{asked: True})
     without_gpu = told.torch()
     without_gpu.cuda.is_available = lambda: False
-    for torch, complaint in ((None, "PyTorch cannot be imported"), (without_gpu, "finds no CUDA GPU")):
+    for torch, complaint in (
+        (None, "requires PyTorch, which cannot be imported .*; install torch"),
+        (without_gpu, "requires a CUDA GPU"),
+    ):
         monkeypatch.setitem(sys.modules, "torch", torch)
         with (
-            pytest.raises(Unavailable, match=rf"measure\({asked}=True\): .*{complaint}.*leave that out"),
+            pytest.raises(Unavailable, match=rf"^measure\({asked}=True\) .*{complaint}"),
             part,
         ):
             told.note("body")
@@ -199,7 +202,7 @@ def test_what_is_missing_is_told_before_the_body(
 
 
 def test_a_decorator_without_a_name_is_told() -> None:
-    with pytest.raises(TypeError, match="takes a name first"):
+    with pytest.raises(TypeError, match=r"invalid name .*: expected a string"):
         measure(len)  # type: ignore[arg-type]
 
 
@@ -265,5 +268,5 @@ async def asynchronous_generator() -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("function", [coroutine, generator, asynchronous_generator])
 def test_what_works_after_its_call_is_refused(function: Any) -> None:  # noqa: ANN401
-    with pytest.raises(TypeError, match=f"cannot decorate .*{function.__name__}.*no await and no yield"):
+    with pytest.raises(TypeError, match=f"cannot decorate .*{function.__name__}.*without await and yield"):
         measure("a")(function)

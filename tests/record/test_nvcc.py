@@ -88,7 +88,7 @@ def test_an_architecture_the_compiler_does_not_know(source: Path) -> None:
 @needs_nvcc
 @pytest.mark.skipif(not query().error, reason="there is a GPU here")
 def test_without_a_gpu_its_kind_is_asked_for(source: Path) -> None:
-    with pytest.raises(Unavailable, match="there is no GPU to compile for") as error:
+    with pytest.raises(Unavailable, match=r"^no GPU to compile for") as error:
         compile_cuda(source)
     assert error.value.exit_code == 69
     assert "--arch sm_90" in error.value.hint
@@ -130,13 +130,13 @@ def test_which_release_to_use(capability: str, advice: str) -> None:
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    with pytest.raises(Unavailable, match="nvcc was not found") as error:
+    with pytest.raises(Unavailable, match="nvcc not found") as error:
         nvcc.find_nvcc()
     assert error.value.hint == "install the CUDA toolkit"
 
 
 def test_a_compiler_that_says_nothing() -> None:
-    with pytest.raises(Unavailable, match="/bin/true --version does not answer"):
+    with pytest.raises(Unavailable, match="/bin/true --version printed no release"):
         nvcc.nvcc_version("/bin/true")
 
 

@@ -176,7 +176,7 @@ def test_a_run_that_stands_in_two_blocks_is_made_once_and_told(tmp_path: Path) -
     plan = plan_of(tmp_path, block.format("1, 2", 5) + block.format("2, 3", 9))
     assert labels(plan) == ["n=1", "n=2", "n=3"]
     assert [spec.timeout_s for spec in plan.specs] == [5, 5, 9]
-    assert plan.notes == ("1 of 4 runs stand in more than one [[runs]]: they are made once",)
+    assert plan.notes == ("1 of 4 runs occur in more than one [[runs]] and are run once",)
 
 
 @pytest.mark.parametrize(
@@ -255,20 +255,20 @@ def test_typed_values(typed: str, values: list[object]) -> None:
 @pytest.mark.parametrize(
     ("parameters", "settings", "says"),
     [
-        (["n"], [], "'n' is not NAME=V,V"),
-        (["=1"], [], "'=1' is not NAME=V,V"),
-        (["n="], [], "no value"),
+        (["n"], [], "invalid -p 'n': expected NAME=V,V"),
+        (["=1"], [], "invalid -p '=1': expected NAME=V,V"),
+        (["n="], [], "expected a value"),
         (["n=1", "n=2"], [], "given twice"),
-        (["n=1,1"], [], "n = 1 stands there twice"),
-        (['n="a'], [], "no list of values"),
-        (['n="a"b'], [], "no list of values"),
-        (["1=1"], [], "'1' cannot be the name"),
-        (["repeat=1"], [], "'repeat' is a parameter already"),
-        (["n=1", "m=1"], [], "'m' is used nowhere"),
-        (["m=1"], [], "{n} in '{n}' is no parameter"),
+        (["n=1,1"], [], "n = 1 occurs twice"),
+        (['n="a'], [], "expected a list"),
+        (['n="a"b'], [], "expected a list"),
+        (["1=1"], [], "invalid parameter name '1'"),
+        (["repeat=1"], [], "invalid parameter name 'repeat': nsyswrap sets this parameter"),
+        (["n=1", "m=1"], [], "'m' is not used"),
+        (["m=1"], [], "no parameter named 'n', used in '{n}'"),
         (["n=1"], ["array=1"], "sweep: --slurm: 'array' is set by nsyswrap"),
-        (["n=1"], ["=1"], "cannot be an option of sbatch"),
-        ([f"n={','.join(map(str, range(100_000)))}"], [], "that makes 100,000 runs, and 99,999 are the most"),
+        (["n=1"], ["=1"], "invalid sbatch setting"),
+        ([f"n={','.join(map(str, range(100_000)))}"], [], "100,000 runs are too many: the limit is 99,999"),
     ],
 )
 def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:

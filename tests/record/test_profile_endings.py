@@ -277,5 +277,5 @@ def test_a_capture_range_that_never_begins_is_told(tmp_path: Path, script: Path,
     script.write_text(IN_A_RANGE)
     done = cli("profile", "--no-stats", "-o", "run", "--capture-range", "nvtx:other", script, "0")
     assert done.returncode == 70  # outranks the program's 6
-    assert "the capture range nvtx:other never began" in done.stderr
+    assert "the capture range nvtx:other never started" in done.stderr
     assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("nsys_failed", 6)

@@ -50,7 +50,7 @@ def test_a_program_that_cannot_be_executed(
 
 @pytest.mark.parametrize(
     ("program", "code", "said"),
-    [("./absent", 127, "no such program"), ("./data.txt", 126, "is not executable")],
+    [("./absent", 127, "./absent not found"), ("./data.txt", 126, "is not executable")],
 )
 def test_what_is_no_program_starts_nothing(
     tmp_path: Path, cli: Cli, program: str, code: int, said: str
@@ -78,7 +78,7 @@ def test_an_option_given_twice(cli: Cli) -> None:
 def test_a_program_that_ends_before_its_recording_begins(tmp_path: Path, cli: Cli) -> None:
     done = cli("profile", "--no-stats", "--delay", "100", "-o", "run", "sh", "-c", "exit 4")
     assert done.returncode == 70
-    assert "sh ended before nsys began to record: --delay is 100 s" in done.stderr
+    assert "sh ended before the recording started: --delay is 100 s" in done.stderr
     assert status(tmp_path).program_code == 4
 
 

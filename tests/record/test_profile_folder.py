@@ -115,7 +115,7 @@ def test_a_disk_too_small_for_the_report(tmp_path: Path, small_disk: Path, cli: 
     assert f"MB free at {small_disk / 'run'}" in done.stderr
     found = json.loads((small_disk / "run" / "status.json").read_text())
     assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
-    going_on = re.search(r"what it recorded lies in (\S+); to read it: nsyswrap (report \S+);", done.stderr)
+    going_on = re.search(r"recording kept in (\S+); to read it: nsyswrap (report \S+);", done.stderr)
     assert going_on
     assert Path(going_on[1]).parent.stat().st_mode & 0o777 == 0o700
     shown = cli(*going_on[2].split())
@@ -145,7 +145,7 @@ def test_a_disk_too_small_for_the_log(tmp_path: Path, small_disk: Path, cli: Cli
     assert "the disk is full" in done.stderr
     found = RunFolder(small_disk / "run").read_status()
     assert (found.outcome, found.program_code) == ("nsys_failed", 3)
-    [recording] = re.findall(r"what it recorded lies in (\S+);", done.stderr)
+    [recording] = re.findall(r"recording kept in (\S+);", done.stderr)
     assert Path(recording).is_file()
 
 

@@ -123,8 +123,8 @@ def test_what_would_run(program: str, tmp_path: Path, cli: Cli) -> None:
     ("ranks", "variables", "said"),
     [
         ("0", {}, "this process is none"),
-        ("0,2", launch(0), "there is no rank 2 among 2"),
-        ("first", launch(0), "'first' is no rank"),
+        ("0,2", launch(0), "no rank 2; expected 0 to 1"),
+        ("first", launch(0), "invalid --ranks 'first': expected ranks"),
     ],
 )
 def test_ranks_that_cannot_be_chosen(

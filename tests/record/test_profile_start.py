@@ -85,4 +85,4 @@ def test_it_may_lack_room_for_temporary_files(
     done = cli("profile", *options, "echo", "ran", TMPDIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (ending[0], "")
     assert ending[1] in done.stderr
-    assert re.search(f"room in TMPDIR, which nsys needs: [0-9,.]+ MB free at {tmp_path}", done.stderr)
+    assert re.search(f"nsys needs space in TMPDIR: [0-9,.]+ MB free at {tmp_path}", done.stderr)

@@ -85,7 +85,7 @@ def test_a_second_signal_that_comes_late_ends_the_run_at_once(
         _, said = process.communicate(timeout=60)
     assert time.monotonic() - began < 10
     assert process.returncode == 143
-    assert "stopped by SIGTERM; no report: there is none" in said
+    assert "stopped by SIGTERM; no report: the export is missing" in said
 
 
 def test_a_stopped_nsys_meets_the_time_limit(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -206,7 +206,7 @@ def test_a_batch_on_a_disk_that_is_too_small(
             assert check_export(run / EXPORT) == ""
         else:
             assert not (run / EXPORT).exists()
-            assert "free some room" in status.hint or "make room" in status.hint
+            assert "free some disk space" in status.hint or "make room" in status.hint
             named = re.findall(r"lies in (\S+);", status.hint)
             assert bool(named) is (status.outcome == "nsys_failed" and not discard)
             assert all(Path(recording).is_file() for recording in named)
@@ -220,7 +220,9 @@ def test_a_batch_on_a_disk_that_is_too_small(
             (disk / "data").unlink()
             shown = cli("report", run)  # the command that the hint names
             assert (shown.returncode, f"nsyswrap report {run}" in status.hint) == (0, True)
-            assert shown.stdout.startswith("this run was not finished: the environment could not be taken")
+            assert shown.stdout.startswith(
+                "this run was not finished: the export was deleted, because its environment could not be"
+            )
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 
@@ -255,7 +257,10 @@ def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, 
         time.sleep(0.1)
     shown = cli("report", "run")
     assert (shown.returncode, shown.stdout) == (65, "")
-    assert "this run never finished: nsyswrap was killed; what it recorded" in shown.stderr
+    assert (
+        "this run never finished: nsyswrap was killed; its recording, with the environment, is in"
+        in shown.stderr
+    )
     found = re.search(r"nsyswrap (report \S+)", shown.stderr)
     assert found
     assert cli(*found[1].split()).returncode == 0

@@ -111,8 +111,8 @@ def test_a_folder_with_any_name(tmp_path: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        ({"command": ("absent.py",)}, 127, "absent.py: No such file"),
-        ({"command": ("no-such-program",)}, 127, "no such program"),
+        ({"command": ("absent.py",)}, 127, "absent.py not found"),
+        ({"command": ("no-such-program",)}, 127, "no-such-program not found on PATH"),
         ({"cwd": "/no/such/folder"}, 73, "/no/such/folder cannot be entered"),
         ({"nsys_path": "/no/such/nsys"}, 69, "/no/such/nsys"),
         ({"command": (), "scenario": "p2p", "variant": "copy"}, 69, "p2p copy cannot run here"),
@@ -135,7 +135,7 @@ def test_what_cannot_be_started_is_an_outcome(
 def test_a_folder_without_a_plan(tmp_path: Path, cli: Cli) -> None:
     done = cli("run-folder", tmp_path)
     assert done.returncode == 73
-    assert "holds no planned run" in done.stderr
+    assert "is not a planned run: spec.json is missing" in done.stderr
 
 
 def test_two_at_once(tmp_path: Path, cli: Cli) -> None:

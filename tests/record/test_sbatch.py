@@ -227,7 +227,7 @@ def waiting(reason: str, *tasks: int) -> commands.Job:
 def test_what_is_waited_for_is_said_in_words() -> None:
     jobs = [waiting("Resources", 1, 2), waiting("Resources", 3), waiting("QOSGrpGRES", 4)]
     running = commands.Job("17", (5,), "RUNNING", "None", "")
-    assert commands.in_words([*jobs, running]) == "3 waiting for nodes to be free, 1 waiting (QOSGrpGRES)"
+    assert commands.in_words([*jobs, running]) == "3 waiting for free nodes, 1 waiting (QOSGrpGRES)"
     assert commands.in_words([running]) == ""
 
 
@@ -295,7 +295,7 @@ def test_jobs_of_others_with_any_comment_are_read_over(squeue: Path) -> None:
 def test_without_slurm_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
-    with pytest.raises(Unavailable, match="squeue is not on PATH") as raised:
+    with pytest.raises(Unavailable, match="squeue not found on PATH") as raised:
         commands.jobs()
     assert "--executor local" in raised.value.hint
     assert commands.ended_by_time_limit() is False

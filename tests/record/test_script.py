@@ -98,10 +98,10 @@ def test_what_is_missing_is_one_line(
     parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def build(_: argparse.Namespace) -> str:
-        raise Unavailable("nvcc was not found", "install the CUDA toolkit")
+        raise Unavailable("nvcc not found", "install the CUDA toolkit")
 
     assert main("x", parser.parse_args([]), nothing, build) == 69
-    assert capsys.readouterr() == ("", "x: nvcc was not found; install the CUDA toolkit\n")
+    assert capsys.readouterr() == ("", "x: nvcc not found; install the CUDA toolkit\n")
 
 
 def test_a_wrong_result_is_no_measurement(

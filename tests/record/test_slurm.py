@@ -183,7 +183,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
 def test_a_batch_is_cancelled(work: Work) -> None:
     with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as batch:
         wait_until(lambda: len(work.said("began")) == 3)
-        assert "is being ended" in work.ask("cancel").stderr
+        assert "ending the runs of" in work.ask("cancel").stderr
         assert batch.wait(_PATIENCE_S) == 1
     told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
     assert told == [*["interrupted"] * 3, "planned"]
@@ -221,8 +221,8 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
         (["gres=gpu:3"], "refused the jobs: .*Requested node configuration is not available"),
         (["partiton=debug"], "refused the jobs: unrecognized option '--partiton=debug'"),
         (["partition=nope"], "refused the jobs: .*Invalid partition name"),
-        (["cpus-per-task=99"], r"would never start: .*\(PartitionConfig\)"),
-        (["partition=short", "nodes=2"], r"would never start: .*\(PartitionNodeLimit\)"),
+        (["cpus-per-task=99"], r"can never start: .*\(PartitionConfig\)"),
+        (["partition=short", "nodes=2"], r"can never start: .*\(PartitionNodeLimit\)"),
     ],
 )
 def test_what_cannot_be_had_is_said(work: Work, cluster: Cluster, settings: list[str], words: str) -> None:

@@ -113,21 +113,23 @@ def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster,
     (tmp_path / "plan.toml").write_text(f"{setup}[[runs]]\ncommand = ['{sys.executable}', '-V']\n")
     done = cluster.batch(tmp_path, "run", "plan.toml", "-o", "out", "--executor", "slurm")
     assert done.returncode == 1
-    assert re.search(r"lost: job \d+_1 ended \(FAILED.*its log says: no such module \(1 of 1\)", done.stderr)
+    assert re.search(
+        r"lost: job \d+_1 ended \(FAILED.*end of its log: no such module \(1 of 1\)", done.stderr
+    )
     [row] = rows_of(tmp_path / "out/results.csv")
     assert row["outcome"] == "lost"
-    assert row["message"].endswith("its log says: no such module")
+    assert row["message"].endswith("end of its log: no such module")
     [state] = open_batch(tmp_path / "out").survey().values()
     assert state.claim is None
     said = cluster.batch(tmp_path, "status", "out").stdout
     assert "1 lost" in said
-    assert "its log says: no such module" in said
+    assert "end of its log: no such module" in said
 
 
 def test_without_slurm_it_is_said(cluster: Cluster, tmp_path: Path) -> None:
     done = sweep(cluster, tmp_path, PATH=str(tmp_path))
     assert done.returncode == 69
-    assert "is not on PATH" in done.stderr
+    assert "not found on PATH" in done.stderr
     assert "--executor local" in done.stderr
 
 

@@ -17,5 +17,5 @@ def test_builds_that_differ_get_folders_of_their_own() -> None:
 
 
 def test_what_is_no_library_is_told() -> None:
-    with pytest.raises(Unavailable, match=r"add2\.txt is no extension module"):
+    with pytest.raises(Unavailable, match=r"add2\.txt is not an extension module"):
         load("add2", "add2.txt")

@@ -144,7 +144,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert trace.left_out == [
         "1 kernels (no start, no end, or an end before the start)",
         "1 CUDA API calls (no start, no end, or an end before the start)",
-        "1 CUDA synchronisations (the waiting calls are drawn)",
+        "1 CUDA synchronizations (the waiting calls are drawn)",
         "1 NVTX events (names of domains, threads and categories, and events without a time)",
         "1 arrows from call to GPU work (launch call not recorded)",
     ]

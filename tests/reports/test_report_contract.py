@@ -43,7 +43,7 @@ SUFFIXES = {
     Unit.ADDRESS: "_address",
 }
 NOTHING = "no events in the selection"
-NOT_WRITTEN = "(nsys writes it from"  # in the notes on fields and labels that an export lacks
+NOT_WRITTEN = "or newer writes it)"  # in the notes on fields and labels that an export lacks
 NEWER = {
     (events.table, column)
     for events in schema.EVENTS.values()
@@ -117,7 +117,7 @@ def test_the_module_is_named_like_its_report(name: str) -> None:
 
 
 def test_a_name_that_no_report_has() -> None:
-    with pytest.raises(UsageError, match="no report 'cuda_gpu_sun'") as caught:
+    with pytest.raises(UsageError, match="no report named 'cuda_gpu_sun'") as caught:
         reports.find_report("cuda_gpu_sun")
     assert "cuda_gpu_sum" in caught.value.hint
 
@@ -240,7 +240,7 @@ def test_notes_do_not_depend_on_the_reports_made_before(tmp_path: Path) -> None:
     for name in reports.NAMES:
         alone = Capture(shared.path)
         assert shared.report(name).notes == alone.report(name).notes
-    assert any("lack their process" in note for note in shared.report("gpu_time").notes)
+    assert any("have no process id" in note for note in shared.report("gpu_time").notes)
 
 
 @every_report

@@ -39,7 +39,7 @@ def test_migrations_of_an_export_without_addresses(tmp_path: Path) -> None:
         "0x1,,,1,1,",
     ]
     [note] = capture.report("um_total_sum").notes
-    assert "no virtualAddress (nsys writes it from 2022.1 on)" in note
+    assert "no virtualAddress (nsys 2022.1 or newer writes it)" in note
 
 
 def test_tables_without_rows_may_mean_that_nobody_looked(tmp_path: Path) -> None:

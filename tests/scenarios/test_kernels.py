@@ -165,7 +165,7 @@ def test_p2p_with_one_gpu_says_so_in_one_line(nvcc: str, tmp_path: Path) -> None
         check=False,
     )
     assert (result.returncode, result.stdout) == (69, "")
-    assert result.stderr == "p2p: needs two GPUs, and sees one\n"
+    assert result.stderr == "p2p: two GPUs are needed, and CUDA found one\n"
 
 
 # What they share, in a program that needs no GPU

@@ -179,9 +179,9 @@ def test_add2_without_torch_says_what_to_install() -> None:
 @pytest.mark.parametrize(
     ("gpu", "ninja", "cuda_home", "complaint"),
     [
-        (False, True, "/cuda", "add2: PyTorch 2.1.0 finds no CUDA GPU"),
-        (True, False, "/cuda", "add2: ninja was not found"),
-        (True, True, None, "add2: nvcc was not found"),
+        (False, True, "/cuda", "add2: PyTorch 2.1.0 found no CUDA GPU"),
+        (True, False, "/cuda", "add2: ninja not found"),
+        (True, True, None, "add2: nvcc not found"),
     ],
 )
 def test_add2_names_what_else_is_missing(  # noqa: PLR0913

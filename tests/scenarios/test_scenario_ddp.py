@@ -193,7 +193,7 @@ def test_a_rank_that_dies_ends_the_others(running: subprocess.Popen[str], tmp_pa
     os.kill(ranks[1], signal.SIGKILL)
     out, err = running.communicate(timeout=DEADLINE_S)
     assert (running.returncode, out) == (1, "")
-    assert re.search(r"^ddp: (rank 0 failed: .*; )?rank 1 died of SIGKILL$", err, re.MULTILINE)
+    assert re.search(r"^ddp: (rank 0 failed: .*; )?rank 1 was killed by SIGKILL$", err, re.MULTILINE)
     assert all(map(gone, ranks))
     assert not list(tmp_path.glob("nsyswrap-*"))
 
@@ -213,7 +213,8 @@ def test_what_goes_wrong_in_a_rank_is_told_in_one_line(command: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [("_exit(7)", "rank 1 ended with exit code 7"), ("abort()", "rank 1 died of SIGABRT")]
+    ("code", "told"),
+    [("_exit(7)", "rank 1 ended with exit code 7"), ("abort()", "rank 1 was killed by SIGABRT")],
 )
 def test_the_end_of_a_rank_that_says_nothing_is_told(
     ddp: ModuleType, tmp_path: Path, code: str, told: str
@@ -237,7 +238,7 @@ def test_more_ranks_than_gpus_are_told_how_many_there_are(
 ) -> None:
     torch = torch_on_cpu(monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(Unavailable, match=r"^3 ranks need a GPU each, and PyTorch finds 2$") as missing:
+    with pytest.raises(Unavailable, match=r"^3 ranks need as many GPUs; PyTorch found 2$") as missing:
         ddp.measure(options(ranks=3))
     assert missing.value.exit_code == 69
 
@@ -277,7 +278,7 @@ def test_the_result_has_all_ranks_of_all_variants(ddp: ModuleType, written: dict
 @pytest.mark.parametrize("digests", [["other", "last"], ["first", "other"]])
 def test_ranks_that_disagree_are_wrong(ddp: ModuleType, written: dict[str, Any], digests: list[str]) -> None:
     written["rank 1"] = {"parameters": digests}
-    with pytest.raises(AssertionError, match="rank 1 ended up with other parameters than rank 0"):
+    with pytest.raises(AssertionError, match="the parameters of rank 1 differ from those of rank 0"):
         ddp.measure(options(backend="gloo"))
 
 

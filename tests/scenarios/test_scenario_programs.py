@@ -100,5 +100,5 @@ def test_build_compiles_the_program_of_that_name_and_runs_nothing(name: str, tmp
 def test_without_a_gpu_to_compile_for_it_says_how_to_name_one(name: str) -> None:
     result = run(name, CUDA_VISIBLE_DEVICES="")
     assert (result.returncode, result.stdout) == (69, "")
-    assert result.stderr.startswith(f"{name}: there is no GPU to compile for")
+    assert result.stderr.startswith(f"{name}: no GPU to compile for")
     assert result.stderr.count("\n") == 1

@@ -33,49 +33,49 @@ _LOST_AGENT = re.compile(
     re.MULTILINE,
 )
 _FULL = r"No space left on device|disk is full"  # messages of nsys and of its SQLite
-DISK_FULL = ("the disk is full", "free some room, or give an --output on another disk")
+DISK_FULL = ("the disk is full", "free some disk space, or use an --output on another disk")
 # Pattern of a message of nsys, its meaning, and the cure. The first match counts. {} is the matched text.
 _FAULTS = (
     (_FULL, *DISK_FULL),
     (
         r"importer binary and its dependencies",
-        "nsys does not find its importer",
-        "name another nsys with --nsys",
+        "nsys cannot find its importer",
+        "use --nsys to name another nsys",
     ),
-    (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys (in a chroot or container)"),
+    (r"number of the device CPUs", "nsys cannot read /sys", "mount /sys in the chroot or container"),
     (
         r"Failed to connect to Agent",
-        "nsys did not reach its agent",
-        "does this run inside another nsys? One cannot run in the other",
+        "nsys could not connect to its agent",
+        "do not run nsys inside another nsys",
     ),
     (
         r"sem_open",
-        "nsys cannot make a semaphore: /dev/shm is missing, or cannot be written",
-        "mount it: mount -t tmpfs -o mode=1777 tmpfs /dev/shm (in a chroot or container)",
+        "nsys cannot create a semaphore: /dev/shm is missing or not writable",
+        "in the chroot or container: mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
     ),
     (
         r"(?m)^Network is unreachable",
-        "nsys needs the loopback network interface, and it is missing or down",
-        "bring it up: ip link set lo up (in a container or network namespace)",
+        "nsys needs the loopback network interface, which is missing or down",
+        "in the container or network namespace: ip link set lo up",
     ),
     (
         r"Failed to probe the process",
         "nsys could not start the program",
-        "is TMPDIR writable, with room left?",
+        "check that TMPDIR is writable and has free space",
     ),
     (
         r"temp_directory_path",
-        "nsys finds no folder for its temporary files",
-        "is TMPDIR a folder that can be written?",
+        "nsys cannot find a folder for its temporary files",
+        "check that TMPDIR is a writable folder",
     ),
-    (r"Failed to create directory .*", "nsys says: {}", "is TMPDIR a folder that can be written?"),
+    (r"Failed to create directory .*", "nsys says: {}", "check that TMPDIR is a writable folder"),
     (
         r"(?m)^(?:unrecogni[sz]ed )?option '.*",
         "this nsys says: {}",
         "see `nsys profile --help` and --nsys-arg",
     ),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
-    (r"Failed to create '.*", "nsys says: {}", "is the output folder writable?"),
+    (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
@@ -188,7 +188,7 @@ def progress(log_tail: str) -> str:
     if steps:
         percent, step = steps[-1]
         return f"nsys: {_STEPS[step]} {percent} %"
-    return "nsys: writing its own tables" if "Executing '" in log_tail else ""
+    return "nsys: writing its tables" if "Executing '" in log_tail else ""
 
 
 def split_log(text: str) -> tuple[str, str]:
@@ -220,7 +220,7 @@ def check_export(path: Path) -> str:
     nsys writes the metadata of an export last, so the stub of a failed export has none.
     """
     if not path.exists():
-        return "there is none"
+        return "the export is missing"
     size = path.stat().st_size
     try:
         with _open(path) as db:
@@ -229,11 +229,11 @@ def check_export(path: Path) -> str:
                 db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
             )
     except sqlite3.DatabaseError as error:
-        return f"SQLite cannot read it: {error}"
+        return f"SQLite cannot read the export: {error}"
     if size < pages:
-        return f"it is cut off: {size:,} of {pages:,} bytes"
+        return f"the export is cut off: {size:,} of {pages:,} bytes"
     if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
-        return "it is a stub: the export did not come to its end"
+        return "the export is incomplete: nsys did not finish writing it"
     return ""
 
 
@@ -299,7 +299,7 @@ def export(
     except subprocess.TimeoutExpired:
         raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
     except PermissionError as error:
-        raise Unavailable(f"{nsys} cannot be executed: {error.strerror}") from None
+        raise Unavailable(f"cannot execute {nsys}: {error.strerror}") from None
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}") from None
 
@@ -307,11 +307,11 @@ def export(
 def _export_error(report: Path, target: Path, reason: str, output: str) -> OutputError | DamagedCapture:
     if re.search(_FULL, output):
         room = free_space_note(target.parent)
-        return OutputError(f"{report} cannot be exported: {DISK_FULL[0]}", f"free some room ({room})")
+        return OutputError(f"{report} cannot be exported: {DISK_FULL[0]}", f"free some disk space ({room})")
     messages = re.findall(r"(?m)^.*(?:[Ee]rror|newer than).*$", output)
-    hint = "copy it again, or profile again"
+    hint = "copy the file again, or profile again"
     if re.search(r"newer than|protobuf", output):
-        hint = f"read it with an nsys as new as the one that recorded it: see ${find.VARIABLE}"
+        hint = f"set ${find.VARIABLE} to an nsys at least as new as the one that recorded it"
     return DamagedCapture(
         f"{report} cannot be exported: {messages[-1].strip() if messages else reason}", hint
     )

@@ -134,7 +134,8 @@ def open_batch(folder: Path) -> Batch:
         return Batch(folder, facts["name"], facts["id"], runs, left_out, numbers)
     except FileNotFoundError:
         raise OutputError(
-            f"{folder} holds no batch: it has no {BATCH}", "give the folder that `nsyswrap batch run` named"
+            f"{folder} is not a batch folder: {BATCH} is missing",
+            "give the folder that `nsyswrap batch run` printed",
         ) from None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
@@ -195,16 +196,16 @@ def make_place(folder: Path, share: Share | None = None) -> None:
         _check_place(folder)
         make_folder(folder, share)
     except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "give another --output") from None
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None
 
 
 def _check_place(folder: Path) -> None:
     try:
         entries = {entry.name for entry in folder.iterdir() if not is_lock_file(entry)}
     except OSError as error:
-        raise OutputError(f"cannot read {folder}: {error.strerror}", "give another --output") from None
+        raise OutputError(f"cannot read {folder}: {error.strerror}", "use another --output") from None
     if entries and BATCH not in entries:
-        raise OutputError(f"{folder} is not empty, and holds no batch", "give another --output")
+        raise OutputError(f"{folder} is not empty and is not a batch folder", "use another --output")
 
 
 def folder_name(number: int, label: str) -> str:

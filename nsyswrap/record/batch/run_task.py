@@ -51,7 +51,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
     spec = read_spec(folder)
     folder = folder.absolute()
     run = existing(folder)
-    with locked(folder, "another process", "wait for it, or end it with `nsyswrap batch cancel`"):
+    with locked(folder, "another process", "wait, or use `nsyswrap batch cancel`"):
         if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
@@ -63,7 +63,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                 try:
                     os.chdir(spec.cwd)
                 except OSError as error:
-                    message = f"{spec.cwd} cannot be entered on {claim.host}: {error.strerror}"
+                    message = f"cannot enter {spec.cwd} on {claim.host}: {error.strerror}"
                     raise OutputError(message) from None
                 prepared = _prepared(spec, folder, temporary)
                 if spec.scenario and spec.variant in scenarios.find_scenario(spec.scenario).alone:

@@ -80,9 +80,9 @@ def read_spec(folder: Path) -> TaskSpec:
         return TaskSpec(**facts, nsys=options)
     except FileNotFoundError:
         raise OutputError(
-            f"{folder} holds no planned run: it has no {SPEC}", "give a folder under runs/ of a batch"
+            f"{folder} is not a planned run: {SPEC} is missing", "give a folder in runs/ of a batch"
         ) from None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise OutputError(
-            f"{folder / SPEC} cannot be read: {error}", "start the batch again: it plans the run anew"
+            f"{folder / SPEC} cannot be read: {error}", "start the batch again to write it again"
         ) from None

@@ -41,7 +41,7 @@ class ProfiledTiming(Timing):
 def add_clock_option(parser: argparse.ArgumentParser) -> None:
     """Add --clock, which ``nsyswrap scenarios run --cross-check`` sets."""
     parser.add_argument(
-        CLOCK_OPTION, choices=CLOCKS, default=CLOCKS[0], help="what times it (default: %(default)s)"
+        CLOCK_OPTION, choices=CLOCKS, default=CLOCKS[0], help="clock to time with (default: %(default)s)"
     )
 
 
@@ -49,7 +49,7 @@ def usable(clock: str) -> str:
     """Return the clock to use. Under nsys ``sync`` replaces ``profiler``, with a message on stderr."""
     if clock != "profiler" or not under_nsys():
         return clock
-    print(f"{STAYS_OFF}; timed with a synchronise instead", file=sys.stderr)
+    print(f"{STAYS_OFF}; timed with a synchronize instead", file=sys.stderr)
     return "sync"
 
 

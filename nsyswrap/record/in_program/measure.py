@@ -59,7 +59,9 @@ class Measurement:
     def host_ns(self) -> int:
         """Time between the two time stamps in ns. Raises ValueError while the part runs, or if it raised."""
         if self._host_ns is None:
-            raise ValueError(f"{self.name!r} has no time: it has not ended, or it raised")
+            raise ValueError(
+                f"measurement {self.name!r} has no time: its block has not ended, or raised an exception"
+            )
         return self._host_ns
 
     @property
@@ -140,7 +142,7 @@ class measure:  # noqa: N801 - used like a function
         show: bool = False,
     ) -> None:
         if not isinstance(name, str):
-            raise TypeError(f'measure takes a name first, as in @measure("step"): {name!r} is none')
+            raise TypeError(f'invalid name {name!r}: expected a string, for example @measure("step")')
         self.name = name
         self._synchronise = synchronise
         self._events = events
@@ -165,8 +167,8 @@ class measure:  # noqa: N801 - used like a function
         """
         if any(test(function) for test in _LATER):
             raise TypeError(
-                f"measure cannot decorate {function!r}: its work is done after the call, between that of "
-                "others; put `with measure(...)` around what has no await and no yield"
+                f"measure cannot decorate {function!r}: coroutines and generators work after the call; "
+                "use `with measure(...)` around code without await and yield"
             )
 
         @functools.wraps(function)

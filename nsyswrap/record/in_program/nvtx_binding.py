@@ -55,10 +55,10 @@ def torch(option: str) -> ModuleType:
         module = importlib.import_module("torch")
     except ImportError as error:
         raise Unavailable(
-            f"measure({option}): PyTorch cannot be imported ({error}); install torch, or leave that out"
+            f"measure({option}) requires PyTorch, which cannot be imported ({error}); install torch"
         ) from error
     if not module.cuda.is_available():
         raise Unavailable(
-            f"measure({option}): PyTorch {module.__version__} finds no CUDA GPU; leave that out"
+            f"measure({option}) requires a CUDA GPU, and PyTorch {module.__version__} found none"
         )
     return module

@@ -52,4 +52,4 @@ def _cause(folder: Path, rank: int, code: int) -> str:
     error = folder / f"rank-{rank}.error"
     if error.exists():
         return f"failed: {error.read_text()}"
-    return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -62,7 +62,11 @@ def make_parser(  # noqa: PLR0913 - the properties of a script
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if only:
         parser.add_argument(
-            option, dest="variant", choices=variants, default=only, help="(default: %(default)s)"
+            option,
+            dest="variant",
+            choices=variants,
+            default=only,
+            help="variant to run (default: %(default)s)",
         )
     else:
         parser.add_argument(
@@ -70,7 +74,7 @@ def make_parser(  # noqa: PLR0913 - the properties of a script
             dest="variants",
             choices=variants,
             action="append",
-            help="may be repeated (default: all in turn)",
+            help="variant to run; repeatable (default: all)",
         )
     for name, (least, default, meaning) in (counts or {}).items():
         parser.add_argument(
@@ -81,8 +85,10 @@ def make_parser(  # noqa: PLR0913 - the properties of a script
             help=f"{meaning} (default: %(default)s)",
         )
     if builds:
-        parser.add_argument("--build", action="store_true", help="build only, and print what was built")
-        parser.add_argument("--built", metavar="PATH", help="run what --build printed: build nothing")
+        parser.add_argument(
+            "--build", action="store_true", help="build only, and print the path of the result"
+        )
+        parser.add_argument("--built", metavar="PATH", help="run this result of --build; build nothing")
     return parser
 
 
@@ -154,7 +160,7 @@ def become(
     try:
         (os.execvp if launcher else os.execv)(argv[0], argv)
     except OSError as error:
-        hint = f"install {argv[0]}" if launcher else "leave --built out, to build it"
+        hint = f"install {argv[0]}" if launcher else "omit --built to build it"
         raise Unavailable(f"{argv[0]} cannot be executed: {error.strerror}", hint) from None
 
 

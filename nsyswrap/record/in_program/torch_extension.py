@@ -27,7 +27,7 @@ def import_torch() -> ModuleType:
     except ImportError as error:
         raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
     if not torch.cuda.is_available():
-        raise Unavailable(f"PyTorch {torch.__version__} finds no CUDA GPU")
+        raise Unavailable(f"PyTorch {torch.__version__} found no CUDA GPU")
     return torch
 
 
@@ -72,13 +72,13 @@ def load(name: str, library: str) -> ModuleType:
     """Load the extension ``name`` from a library that ``build`` made. Raises Unavailable if that fails."""
     spec = importlib.util.spec_from_file_location(name, library)
     if spec is None or spec.loader is None:
-        raise Unavailable(f"{library} is no extension module")
+        raise Unavailable(f"{library} is not an extension module")
     try:
         extension = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(extension)
     except ImportError as error:
         raise Unavailable(
-            f"the extension {library} cannot be loaded: {error}", "leave --built out, to build it"
+            f"the extension {library} cannot be loaded: {error}", "omit --built to build it"
         ) from None
     return extension
 
@@ -119,7 +119,7 @@ def _import_builder() -> ModuleType:
     # ninja of a virtual environment that is not activated is beside its Python.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     if not cpp_extension.is_ninja_available():
-        raise Unavailable("ninja was not found", PIP_INSTALL)
+        raise Unavailable("ninja not found", PIP_INSTALL)
     if cpp_extension.CUDA_HOME is None:
-        raise Unavailable("nvcc was not found", "install the CUDA toolkit, or set CUDA_HOME to its folder")
+        raise Unavailable("nvcc not found", "install the CUDA toolkit, or set CUDA_HOME")
     return cpp_extension

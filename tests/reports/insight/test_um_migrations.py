@@ -244,8 +244,8 @@ def test_what_older_exports_do_not_say_is_missing(tmp_path: Path) -> None:
     capture = opened(tmp_path, *moves, without=["virtualAddress", "migrationCause"])
     assert found(capture, "cause", "count", *PAGES) == [(None, 1, None, None, None)] * 2
     assert said(capture) == [
-        "CUPTI_ACTIVITY_KIND_MEMCPY has no virtualAddress (nsys writes it from 2022.1 on): left empty",
-        "CUPTI_ACTIVITY_KIND_MEMCPY has no migrationCause (nsys writes it from 2021 on): left empty",
+        "CUPTI_ACTIVITY_KIND_MEMCPY has no virtualAddress (nsys 2022.1 or newer writes it); cells left empty",
+        "CUPTI_ACTIVITY_KIND_MEMCPY has no migrationCause (nsys 2021 or newer writes it); cells left empty",
         NEITHER,
     ]
 

@@ -36,11 +36,11 @@ class _LocalExecutor(Executor):
         Option(
             "--gpus",
             "N,N,...",
-            "local: one run at a time on each of these GPUs, as nvidia-smi counts.",
-            refusal="--gpus is for the local executor",
+            "local: run on these GPUs (numbers of nvidia-smi), one run on each.",
+            refusal="--gpus requires --executor local",
         ),
     )
-    advice: ClassVar = {"--max-running": "here it is one run at a time, or --gpus 0,1"}
+    advice: ClassVar = {"--max-running": "use --gpus 0,1 for one run on each of these GPUs"}
 
     def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
         if numbers:
@@ -58,7 +58,7 @@ class _LocalExecutor(Executor):
             while _step(local, queue):
                 time.sleep(_POLL_S)
         on_progress(local.states, "")
-        advice = "nsyswrap: what was running has its report; the same command goes on with the rest"
+        advice = "nsyswrap: the interrupted runs wrote their reports; use the same command to run the rest"
         return Interruption(received[0], advice) if received else None
 
     def cancel(self, batch: Batch) -> int:
@@ -109,7 +109,7 @@ def _wait_for_runs_begun_before(local: _LocalBatch) -> None:
         running = [str(n) for n, state in local.states.items() if state.state == "running"]
         if not running:
             return
-        local.on_progress(local.states, f"waiting for run {', '.join(running)}, begun before")
+        local.on_progress(local.states, f"waiting for run {', '.join(running)}, started earlier")
         time.sleep(_POLL_OTHERS_S)
 
 

@@ -89,16 +89,16 @@ class Block:
         for name, word in used:
             if name not in known:
                 raise PlanError(
-                    f"{self.where}: {{{name}}} in {word!r} is no parameter",
-                    f"parameters: {', '.join(known)}; {{{{{name}}}}} is {{{name}}} as it stands",
+                    f"{self.where}: no parameter named {name!r}, used in {word!r}",
+                    f"parameters: {', '.join(known)}; write {{{{{name}}}}} for {{{name}}} itself",
                 )
         placed = {name for name, _ in used} | ({VARIANT} if self.scenario else set())
         for name in self.parameters:
             if name not in placed:
                 place = "arguments" if self.scenario else "command"
                 raise PlanError(
-                    f"{self.where}: the parameter {name!r} is used nowhere: all its runs would be the same",
-                    f"write {{{name}}} where its value belongs: in the {place}, or in a value of env",
+                    f"{self.where}: the parameter {name!r} is not used: its runs would all be the same",
+                    f"write {{{name}}} in the {place} or in a value of env",
                 )
 
     def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[TaskSpec]:
@@ -190,7 +190,7 @@ def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], t
     wanted = sum(block.count for block in blocks)
     if wanted > _MOST_RUNS:
         raise PlanError(
-            f"{where}: that makes {wanted:,} runs, and {_MOST_RUNS:,} are the most", "split it up"
+            f"{where}: {wanted:,} runs are too many: the limit is {_MOST_RUNS:,}", "split the plan"
         )
     runs = _once(_all(blocks, titled=False))
     labels = {combination: spec.label for combination, spec in runs}
@@ -198,7 +198,7 @@ def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], t
         runs = _once(_all(blocks, titled=True))
         labels = _numbered({combination: spec.label for combination, spec in runs})
     twice = wanted - len(runs)
-    note = f"{twice} of {wanted} runs stand in more than one [[runs]]: they are made once"
+    note = f"{twice} of {wanted} runs occur in more than one [[runs]] and are run once"
     specs = (replace(spec, label=labels[combination]) for combination, spec in runs)
     return tuple(specs), (note,) * bool(twice)
 
@@ -251,4 +251,6 @@ def _current_folder() -> str:
     try:
         return str(Path.cwd())
     except OSError as error:
-        raise PlanError(f"there is no current folder: {error.strerror}", "go to one that is there") from None
+        raise PlanError(
+            f"the current folder cannot be used: {error.strerror}", "change to another folder"
+        ) from None

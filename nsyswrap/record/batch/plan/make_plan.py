@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.task import TaskSpec
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch"), ("variants", "arguments")
-_EXAMPLE = 'as in: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
+_EXAMPLE = 'for example: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
 _PARAMETER = re.compile(PARAMETER)
-_SAME_AGAIN = "to run the same several times, write repeat = N"
+_SAME_AGAIN = "use repeat = N to run the same several times"
 
 
 def read_plan(path: Path) -> Plan:
@@ -48,7 +48,7 @@ def read_plan(path: Path) -> Plan:
     keys = plan_keys(list(with_table))
     head = Table(load(path), str(path), keys, "")
     if "runs" not in head.content:
-        head.refuse("there are no [[runs]] in it", _EXAMPLE)
+        head.refuse("the plan has no [[runs]]", _EXAMPLE)
     runs = [
         Table(content, f"{path}: [[runs]] {number}", keys, "[[runs]]")
         for number, content in enumerate(head.get("runs", TABLES), 1)
@@ -102,13 +102,13 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value,
     for parameter in parameters:
         name, equals, values = parameter.partition("=")
         if not name or not equals:
-            raise UsageError(f"-p {parameter!r} is not NAME=V,V,...", "as in -p n=1024,1048576")
+            raise UsageError(f"invalid -p {parameter!r}: expected NAME=V,V,..., for example n=1024,1048576")
         if name in grid:
-            raise UsageError(f"-p {name} is given twice", f"write -p {name}=1,2")
+            raise UsageError(f"-p {name} is given twice", f"use -p {name}=1,2")
         try:
             grid[name] = tuple(of_list(values))
         except Unusable as error:
-            raise UsageError(f"-p {parameter!r}: {error}") from None
+            raise UsageError(f"invalid -p {parameter!r}: {error}") from None
     table = Table({}, f"{where}: -p")
     _check_names(table, list(grid))
     for name, different in grid.items():
@@ -119,7 +119,7 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value,
 def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
     share: Share | None = head.get("share", one_of("group"))
     if share and any(spec.keep_environment for spec in specs):
-        head.refuse("share and keep_environment do not go together: others would read the environment")
+        head.refuse("share cannot be used with keep_environment: others could read the environment")
     return share
 
 
@@ -127,7 +127,7 @@ def _name(head: Table, default: str) -> str:
     """Return the name of the batch, its folder and its jobs, on one line."""
     name = " ".join(head.get("name", TEXT, default).split())
     if "/" in name:
-        head.refuse(f"name = {as_toml(name)} cannot be the name of a folder", "leave the / out")
+        head.refuse(f"invalid name = {as_toml(name)}: expected the name of a folder", "remove the /")
     return name
 
 
@@ -157,13 +157,14 @@ def _block(head: Table, run: Table) -> Block:
 def _program(run: Table) -> dict[str, Any]:
     """Return the command or the scenario of a [[runs]], as fields of Block."""
     if ("command" in run.content) == ("scenario" in run.content):
-        both = "both a command and a scenario" if "command" in run.content else "no command and no scenario"
-        run.refuse(f"there is {both}", f"write one of them, {_EXAMPLE}")
+        both = "command" in run.content
+        fault = "command cannot be used with scenario" if both else "command or scenario is missing"
+        run.refuse(fault, f"use one of them, {_EXAMPLE}")
     is_command = "command" in run.content
     kind, others = ("command", _SCENARIO_KEYS) if is_command else ("scenario", _COMMAND_KEYS)
     for key in others:
         if key in run.content:
-            run.refuse(f"{key!r} does not go with a {kind}")
+            run.refuse(f"{key} cannot be used with {kind}")
     if is_command:
         module, arch = run.get("module", FLAG, default=False), run.get("arch", TEXT)
         return {"command": run.words("command"), "module": module, "arch": arch}
@@ -178,7 +179,9 @@ def _scenario(run: Table) -> dict[str, Any]:
     except UsageError as error:
         raise PlanError(f"{run.where}: {error}", error.hint) from None
     if not variants or len(set(variants)) < len(variants):
-        run.refuse("variants is empty, or names one twice", f"variants: {' '.join(scenario.variants)}")
+        run.refuse(
+            "invalid variants: expected at least one, each once", f"variants: {' '.join(scenario.variants)}"
+        )
     arguments = run.words("arguments") if run.content.get("arguments") else ()
     return {"scenario": scenario, "variants": tuple(variants), "arguments": arguments}
 
@@ -188,11 +191,11 @@ def _env(table: Table) -> dict[str, str]:
     texts = {}
     for name, value in env.content.items():
         if not name or "=" in name or "\0" in name:
-            env.refuse(f"{name!r} cannot be the name of an environment variable")
+            env.refuse(f"invalid name of an environment variable: {name!r}")
         try:
             texts[name] = of_toml(value).text
         except Unusable as error:
-            env.refuse(f"{name} is {error}")
+            env.refuse(f"invalid {name} = {as_toml(value)}: {error}")
     return texts
 
 
@@ -229,26 +232,26 @@ def _check_points(points: Sequence[Table], grid: Mapping[str, Any]) -> None:
     for point in points:
         expected, names = set(points[0].content), set(point.content)
         if not names:
-            point.refuse("there is nothing in it", "as in points = [ { block = 128, unroll = 1 } ]")
+            point.refuse("the point is empty", "for example points = [ { block = 128, unroll = 1 } ]")
         if expected != names:
             odd = ", ".join(sorted(expected ^ names))
-            point.refuse(f"not every point has {odd}", "give each point the same parameters")
+            point.refuse(f"some points have no {odd}", "give each point the same parameters")
         if both := names & set(grid):
-            point.refuse(f"{', '.join(sorted(both))} stands in grid too", "leave it in one of the two")
+            point.refuse(f"{', '.join(sorted(both))} is in grid too", "remove one of the two")
 
 
 def _value(table: Table, name: str, value: object) -> Value:
     try:
         return of_toml(value)
     except Unusable as error:
-        table.refuse(f"{name} = {as_toml(value)} is {error}")
+        table.refuse(f"invalid {name} = {as_toml(value)}: {error}")
 
 
 def _check_different(table: Table, what: str, texts: Iterable[str]) -> None:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
-            table.refuse(f"{what} {text} stands there twice", _SAME_AGAIN)
+            table.refuse(f"{what} {text} occurs twice", _SAME_AGAIN)
         seen.add(text)
 
 
@@ -256,10 +259,11 @@ def _check_names(run: Table, names: Sequence[str]) -> None:
     for name in names:
         if not _PARAMETER.fullmatch(name):
             run.refuse(
-                f"{name!r} cannot be the name of a parameter", "letters, digits, _ and -, a letter first"
+                f"invalid parameter name {name!r}",
+                "expected letters, digits, _ and -, starting with a letter",
             )
         if name == REPEAT or (name == VARIANT and "scenario" in run.content):
             run.refuse(
-                f"{name!r} is a parameter already",
-                f"{{{name}}} is replaced without being named in grid or points",
+                f"invalid parameter name {name!r}: nsyswrap sets this parameter",
+                f"use {{{name}}} without an entry in grid or points",
             )

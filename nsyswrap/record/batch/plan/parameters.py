@@ -48,17 +48,17 @@ def of_toml(value: object) -> Value:
         return Value(value, "true" if value else "false")
     if isinstance(value, int):
         if value not in _INT64:
-            raise Unusable("a whole number beyond 64 bits: write it as text")
+            raise Unusable("the number does not fit into 64 bits; write it as a string")
         return Value(value, str(value))
     if isinstance(value, Written):
         if not math.isfinite(value):
-            raise Unusable("no finite number: write it as text")
+            raise Unusable("the number is not finite; write it as a string")
         return Value(float(value), value.text)
     if isinstance(value, str):
         if "\0" in value:
-            raise Unusable("a text with a zero byte, which no command line can hold")
+            raise Unusable("the string contains a zero byte")
         return Value(value, value)
-    raise Unusable("neither text, number nor true or false")
+    raise Unusable("expected a string, a number, true or false")
 
 
 def of_text(text: str) -> Value:
@@ -80,9 +80,9 @@ def of_list(text: str) -> list[Value]:
     try:
         rows: Sequence[list[str]] = list(csv.reader([text], strict=True))
     except csv.Error as error:
-        raise Unusable(f'no list of values ({error}): write n=1,2 or s="a,b","say ""hi""",c') from None
+        raise Unusable(f'expected a list ({error}), for example n=1,2 or s="a,b","say ""hi""",c') from None
     if not rows or not rows[0]:
-        raise Unusable('no value: write n=1,2, or n="" for an empty one')
+        raise Unusable('expected a value, for example n=1,2, or n="" for an empty one')
     return [of_text(one) for one in rows[0]]
 
 

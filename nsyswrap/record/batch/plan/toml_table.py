@@ -43,19 +43,22 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and "\0" not in one for one in value)
 
 
-TEXT = Kind("a text that is not empty", _is_text)
-TEXTS = Kind("a list of texts", _are_texts)
-WORDS = Kind("a text, or a list of texts", lambda value: _is_text(value) or _are_texts(value))
+TEXT = Kind("a string that is not empty", _is_text)
+TEXTS = Kind("a list of strings", _are_texts)
+WORDS = Kind("a string or a list of strings", lambda value: _is_text(value) or _are_texts(value))
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-COUNT = Kind("a whole number of at least 1", lambda value: type(value) is int and value >= 1)
+COUNT = Kind("a whole number, 1 or more", lambda value: type(value) is int and value >= 1)
 SECONDS = Kind("a number of seconds above 0", lambda value: _is_number(value) and value > 0)
-DELAY = Kind("a number of seconds, 0 or above", lambda value: _is_number(value) and value >= 0)
+DELAY = Kind("a number of seconds, 0 or more", lambda value: _is_number(value) and value >= 0)
 TABLE = Kind("a table", lambda value: isinstance(value, dict))
 TABLES = Kind(
-    "a list of tables, with one at least",
+    "a list with at least one table",
     lambda value: isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value),
 )
-LIST = Kind("a list with a value in it, as in [1, 2]", lambda value: isinstance(value, list) and bool(value))
+LIST = Kind(
+    "a list with at least one value, for example [1, 2]",
+    lambda value: isinstance(value, list) and bool(value),
+)
 
 
 def one_of(*choices: str) -> Kind:
@@ -118,8 +121,10 @@ class Table:
             for name, keys in self._keys.items()
             if key in keys
         ]
-        advice = f"did you mean {close[0]!r}? " if close else f"it belongs in {homes[0]}. " if homes else ""
-        self.refuse(f"there is no key {key!r} here", f"{advice}keys here: {', '.join(own)}")
+        advice = (
+            f"did you mean {close[0]!r}? " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
+        )
+        self.refuse(f"no key named {key!r}", f"{advice}keys: {', '.join(own)}")
 
     def get(self, key: str, kind: Kind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind
         """Return the value of a key, or ``default``. Raises PlanError if it is of another kind."""
@@ -127,7 +132,7 @@ class Table:
             return default
         value = self.content[key]
         if not kind.accepts(value):
-            self.refuse(f"{key} = {as_toml(value)} is not {kind.meaning}")
+            self.refuse(f"invalid {key} = {as_toml(value)}: expected {kind.meaning}")
         return float(value) if isinstance(value, Written) else value
 
     def words(self, key: str) -> tuple[str, ...]:
@@ -160,9 +165,13 @@ def load(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Written)
+    except FileNotFoundError:
+        raise PlanError(f"plan {path} not found") from None
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise PlanError(f"{path} is no plan: it is not UTF-8 ({error})") from None
+        raise PlanError(f"{path} is not a plan: it is not UTF-8 ({error})") from None
     except (ValueError, RecursionError) as error:  # TOML errors, and numbers with too many digits
-        raise PlanError(f"{path} is no TOML: {error}", "texts stand in quotes; see https://toml.io") from None
+        raise PlanError(
+            f"{path} is not valid TOML: {error}", "put strings in quotes; see https://toml.io"
+        ) from None

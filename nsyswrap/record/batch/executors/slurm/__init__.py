@@ -29,13 +29,13 @@ class _SlurmExecutor(Executor):
         Option(
             "--max-running",
             "N",
-            "slurm: at most N runs at a time.",
-            refusal="--max-running is for --executor slurm",
+            "slurm: run at most N at a time.",
+            refusal="--max-running requires --executor slurm",
             is_count=True,
         ),
     )
-    advice: ClassVar = {"--gpus": "on Slurm ask for GPUs in the plan: gres = 'gpu:1'"}
-    settings_help = "A setting of sbatch, as it is; repeatable."
+    advice: ClassVar = {"--gpus": "request GPUs in [slurm] of the plan: gres = 'gpu:1'"}
+    settings_help = "Pass a setting to sbatch unchanged; repeatable."
     uses_node = True
     temporary_variables = ("SLURM_TMPDIR",)
 
@@ -49,7 +49,7 @@ class _SlurmExecutor(Executor):
             cancel = f"nsyswrap batch cancel {shlex.quote(str(request.batch.folder))}"
             return Interruption(
                 next(iter(interruption.args), signal.SIGINT),
-                f"nsyswrap: the jobs go on. The same command waits for them again; to end them:\n  {cancel}",
+                f"nsyswrap: the jobs continue; use the same command to wait, or cancel them:\n  {cancel}",
             )
         return None
 

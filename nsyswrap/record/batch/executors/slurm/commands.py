@@ -35,40 +35,44 @@ _FACT = re.compile(r"(ArrayJobId|ArrayTaskId|JobState|Reason)=(\S+)")
 _LINE = re.compile(r"([^=\s]+)\s*= (.*)")
 _WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # else squeue cuts the list of an array's tasks
 _FULL = "temporarily unable to accept job"
-_NOT_THERE = "run this where Slurm's commands are, on a login node; or take --executor local"
-_SILENT = "is Slurm up (`scontrol ping`)? What is in its queue goes on; the same command attaches to it"
+_NOT_THERE = "run this on a node that has Slurm's commands, or use --executor local"
+_SILENT = "check Slurm with `scontrol ping`; queued jobs continue, and the same command waits for them"
 
 # Reasons that never pass: squeue's name, its meaning, and what to do. Down or reserved nodes come back.
 _FINAL = (
     (
         r"PartitionConfig",
-        "no node of the partition has what is asked for",
-        "ask for less, or name a partition",
+        "no node of the partition has the requested resources",
+        "request less, or set partition",
     ),
-    (r"PartitionNodeLimit", "the partition gives a job fewer, or more, nodes than that", "set nodes"),
-    (r"PartitionTimeLimit", "the partition's longest time is shorter", "set time"),
-    (r"BadConstraints", "no node can be what is asked for", "see constraint, gres and nodes"),
+    (r"PartitionNodeLimit", "the number of nodes is outside the partition's limits", "set nodes"),
+    (r"PartitionTimeLimit", "the time exceeds the partition's limit", "set time"),
+    (r"BadConstraints", "no node satisfies the request", "check constraint, gres and nodes"),
     (r"InvalidAccount|AccountNotAllowed", "this account cannot be used here", "set account"),
     (r"InvalidQOS|QOSNotAllowed", "this QOS cannot be used here", "set qos"),
-    (r"(Assoc|QOS)\w*(PerJob|PerNode)\w*", "one job may not have that much", "ask for less, or set qos"),
-    (r"QOSMin\w+|QOSTimeLimit|MaxMemPerLimit", "one job may not have that", "see qos"),
-    (r"DependencyNeverSatisfied", "what it depends on failed", "see dependency"),
-    (r"DeadLine", "it cannot end before its deadline", "see deadline and time"),
+    (
+        r"(Assoc|QOS)\w*(PerJob|PerNode)\w*",
+        "the request exceeds the limit of one job",
+        "request less, or set qos",
+    ),
+    (r"QOSMin\w+|QOSTimeLimit|MaxMemPerLimit", "the request is outside the limits of one job", "check qos"),
+    (r"DependencyNeverSatisfied", "a job that it depends on failed", "check dependency"),
+    (r"DeadLine", "the job cannot end before its deadline", "check deadline and time"),
     (
         r"JobHoldMaxRequeue|launch failed requeued held",
-        "it could not be launched on its node",
-        "tell the admin",
+        "the job could not be launched on its node",
+        "set exclude to avoid the node",
     ),
 )
 _WAITING = {
-    "Resources": "for nodes to be free",
-    "Priority": "behind other jobs",
-    "BeginTime": "for their time to begin",
+    "Resources": "for free nodes",
+    "Priority": "for jobs of higher priority",
+    "BeginTime": "for their begin time",
     "None": "to be scheduled",
     "PartitionDown": "for the partition to be up (PartitionDown)",
-    "JobHeldUser": "on hold (`scontrol release` lets them start)",
-    "JobHeldAdmin": "held by an administrator (JobHeldAdmin)",
-    "JobArrayTaskLimit": "for others of the batch to end",
+    "JobHeldUser": "for `scontrol release` (JobHeldUser)",
+    "JobHeldAdmin": "for release by an administrator (JobHeldAdmin)",
+    "JobArrayTaskLimit": "for other runs of the batch to end",
 }
 
 _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -112,12 +116,12 @@ def submit(script: Path, comment: str, tasks: str) -> str:
         done = _run(["sbatch", "--parsable", *own, str(script)], _SUBMIT_TIMEOUT_S, without=_JOB_VARIABLES)
     except subprocess.TimeoutExpired as late:
         if _FULL in str(late.stderr):  # these are bytes, despite text=True
-            raise QueueFull("Slurm has no room for more jobs now") from None
-        raise Unavailable("sbatch does not answer", _SILENT) from None
+            raise QueueFull("Slurm accepts no more jobs now") from None
+        raise Unavailable("sbatch did not answer", _SILENT) from None
     if done.returncode:
         raise Unavailable(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
-            f"change [slurm] in the plan, or --slurm; the script is {script}",
+            f"change [slurm] in the plan or --slurm; job script: {script}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
 
@@ -212,9 +216,9 @@ def _ask(*command: str) -> str:
     try:
         done = _run(command)
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{command[0]} does not answer", _SILENT) from None
+        raise Unavailable(f"{command[0]} did not answer", _SILENT) from None
     if done.returncode:
-        raise Unavailable(f"{command[0]} says: {_last_line(done.stderr)}", _SILENT)
+        raise Unavailable(f"{command[0]} failed: {_last_line(done.stderr)}", _SILENT)
     return done.stdout
 
 
@@ -237,20 +241,20 @@ def _run(
             timeout=timeout_s,
         )
     except FileNotFoundError:
-        raise Unavailable(f"{command[0]} is not on PATH", _NOT_THERE) from None
+        raise Unavailable(f"{command[0]} not found on PATH", _NOT_THERE) from None
 
 
 def _last_line(errors: str) -> str:
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     messages = [line for line in lines if not line.startswith('Try "')]  # Try "sbatch --help" for more ...
-    return messages[-1].removeprefix("sbatch: ").removeprefix("error: ") if messages else "nothing"
+    return messages[-1].removeprefix("sbatch: ").removeprefix("error: ") if messages else "no error message"
 
 
 def why_never(reason: str) -> tuple[str, str] | None:
     """Return why a job with this reason will never start, and what to do. None if it may start."""
     for pattern, meaning, advice in _FINAL:
         if re.fullmatch(pattern, reason):
-            return f"{meaning} ({reason})", f"{advice}, in [slurm] of the plan, or with --slurm"
+            return f"{meaning} ({reason})", f"{advice} in [slurm] of the plan or with --slurm"
     return None
 
 

@@ -130,7 +130,9 @@ def _states_to_show(slurm: _SlurmBatch) -> Mapping[int, RunState]:
 
 def _prepare(batch: Batch) -> None:
     if "\\" in str(batch.folder.absolute()):
-        raise OutputError(f"Slurm writes no logs below a backslash: {batch.folder}", "give another --output")
+        raise OutputError(
+            f"Slurm cannot write logs to a path with a backslash: {batch.folder}", "use another --output"
+        )
     try:
         make_folder(batch.folder / FOLDER, share_of(batch.folder))
         jobs.forget_cancelling(batch)
@@ -232,7 +234,7 @@ def _give_up_on_final(slurm: _SlurmBatch) -> None:
     for key, (job, (meaning, advice)) in final.items():
         if slurm.never[key] >= _POLLS_UNTIL_FINAL:
             commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
-            slurm.refusal = Unavailable(f"job {job.id} would never start: {meaning}", advice)
+            slurm.refusal = Unavailable(f"job {job.id} can never start: {meaning}", advice)
             slurm.left = []
 
 

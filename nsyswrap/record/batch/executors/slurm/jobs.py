@@ -134,7 +134,7 @@ def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunSta
     last_line = _last_line(log)
     parts = [
         f"job {job} ended{f' ({reason})' if reason else ''}",
-        f"its log says: {last_line}" if last_line else "",
+        f"end of its log: {last_line}" if last_line else "",
     ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
     return replace(state, state="lost", status=status)

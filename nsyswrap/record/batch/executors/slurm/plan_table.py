@@ -10,9 +10,9 @@ from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, Table, as_toml
 if TYPE_CHECKING:
     from nsyswrap.record.batch.task import Scalar
 
-_TASKS = "nsyswrap numbers the tasks itself; how many run at a time is max_running, or --max-running"
-_LOGS = "the logs lie in the batch's folder, under slurm/"
-_STATE = "nsyswrap waits by itself, and reads what sbatch answers"
+_TASKS = "use max_running or --max-running to limit the runs at a time"
+_LOGS = "logs are written to slurm/ in the batch folder"
+_STATE = "nsyswrap reads the output of sbatch and waits for the jobs"
 _RESERVED = {
     "array": _TASKS,
     "a": _TASKS,
@@ -22,14 +22,14 @@ _RESERVED = {
     "o": _LOGS,
     "error": _LOGS,
     "e": _LOGS,
-    "comment": "nsyswrap finds its jobs by it",
-    "wrap": "nsyswrap writes the job script: lines of your own go into [node] setup",
+    "comment": "nsyswrap finds its jobs by their comment",
+    "wrap": "use setup in [node] for your own lines of the job script",
     "parsable": _STATE,
     "quiet": _STATE,
     "Q": _STATE,
     "wait": _STATE,
     "W": _STATE,
-    "test-only": "--dry-run shows the job script",
+    "test-only": "use --dry-run to show the job script",
 }
 
 
@@ -41,9 +41,9 @@ def check(table: Table) -> dict[str, Scalar]:
         try:
             plain = of_toml(value).plain
         except Unusable as error:
-            table.refuse(f"{key} = {as_toml(value)} is {error}")
+            table.refuse(f"invalid {key} = {as_toml(value)}: {error}")
         if isinstance(plain, str) and not plain.isprintable():
-            table.refuse(f"{key} = {as_toml(value)} is not one printable line")
+            table.refuse(f"invalid {key} = {as_toml(value)}: expected one printable line")
         settings[key] = plain
     return settings
 
@@ -54,10 +54,10 @@ def _check_key(table: Table, key: str) -> None:
         table.refuse(f"{key!r} is set by nsyswrap", _RESERVED[name])
     if key in (*HEAD_KEYS, "slurm"):
         table.refuse(
-            f"{key!r} is no setting of sbatch",
-            "what stands below [slurm] belongs to it: move the line to the head of the file",
+            f"no sbatch setting named {key!r}",
+            "move the line to the head of the file, before any table",
         )
     if not name.replace("-", "").isalnum() or not name.isascii() or name.startswith("-"):
-        table.refuse(f"{key!r} cannot be an option of sbatch", 'as in partition = "gpu" or cpus-per-task = 4')
+        table.refuse(f"invalid sbatch setting {key!r}", 'for example partition = "gpu" or cpus-per-task = 4')
     if key != name:
-        table.refuse(f"sbatch has no --{key}", f"its options are written with hyphens: {name}")
+        table.refuse(f"no sbatch setting named {key!r}", f"use hyphens: {name}")

@@ -1,0 +1,81 @@
+"""Phrases that readers stumbled over do not come back into texts that people read; see English in STYLE."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+COVERED = ("nsyswrap/record", "nsyswrap/base", "nsyswrap/capture", "nsyswrap/api", "scenarios")
+EXCEPT = ("nsyswrap/base/nsys/find.py", "nsyswrap/capture/open.py")
+# What is banned, and what to write instead.
+BANNED = {
+    r"\b(is|are) no\b(?! (longer|more)\b)": "X is not a ...",
+    r"\bthere (is|are) (no|none|nothing)\b": "no X named 'x', or X is missing",
+    r"\bgo(es)? (together|with)\b": "--a cannot be used with --b",
+    r"\b(nobody|who)\b": "the subject's name",
+    r"\bwhat (it|nsys|you|was|is)\b": "the thing's name",
+    r"passed over": "ignored, or not usable",
+    r"\b(stands?|lies?|lie) (in|there|twice|beside|below)\b": "is in ..., occurs twice",
+    r"\bas in (?!nsys\b)": "for example ...",
+    r"\bleave .{0,40}\bout\b": "omit ...",
+    r"\bgive another\b": "use another ...",
+    r"\b(in the way|at work|with room|make room|free some room)\b": "exists, in use, free some disk space",
+    r"(?i)\bsynchronis(?!e=)|\bcolour|\bbehaviour|\bneighbour": "American spelling",
+}
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield every string of a file that is not a docstring. What an f-string inserts is ``{}``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            pieces = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield node.lineno, "".join(map(str, pieces))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in statements | parts
+        ):
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("folder", COVERED)
+def test_no_text_has_a_banned_phrase(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]!r}, write {instead!r}: {text}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in EXCEPT
+        for line, text in texts(path)
+        for banned, instead in BANNED.items()
+        if (match := re.search(banned, text))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x is no run folder",
+        "there is no 'x'",
+        "--a and --b do not go together",
+        "'a' does not go with a command",
+        "what it recorded lies in x",
+        "it stands there twice",
+        "write START/END, as in 1s/",
+        "leave --variant out",
+        "nsys was passed over",
+        "timed with a synchronise",
+    ],
+)
+def test_what_is_banned(text: str) -> None:
+    assert any(re.search(banned, text) for banned in BANNED)
