@@ -64,6 +64,15 @@ def signals_as_from_a_terminal() -> None:
             signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_settings_and_state(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """Runs that tests begin in this process are not noted for the person who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def nsys() -> str:
     """The real nsys; where there is none the tests that need it are skipped."""
@@ -94,7 +103,8 @@ def torch() -> Any:  # noqa: ANN401 - torch is not installed for the type checke
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment with a home and a cache of its own, no terminal, in which nsyswrap can be imported."""
     home = tmp_path_factory.mktemp("home")
-    outside = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    left_out = ("COLUMNS", "LINES", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+    outside = {name: value for name, value in os.environ.items() if name not in left_out}
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**outside, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}
 

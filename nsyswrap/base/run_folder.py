@@ -296,20 +296,6 @@ def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
         return path
 
 
-def newest_run(base: Path = DEFAULT_BASE) -> Path:
-    """Return the newest finished run folder in ``base``, or one level deeper, as scenarios have them.
-
-    Raises CaptureError if there is none.
-    """
-    ended = [status.parent for pattern in ("*", "*/*") for status in base.glob(f"{pattern}/{STATUS}")]
-    if not ended:
-        raise CaptureError(
-            f"no run folder under {base}/",
-            "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
-        )
-    return max(ended, key=lambda folder: (folder / STATUS).stat().st_mtime_ns)
-
-
 def cache_dir(*names: str) -> Path:
     """Create and return a folder in the user's cache: ``$XDG_CACHE_HOME/nsyswrap`` or ``~/.cache/nsyswrap``.
 

@@ -15,6 +15,7 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
 from nsyswrap.cli.batch_status import in_words, progress
 from nsyswrap.cli.output import note
@@ -82,6 +83,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     make_place(folder, plan.share)
     with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
         batch = make_batch(folder, plan)
+        note_begun(folder)
         _note_left_out(batch)
         states, wanted = _to_run(batch, options)
         with progress(states, wanted) as on_progress:

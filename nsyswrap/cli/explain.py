@@ -6,10 +6,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.run_folder import newest_run
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
+from nsyswrap.cli.options import newest_capture
 from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def listing(paths: Sequence[Path]) -> str:
     Without a capture, return all reports.
     """
     try:
-        captures = paths or (newest_run(),)
+        captures = paths or (newest_capture(),)
     except CaptureError:
         return "\n".join(
             [*_section("Reports", ((name, find_report(name).title) for name in NAMES)), *_outside()]

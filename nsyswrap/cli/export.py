@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.options import selection_options
+from nsyswrap.cli.options import newest_capture, selection_options
 from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ with lazy_imports():
 
 
 @click.command()
-@click.argument("capture", type=click.Path(readable=False, path_type=Path))
+@click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
 @click.option(
     "--perfetto",
     type=click.Path(path_type=Path, allow_dash=True),
@@ -42,7 +42,7 @@ with lazy_imports():
 @selection_options
 @click.option("--force", is_flag=True, help="Replace what an earlier export wrote.")
 def command(
-    capture: Path, *, perfetto: Path | None, parquet: Path | None, selection: Selection, force: bool
+    capture: Path | None, *, perfetto: Path | None, parquet: Path | None, selection: Selection, force: bool
 ) -> None:
     """Write a capture as a timeline for Perfetto, or its events as Parquet.
 
@@ -56,7 +56,7 @@ def command(
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} exists", "give another name, or --force to replace it")
-    selected = _open_selected(capture, selection)
+    selected = _open_selected(capture or newest_capture(), selection)
     if perfetto is not None:
         _write_trace(selected, perfetto)
     if parquet is not None:

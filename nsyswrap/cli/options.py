@@ -10,7 +10,8 @@ import click
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import newest_run
+from nsyswrap.base.recent_runs import ago, newest_run, program_of
+from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.output import note
 
@@ -150,6 +151,20 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     return open_one
 
 
+def newest_capture(*, by_rank: bool = False) -> Path:
+    """Return the folder of the newest run begun in this folder or below, and print which one that is.
+
+    ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
+    """
+    folder, start = newest_run()
+    run = RunFolder(folder).read_run()
+    rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
+    if rank and by_rank:
+        folder, rank = folder.parent, "all ranks"
+    note(f"nsyswrap: newest run: {folder} ({', '.join(filter(None, (program_of(run), rank, ago(start))))})")
+    return folder
+
+
 def open_all(
     paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
 ) -> tuple[dict[str, Capture], int]:
@@ -161,7 +176,7 @@ def open_all(
     """
     opened: dict[str, Capture] = {}
     exit_code = 0
-    wanted = paths or (newest_run(),)
+    wanted = paths or (newest_capture(),)
     for label, path in zip(shortest_labels(wanted), wanted, strict=True):
         try:
             capture = open_one(path)

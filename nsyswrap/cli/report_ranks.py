@@ -12,8 +12,9 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.run_folder import RunFolder, newest_run
+from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.units import Unit
+from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, step
 from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
@@ -39,7 +40,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
     A damaged capture among several is reported on stderr; a single one raises CaptureError. A single capture
     without a rank is split by process. Raises NotInCapture if none of its processes can be a rank.
     """
-    wanted = places(paths or (_newest(),))
+    wanted = places(paths or (newest_capture(by_rank=True),))
     members: list[Member] = []
     exit_code = 0
     for place in wanted:
@@ -59,12 +60,6 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
     if absent := missing_ranks(wanted):
         note(f"nsyswrap: {absent}")
     return members, exit_code
-
-
-def _newest() -> Path:
-    """Return the newest run folder, or the folder of all ranks if it is one of several ranks."""
-    newest = newest_run()
-    return newest.parent if RunFolder(newest).read_run().get("rank") else newest
 
 
 def _split_by_process(member: Member) -> list[Member]:

@@ -12,9 +12,9 @@ import click
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder, newest_run
+from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.cli.options import open_all, opener, selection_options, steps_option
+from nsyswrap.cli.options import newest_capture, open_all, opener, selection_options, steps_option
 from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
 
 def _captures_below(paths: Sequence[Path]) -> list[Path]:
     """Return the captures that are named, and all below each folder that is not a capture itself."""
-    return [capture for path in paths or (newest_run(),) for capture in _captures_of(path)]
+    return [capture for path in paths or (newest_capture(),) for capture in _captures_of(path)]
 
 
 def _captures_of(path: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base import run_folder
+from nsyswrap.base import recent_runs, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
@@ -110,6 +110,8 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     ):
         facts = _facts(spec, nsys)
         run.create(facts, force=spec.force)
+        if not spec.is_locked:  # a planned run is part of its batch
+            recent_runs.note_begun(run.path)
         private.make_work()
         began = time.monotonic()
         with private.guarded():

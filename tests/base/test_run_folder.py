@@ -1,9 +1,8 @@
-"""The run folder: who may write into it, what is in it, and which is the newest."""
+"""The run folder: who may write into it, and what is in it."""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from pathlib import Path
@@ -136,22 +135,6 @@ def test_folders_claimed_at_the_same_time_differ(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(set(claimed)) == 8
-
-
-def test_the_newest_run_is_the_one_that_ended_last(tmp_path: Path) -> None:
-    for age, name in enumerate(["scenario/variant", "b", "a"]):
-        (tmp_path / name).mkdir(parents=True)
-        RunFolder(tmp_path / name).write_status(DONE)
-        os.utime(tmp_path / name / STATUS, (1000 - age, 1000 - age))
-    (tmp_path / "still-running").mkdir()
-    assert folder.newest_run(tmp_path) == tmp_path / "scenario" / "variant"
-
-
-def test_no_run_at_all(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="no run folder under") as error:
-        folder.newest_run(tmp_path / "absent")
-    assert error.value.exit_code == 65
-    assert "profile a program first" in error.value.hint
 
 
 def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,8 @@ def test_without_a_name_the_newest_run_is_shown(tmp_path: Path, cli: Cli) -> Non
     run.mkdir(parents=True)
     small(run / "report.sqlite")
     (run / "status.json").write_text("{}")
-    assert cli("view").stderr == "wrote mine.html\n"
+    newest = "nsyswrap: newest run: nsyswrap-runs/mine (just now)\n"
+    assert cli("view").stderr == f"{newest}wrote mine.html\n"
 
 
 def test_of_several_a_bad_one_is_said_and_the_others_are_shown(tmp_path: Path, cli: Cli) -> None:

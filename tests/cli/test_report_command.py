@@ -145,7 +145,7 @@ def test_several_screens_do_not_go_into_one_file(cli: Cli, export: Path) -> None
     assert done.stderr == "nsyswrap: -o takes one screen\n  ask for reports with -r, or for one capture\n"
 
 
-def test_without_a_capture_the_run_that_ended_last(cli: Cli, tmp_path: Path) -> None:
+def test_without_a_capture_the_newest_run(cli: Cli, tmp_path: Path) -> None:
     for age, name in enumerate(("new", "old")):
         folder = tmp_path / "nsyswrap-runs" / name
         folder.mkdir(parents=True)
@@ -154,12 +154,13 @@ def test_without_a_capture_the_run_that_ended_last(cli: Cli, tmp_path: Path) -> 
         os.utime(folder / "status.json", (1e9 - age, 1e9 - age))
     done = cli("report", "-r", "cuda_gpu_kern_sum")
     assert "new one" in done.stdout
+    assert done.stderr.startswith("nsyswrap: newest run: nsyswrap-runs/new (")
 
 
 def test_without_a_capture_and_without_runs(cli: Cli) -> None:
     done = cli("report")
     assert (done.returncode, done.stdout) == (65, "")
-    assert done.stderr.startswith("nsyswrap: no run folder under nsyswrap-runs/\n")
+    assert done.stderr.startswith("nsyswrap: no run was begun in this folder or below\n")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -115,7 +115,8 @@ def test_of_two_ranks_one_is_damaged(tmp_path: Path, cli: Cli) -> None:
 def test_the_newest_launch_is_shown_unasked(tmp_path: Path, cli: Cli) -> None:
     for rank in (0, 1):
         run_folder(tmp_path / "nsyswrap-runs" / "job", rank, 2, *steps(FAST))
-    assert cli("view", "--by", "rank").stderr == "wrote job.html\n"
+    newest = "nsyswrap: newest run: nsyswrap-runs/job (all ranks, just now)\n"
+    assert cli("view", "--by", "rank").stderr == f"{newest}wrote job.html\n"
     assert has_ranks(tmp_path / "job.html")
 
 

@@ -1,0 +1,171 @@
+"""The runs that were begun in a folder, wherever their run folders are.
+
+The index is in the user's state folder: a line of JSON for each run, with its folder, its working folder and
+its start. Each machine appends to a file of its own, because two machines cannot append to one file on NFS.
+A full file is renamed, so that a writer that has it open loses nothing. The index is a convenience: a line
+that cannot be written or read is skipped, and the folder nsyswrap-runs/ is searched as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, RUN, STATUS, RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+with lazy_imports():
+    import datetime as dt
+
+_FILES = "runs"  # the folder of the index; one file a machine
+_FULL = ".older"  # suffix of a full file
+_FULL_BYTES = 256 << 10
+_MARKS = (RUN, STATUS, BATCH)  # a folder with one of these holds a run or a batch
+_AGO = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+
+
+def note_begun(folder: Path) -> None:
+    """Add a run folder or a batch folder to the index. Nothing happens where it cannot be written."""
+    index = _index_folder()
+    if index is None:
+        return
+    entry = {"folder": os.path.realpath(folder), "cwd": str(Path.cwd()), "began": round(time.time(), 3)}
+    line = f"\n{json.dumps(entry)}"  # a line that a full disk cut off does not spoil the next one
+    with suppress(OSError):
+        index.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = index / f"{socket.gethostname().replace('/', '-')}.jsonl"
+        with suppress(FileNotFoundError):
+            if path.stat().st_size > _FULL_BYTES:
+                path.replace(path.with_suffix(_FULL))
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            os.write(descriptor, line.encode())  # in one piece, so that lines do not mix
+        finally:
+            os.close(descriptor)
+
+
+def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
+    """Return the folders of runs and batches that still exist, newest first, with the start of each.
+
+    These were begun in ``here`` or below; the runs in ``here/nsyswrap-runs`` are added. None: all runs of the
+    index. Starts are in seconds of the epoch.
+    """
+    latest: dict[str, tuple[float, str]] = {}  # a folder can be used again, from elsewhere
+    for folder, cwd, start in _lines():
+        latest[folder] = max((start, cwd), latest.get(folder, (0.0, "")))
+    began = {
+        Path(folder): start
+        for folder, (start, cwd) in latest.items()
+        if here is None or Path(cwd).is_relative_to(here)
+    }
+    real = {str(folder) for folder in began}
+    for path in _unlisted(here or Path.cwd()):
+        if os.path.realpath(path) not in real:
+            began[path] = _start(path)
+    there = [path for path in began if any((path / mark).exists() for mark in _MARKS)]
+    return [(path, began[path]) for path in sorted(there, key=began.__getitem__, reverse=True)]
+
+
+def newest_run(here: Path | None = None) -> tuple[Path, float]:
+    """Return the folder and the start of the newest run begun in ``here`` or below that has ended.
+
+    A folder below ``here`` is returned as a relative path. Raises CaptureError if there is none.
+    """
+    here = here or Path.cwd()
+    ended = {folder: start for folder, start in begun_runs(here) if (folder / STATUS).exists()}
+    if ended:
+        newest = next(iter(ended))
+        if RunFolder(newest).read_run().get("rank"):  # the first of its ranks
+            ranks = [folder for folder in ended if folder.parent == newest.parent]
+            newest = min(ranks, key=lambda folder: (len(folder.name), folder.name))
+        return short_path(newest, here), ended[newest]
+    raise CaptureError(
+        "no run was begun in this folder or below",
+        "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
+    )
+
+
+def short_path(path: Path, here: Path) -> Path:
+    """Return a path below ``here`` as a relative one."""
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def program_of(run: dict[str, Any]) -> str:
+    """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
+    command = run.get("command") or run.get("program") or [""]
+    words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
+    script = len(words) > 1 and Path(words[0]).name.startswith("python")
+    if script and words[1] == "-m" and len(words) > 2:  # noqa: PLR2004 - python, -m, the module
+        return words[2]
+    return Path(words[1] if script else words[0]).name
+
+
+def ago(start: float, now: float | None = None) -> str:
+    """Return how long ago a time was: ``3 minutes ago``."""
+    seconds = (time.time() if now is None else now) - start
+    for size, unit in _AGO:
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"
+
+
+def _lines() -> Iterator[tuple[str, str, float]]:
+    """Yield folder, working folder and start of each run of the index, oldest first in each file."""
+    index = _index_folder()
+    try:
+        files = sorted(index.iterdir(), key=lambda path: path.suffix != _FULL) if index else []
+    except OSError:
+        return
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        except OSError:
+            continue
+        for line in text.splitlines():
+            with suppress(ValueError, TypeError, KeyError):
+                entry = json.loads(line)
+                yield str(entry["folder"]), str(entry["cwd"]), float(entry["began"])
+
+
+def _index_folder() -> Path | None:
+    """Return ``$XDG_STATE_HOME/nsyswrap/runs`` or that in ``~/.local/state``; None without a home."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        state = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return state / "nsyswrap" / _FILES
+
+
+def _unlisted(here: Path) -> Iterator[Path]:
+    """Yield the runs and batches in nsyswrap-runs/ and one level deeper, where scenarios and ranks are."""
+    found = (
+        path.parent
+        for pattern in ("*", "*/*")
+        for mark in _MARKS
+        for path in (here / DEFAULT_BASE).glob(f"{pattern}/{mark}")
+    )
+    yield from dict.fromkeys(found)
+
+
+def _start(folder: Path) -> float:
+    """Return the start of a run by its run.json, or the time of change of its files."""
+    with suppress(ValueError):
+        started = str(RunFolder(folder).read_run().get("started"))
+        return dt.datetime.fromisoformat(started).timestamp()
+    times = []
+    for mark in _MARKS:
+        with suppress(OSError):
+            times.append((folder / mark).stat().st_mtime)
+    return max(times, default=0.0)

@@ -1,0 +1,195 @@
+"""Which run is the newest: the index of begun runs, and the folder nsyswrap-runs/ beside it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base import recent_runs
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_folder import RUN, RunFolder, Status
+
+DONE = Status("done", 0, 0, 0)
+HERE = "project"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of its own, and a project to work in."""
+    (tmp_path / HERE / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / HERE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def index(state: Path) -> list[Path]:
+    return sorted((state / "nsyswrap" / "runs").iterdir())
+
+
+def begin(folder: Path, start: float | None = None, *, ended: bool = True, **facts: object) -> Path:
+    """Begin a run; ``start`` overwrites when the index says that it was."""
+    folder.mkdir(parents=True, exist_ok=True)
+    RunFolder(folder).write(RUN, {"nsyswrap": "1", "command": ["true"], **facts})
+    if ended:
+        RunFolder(folder).write_status(DONE)
+    with pytest.MonkeyPatch.context() as patch:
+        if start is not None:
+            patch.setattr(recent_runs.time, "time", lambda: start)
+        recent_runs.note_begun(folder)
+    return folder
+
+
+def newest() -> Path:
+    return recent_runs.newest_run()[0]
+
+
+def test_the_newest_wherever_it_lies(tmp_path: Path) -> None:
+    begin(Path("nsyswrap-runs/first"), 100)
+    begin(tmp_path / "elsewhere", 300)
+    begin(Path("out/x"), 200)
+    assert recent_runs.newest_run() == (tmp_path / "elsewhere", 300)
+
+
+def test_a_folder_below_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("sub")
+    begin(Path("out"))
+    assert newest() == Path("out")
+    monkeypatch.chdir(tmp_path / HERE)
+    assert newest() == Path("sub/out")
+
+
+def test_what_was_begun_elsewhere_is_not_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(Path("out"), 100)
+    other = tmp_path / f"{HERE}-2"  # begins with the same letters
+    other.mkdir()
+    monkeypatch.chdir(other)
+    begin(Path("out"), 200)
+    monkeypatch.chdir(tmp_path / HERE)
+    assert newest() == Path("out")
+    begin(other / "out", 300)
+    assert newest() == other / "out"
+    monkeypatch.chdir(other)  # the folder was used again since, from elsewhere
+    with pytest.raises(CaptureError, match="no run was begun in this folder or below") as error:
+        newest()
+    assert error.value.exit_code == 65
+
+
+def test_one_that_has_not_ended_and_one_that_is_gone(tmp_path: Path) -> None:
+    begin(Path("kept"), 100)
+    begin(Path("moved"), 200).rename(tmp_path / "away")
+    begin(Path("running"), 300, ended=False)
+    assert newest() == Path("kept")
+
+
+def test_runs_that_the_index_lacks(state: Path) -> None:
+    begin(Path("out"), 1_700_000_000)  # November 2023
+    for name, started in (("a", "2024-01-01T00:00:00.000+00:00"), ("b/variant", "2024-01-02T00:00:00+00:00")):
+        folder = Path("nsyswrap-runs", name)
+        begin(folder, started=started)
+        for file in index(state):
+            lines = [line for line in file.read_text().splitlines() if "/nsyswrap-runs/" not in line]
+            file.write_text("\n".join(lines))
+    assert recent_runs.newest_run() == (Path("nsyswrap-runs/b/variant"), 1_704_153_600)
+
+
+def test_of_the_ranks_of_a_launch_the_first() -> None:
+    for start, rank in enumerate((0, 2, 10, 1)):
+        begin(Path(f"job/rank-{rank}"), 100 + start, rank={"rank": rank})
+    assert newest() == Path("job/rank-0")
+
+
+def test_a_state_folder_that_cannot_be_written(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.write_text("in the way")
+    begin(Path("nsyswrap-runs/a"))
+    assert newest() == Path("nsyswrap-runs/a")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # not allowed by the specification
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    begin(Path("nsyswrap-runs/b"))
+    assert not Path("relative").exists()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_only_the_user_reads_the_index_and_it_holds_no_more_than_it_must(state: Path) -> None:
+    begin(Path("out"), 5.0, command=["train", "--token", "secret"])
+    (file,) = index(state)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    here = str(Path.cwd())
+    assert json.loads(file.read_text()) == {"folder": f"{here}/out", "cwd": here, "began": 5.0}
+
+
+@pytest.mark.parametrize(
+    "spoilt", ['\n{"folder": "/x", "cw', "\n[1]", '\n{"folder": 1}', "\n\x00\ud800", "\nnull"]
+)
+def test_a_line_that_was_cut_off_spoils_no_other(state: Path, spoilt: str) -> None:
+    begin(Path("a"), 100)
+    with index(state)[0].open("ab") as file:
+        file.write(spoilt.encode("utf-8", "surrogatepass"))
+    begin(Path("b"), 200)
+    assert [path.name for path, _ in recent_runs.begun_runs(Path.cwd())] == ["b", "a"]
+
+
+def test_a_name_that_is_not_utf8() -> None:
+    folder = Path(os.fsdecode(b"caf\xe9\x1b[2J"))
+    begin(folder)
+    assert newest() == folder
+
+
+def test_a_full_index_forgets_the_oldest(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_runs, "_FULL_BYTES", 1000)
+    for number in range(40):
+        begin(Path(f"runs/{number}"), 100 + number)
+    kept = [int(path.name) for path, _ in recent_runs.begun_runs(Path.cwd())]
+    assert kept == list(range(39, 39 - len(kept), -1))
+    assert 5 < len(kept) < 40
+    assert sum(file.stat().st_size for file in index(state)) < 3000
+
+
+def _begin_many(number: int) -> None:
+    for one in range(50):
+        recent_runs.note_begun(Path(f"runs/{number}-{one}"))
+
+
+def test_writers_at_the_same_time(state: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(_begin_many, range(8))
+    lines = index(state)[0].read_text().splitlines()
+    assert len({json.loads(line)["folder"] for line in lines if line}) == 400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "just now"),
+        (59, "just now"),
+        (60, "1 minute ago"),
+        (3599, "59 minutes ago"),
+        (7200, "2 hours ago"),
+        (86_400 * 3.5, "3 days ago"),
+    ],
+)
+def test_how_long_ago(seconds: float, text: str) -> None:
+    assert recent_runs.ago(1000.0, 1000.0 + seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ({"command": ["/usr/bin/python3", "/home/me/train.py", "-x"]}, "train.py"),
+        ({"command": ["python3.11", "-m", "pkg.tool", "-m"]}, "pkg.tool"),
+        ({"command": ["/opt/bin/app", "input"]}, "app"),
+        ({"program": ["python", "add.py"], "nsys": None}, "add.py"),
+        ({"command": ["python"]}, "python"),
+        ({"command": 5}, "5"),
+        ({}, ""),
+    ],
+)
+def test_the_program_of_a_run(run: dict[str, object], name: str) -> None:
+    assert recent_runs.program_of(run) == name
