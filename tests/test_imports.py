@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,13 +126,14 @@ def test_the_launcher_and_the_device_query_import_nothing_of_ours() -> None:
     assert imports(PACKAGE / "record" / "gpus.py") == set()
 
 
-def loaded_by(code: str) -> set[str]:
-    """The top-level packages that a new Python holds after running ``code``."""
+def loaded_by(code: str, folder: Path = PACKAGE.parent) -> set[str]:
+    """The top-level packages that a new Python holds after running ``code`` in a folder."""
     wrapped = (
         f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", wrapped]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 

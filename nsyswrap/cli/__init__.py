@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+with lazy_imports():
+    from nsyswrap.cli import output, show_config
 
 # Command -> its line in --help, which imports no command.
 COMMANDS = {
@@ -57,17 +62,25 @@ class LazyGroup(click.Group):
         """Return the names of the commands in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
+        for text in settings.apply(ctx, cmd_name, command):
+            output.note(f"nsyswrap: {text}")
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+    if value and not context.resilient_parsing:
+        click.echo(show_config.show_config(), nl=False)
+        context.exit()
 
 
 @click.group(
@@ -78,6 +91,14 @@ class LazyGroup(click.Group):
     "126/127 not executable/not found; 129/130/143 interrupted.",
 )
 @click.version_option(__version__, prog_name="nsyswrap")
+@click.option(
+    "--show-config",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_config,
+    help="Show each setting and where it came from.",
+)
 def cli() -> None:
     """Run CUDA and PyTorch programs under NVIDIA Nsight Systems, and read what the GPU did."""
 

@@ -245,6 +245,9 @@ def command(**options: Any) -> None:
     processes. Without -r it shows rank_waiting and rank_skew; rank_steps has every step.
     """
     asked = ReportOptions(**options)
+    source = click.get_current_context().get_parameter_source("readable")
+    if source is click.core.ParameterSource.DEFAULT_MAP and not asked.format.for_people:
+        asked = replace(asked, readable=False)  # the user's settings are not about files for programs
     if asked.explain or asked.listing:
         asked.check_alone()
         _emit(_about_reports(asked), asked.output)

@@ -12,7 +12,6 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, step

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import settings
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import cache_dir
 
@@ -60,12 +61,12 @@ class Nsys:
 def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     """Return the nsys to use, and the broken ones that were passed over.
 
-    An nsys named by ``explicit`` or ``$NSYSWRAP_NSYS`` must work. Without one, the first usable nsys on PATH
-    and in the usual places is taken. Raises Unavailable with the cure.
+    An nsys named by ``explicit``, ``$NSYSWRAP_NSYS`` or the user's settings must work. Without one, the first
+    usable nsys on PATH and in the usual places is taken. Raises Unavailable with the cure.
     """
-    named = explicit or os.environ.get(VARIABLE)
+    named, source = _named(explicit)
     if named:
-        nsys = judge(_executable(named, "--nsys" if explicit else f"${VARIABLE}"))
+        nsys = judge(_executable(named, source))
         if nsys.fault:
             raise Unavailable(f"{nsys.path}: {nsys.fault}", nsys.cure)
         return nsys, []
@@ -83,12 +84,21 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     )
 
 
+def _named(explicit: str | None) -> tuple[str, str]:
+    """Return the nsys that the user named, and where; empty texts if there is none."""
+    if explicit:
+        return explicit, "--nsys"
+    if variable := os.environ.get(VARIABLE):
+        return variable, f"${VARIABLE}"
+    return settings.nsys_path() or ("", "")
+
+
 def newest(explicit: str | None = None) -> Nsys:
     """Return the newest usable nsys: an older one cannot read the report of a newer one.
 
     Raises Unavailable if there is none.
     """
-    if explicit or os.environ.get(VARIABLE):
+    if _named(explicit)[0]:
         return find_nsys(explicit)[0]
     usable = [nsys for nsys in map(judge, candidates()) if not nsys.fault]
     return max(usable, key=lambda nsys: nsys.release) if usable else find_nsys()[0]

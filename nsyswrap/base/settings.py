@@ -1,0 +1,217 @@
+"""Defaults of options, from ``[tool.nsyswrap]`` of a project and from the user's own file.
+
+The project's file is the nearest pyproject.toml upwards of the working folder, the user's is
+``$XDG_CONFIG_HOME/nsyswrap/config.toml``. The order is: option, environment, project, user, built-in. The
+path of nsys is never taken from a project: a cloned repository must not choose what is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import click
+
+with lazy_imports():  # used where there is a file with settings
+    import difflib
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+PROJECT_FILE = "pyproject.toml"
+_TABLE = "nsyswrap"  # in [tool]
+_TRACE = re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*")  # nothing that nsys could take for another option
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key: its option, its built-in value, the valid values, and variables that outrank the files."""
+
+    option: str
+    builtin: object
+    expected: str
+    accepts: Callable[[Any], bool]
+    variables: tuple[str, ...] = ()
+
+
+class Value(NamedTuple):
+    """The value of a setting and where it came from: a file, a variable or ``built-in``."""
+
+    value: object
+    source: str
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+SETTINGS = {
+    "top": Setting("--top", "each command's own", "a whole number of 1 or more", _is_count),
+    "color": Setting(
+        "--color",
+        "auto",
+        "'auto', 'always' or 'never'",
+        lambda value: value in ("auto", "always", "never"),
+        ("NO_COLOR", "FORCE_COLOR"),
+    ),
+    "trace": Setting(
+        "--trace",
+        "cuda,nvtx",
+        "names with commas, for example 'cuda,nvtx,osrt'",
+        lambda value: isinstance(value, str) and _TRACE.fullmatch(value) is not None,
+    ),
+    "readable": Setting(
+        "--readable", builtin=False, expected="true or false", accepts=lambda value: isinstance(value, bool)
+    ),
+    "nsys": Setting(
+        "--nsys",
+        "PATH, then the usual places",
+        "an absolute path",  # a relative one would depend on the working folder
+        lambda value: isinstance(value, str) and os.path.isabs(os.path.expanduser(value)),  # noqa: PTH111, PTH117 - a Path raises for an unknown ~user
+        ("NSYSWRAP_NSYS",),
+    ),
+}
+
+
+def apply(context: click.Context, name: str, command: click.Command) -> list[str]:
+    """Make the settings the defaults of a command and its subcommands. Return notes for the user.
+
+    Raises UsageError for an invalid setting.
+    """
+    if context.resilient_parsing:  # completion in a shell
+        return []
+    values, notes = from_files()
+    outranked = {"nsys", *(key for key, setting in SETTINGS.items() if _variable(setting))}
+    values = {key: value for key, value in values.items() if key not in outranked}
+    if values:
+        context.default_map = {**(context.default_map or {}), name: _defaults(command, values)}
+    return notes
+
+
+def _defaults(command: click.Command, values: Mapping[str, Value]) -> dict[str, Any]:
+    own = {
+        param.name or "": values[key].value
+        for key in values
+        for param in command.params
+        if SETTINGS[key].option in param.opts
+    }
+    subcommands: dict[str, click.Command] = getattr(command, "commands", {})
+    return {**own, **{name: _defaults(subcommand, values) for name, subcommand in subcommands.items()}}
+
+
+def current() -> tuple[dict[str, Value], list[str]]:
+    """Return the value of every setting without options, and notes. Raises UsageError."""
+    values, notes = from_files()
+    for key, setting in SETTINGS.items():
+        if variable := _variable(setting):
+            values[key] = Value(_of_variable(variable), f"${variable}")
+        values.setdefault(key, Value(setting.builtin, "built-in"))
+    return {key: values[key] for key in SETTINGS}, notes
+
+
+def _variable(setting: Setting) -> str:
+    return next((name for name in setting.variables if os.environ.get(name)), "")
+
+
+def _of_variable(name: str) -> str:
+    return {"NO_COLOR": "never", "FORCE_COLOR": "always"}.get(name) or os.environ[name]
+
+
+def from_files() -> tuple[dict[str, Value], list[str]]:
+    """Return the settings of both files, and notes on those that are ignored. Raises UsageError."""
+    project, notes = _of_project(project_file())
+    return {**of_user(), **project}, notes
+
+
+def nsys_path() -> tuple[str, str] | None:
+    """Return the path of nsys in the user's file, and where that is; None if there is none.
+
+    Raises UsageError.
+    """
+    value = of_user().get("nsys")
+    if value is None:
+        return None
+    return os.path.expanduser(str(value.value)), f"nsys in {value.source}"  # noqa: PTH111 - as above
+
+
+def of_user() -> dict[str, Value]:
+    """Return the settings in the user's file. Raises UsageError."""
+    path = user_file()
+    if path is None or not path.is_file():
+        return {}
+    try:
+        table = _toml(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "correct the file, or remove it") from None
+    return _checked(table, str(path))
+
+
+def _of_project(path: Path | None) -> tuple[dict[str, Value], list[str]]:
+    try:
+        content = path.read_bytes() if path else b""
+    except OSError:
+        return {}, []
+    if _TABLE.encode() not in content:  # most projects: nothing is parsed
+        return {}, []
+    try:
+        tool = _toml(content).get("tool")
+    except ValueError as error:  # others work with this file, nsyswrap alone does not need it
+        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {error}"]
+    table = tool.get(_TABLE) if isinstance(tool, dict) else None
+    if table is None:
+        return {}, []
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [tool.{_TABLE}] is not a table")
+    values = _checked(table, str(path))
+    if values.pop("nsys", None) is None:
+        return values, []
+    place = user_file() or "~/.config/nsyswrap/config.toml"
+    return values, [f"{path}: nsys is ignored, as a project must not choose it; set nsys in {place}"]
+
+
+def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
+    """Raises UsageError for an unknown key and for an invalid value."""
+    for key, value in table.items():
+        if key not in SETTINGS:
+            close = difflib.get_close_matches(key, SETTINGS, 1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            raise UsageError(f"{source}: no setting named {key!r}", f"{meant}settings: {', '.join(SETTINGS)}")
+        if not SETTINGS[key].accepts(value):
+            raise UsageError(f"{source}: invalid {key} {value!r}: expected {SETTINGS[key].expected}")
+    return {key: Value(value, source) for key, value in table.items()}
+
+
+def _toml(content: bytes) -> dict[str, Any]:
+    """Parse TOML. Raises ValueError."""
+    return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def project_file() -> Path | None:
+    """Return the nearest pyproject.toml upwards of the working folder."""
+    with suppress(OSError):
+        here = Path.cwd()
+        return next((p for folder in (here, *here.parents) if (p := folder / PROJECT_FILE).is_file()), None)
+    return None
+
+
+def user_file() -> Path | None:
+    """Return the path of the user's file, which need not exist; None without a home."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        return None
+    return folder / "nsyswrap" / "config.toml"
