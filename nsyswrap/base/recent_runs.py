@@ -72,7 +72,7 @@ def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
     for path in _unlisted(here or Path.cwd()):
         if os.path.realpath(path) not in real:
             began[path] = _start(path)
-    there = [path for path in began if any((path / mark).exists() for mark in _MARKS)]
+    there = [path for path in began if any(os.path.exists(path / mark) for mark in _MARKS)]  # noqa: PTH110 - Path.exists raises for a folder that cannot be entered
     return [(path, began[path]) for path in sorted(there, key=began.__getitem__, reverse=True)]
 
 

@@ -27,11 +27,13 @@ EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
-FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST)
+PAGE = "view.html"  # the page that `nsyswrap runs open` writes
+FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST, PAGE)
 BATCH = "batch.json"  # in a batch folder: its planned runs
 RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
 CLAIM = "claim.json"  # in the folder of a planned run: the process that runs it
+TASK_LOG = "task.log"  # in the folder of a planned run: what its task printed
 # A recorded command line has this script before the program; version 0.1 called it _launch.py.
 LAUNCHERS = ("exec_program.py", "_launch.py")
 WORK = ".recording-"  # prefix of the private folder in a run folder into which nsys writes

@@ -30,6 +30,7 @@ COMMANDS = {
     "plot": "Draw captures: longest kernels, timeline, launches, copies.",
     "batch": "Run many variants, here or on a Slurm cluster: run, sweep, status, cancel.",
     "collect": "Put many runs and captures into one table.",
+    "runs": "List the runs begun here, open one, remove old ones.",
     "scenarios": "Small experiments that teach and prove: list them, run them.",
     "export": "Write a capture as a timeline for Perfetto, or its events as Parquet.",
     "redact": "Take environment, output and names out of a capture.",

@@ -26,7 +26,6 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record import supervisor
     from nsyswrap.record.batch import folder
 
-_TASK_LOG = "task.log"
 _POLL_S = 0.05
 _POLL_OTHERS_S = 1.0
 
@@ -133,7 +132,7 @@ def _step(local: _LocalBatch, queue: Iterator[int]) -> bool:
 def _start(batch: Batch, number: int, gpu: str | None) -> subprocess.Popen[bytes]:
     path = batch.run_folder(number)
     environment = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
-    with os.fdopen(run_folder.existing(path).open(_TASK_LOG), "ab") as log:
+    with os.fdopen(run_folder.existing(path).open(run_folder.TASK_LOG), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "nsyswrap", "run-folder", str(path.absolute())],
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,225 @@
+"""``nsyswrap runs``: list the runs begun here, open the page of one, remove old ones."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import ago, program_of, short_path
+from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder
+from nsyswrap.base.text import printable, screen_width, shorten
+from nsyswrap.base.units import Unit, human
+from nsyswrap.cli.options import newest_capture
+from nsyswrap.cli.output import note, terminal_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.record.stored_runs import StoredRun
+
+with lazy_imports():
+    from nsyswrap.analysis import gpu_operations
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.cli import view
+    from nsyswrap.record import stored_runs
+
+_HEADER = ("N", "Run folder", "Program", "Begun", "Outcome", "Size", "GPU events")
+_TO_THE_RIGHT = {"N", "Size", "GPU events"}
+_PROGRAM_WIDTH = 20
+_LEAST_WIDTH = 16  # of the column of run folders
+_GAP = "  "
+_AGE = re.compile(r"(\d{1,9})([hdw])")
+_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
+_UNKNOWN = "-"
+_LISTED = 3  # files that are left of a run
+
+_everywhere = click.option(
+    "--all", "everywhere", is_flag=True, help="Runs begun in any folder, not only in this one or below."
+)
+
+
+def _age(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
+    """Return an age in seconds. Raises UsageError."""
+    if value is None:
+        return None
+    age = _AGE.fullmatch(value)
+    if not age:
+        raise UsageError(f"invalid --older-than {value!r}: expected a number and h, d or w, for example 30d")
+    return float(age[1]) * _SECONDS[age[2]]
+
+
+def _examples(*lines: str) -> str:
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=_examples("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),
+)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the runs begun in this folder or below, open one, or remove old ones.
+
+    Without a command, the runs are listed. The ranks of a launch and the runs of a batch are one line.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_runs)
+
+
+@command.command("list", epilog=_examples("nsyswrap runs list --top 5", "nsyswrap runs list --all"))
+@_everywhere
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    metavar="N",
+    help="Show at most N runs.",
+    show_default=True,
+)
+def list_runs(*, everywhere: bool, top: int) -> None:
+    """List runs, newest first: folder, program, outcome, size and GPU events."""
+    runs = _stored(everywhere=everywhere)
+    if not runs:
+        note("nsyswrap: no run was begun " + ("yet" if everywhere else "in this folder or below"))
+        return
+    click.echo("\n".join(_table(runs[:top], events=True)))
+    if len(runs) > top:
+        note(f"nsyswrap: {len(runs) - top:,} more (--top)")
+
+
+@command.command("open", epilog=_examples("nsyswrap runs open", "nsyswrap runs open 3"))
+@click.argument("run", required=False, metavar="[RUN|N]")
+@_everywhere
+def open_run(run: str | None, *, everywhere: bool) -> None:
+    """Write the HTML page of a run into its folder, and open it in the browser.
+
+    RUN is a run folder, N a number in the list; without one, the newest run is opened.
+    """
+    if run is None:
+        folder = newest_capture(by_rank=True)
+    else:
+        folder = _numbered(int(run), everywhere=everywhere) if run.isdecimal() else Path(run)
+    if not any((folder / mark).exists() for mark in (RUN, STATUS, BATCH)) and not any(folder.glob("rank-*")):
+        raise NotACapture(f"{folder} is not a run folder: {RUN} is missing", "list the runs: nsyswrap runs")
+    click.get_current_context().invoke(
+        view.command, captures=(folder,), output=folder / PAGE, opening=True, force=True
+    )
+
+
+@command.command(
+    "prune",
+    epilog=_examples("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
+)
+@click.option("--older-than", "age_s", callback=_age, metavar="AGE", help="Runs begun before: 12h, 30d, 8w.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the N newest runs.")
+@click.option("--yes", "confirmed", is_flag=True, help="Remove them. Without --yes, nothing is removed.")
+@_everywhere
+def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere: bool) -> None:
+    """Remove old runs: show which, and remove them with --yes.
+
+    With --older-than and --keep, a run has to meet both. Only files that nsyswrap wrote are removed. Runs
+    that are in use and unfinished batches stay. The tables of a batch stay, too.
+    """
+    if age_s is None and keep is None:
+        raise UsageError("nothing selected", "give --older-than AGE, --keep N or both")
+    begun_before = time.time() - (age_s or 0)
+    runs = [run for run in _stored(everywhere=everywhere)[keep or 0 :] if run.began <= begun_before]
+    kept = {run.path: obstacle for run in runs if (obstacle := run.obstacle())}
+    for path, obstacle in kept.items():
+        note(f"nsyswrap: {_short(path)} stays: {obstacle}")
+    runs = [run for run in runs if run.path not in kept]
+    if not runs:
+        note("nsyswrap: no run to remove")
+    elif confirmed:
+        sys.exit(_remove(runs))
+    else:
+        click.echo("\n".join(_table(runs)))
+        size = human(sum(run.size_bytes for run in runs), Unit.BYTES)
+        note(f"nsyswrap: {_counted(len(runs))} to remove, {size}; use --yes to remove")
+
+
+def _remove(runs: Sequence[StoredRun]) -> int:
+    """Remove runs, print what was freed and what is left, and return the exit code."""
+    freed, removed, exit_code = 0, 0, 0
+    for run in runs:
+        try:
+            size, left = run.remove()
+        except OutputError as error:
+            note(f"nsyswrap: {error}")
+            exit_code = error.exit_code
+            continue
+        freed, removed = freed + size, removed + 1
+        click.echo(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
+        if left:
+            more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
+            note(f"nsyswrap: kept other files: {', '.join(map(_short, left[:_LISTED]))}{more}")
+    note(f"nsyswrap: {_counted(removed)} removed, {human(freed, Unit.BYTES)} freed")
+    return exit_code
+
+
+def _counted(runs: int) -> str:
+    return f"{runs:,} run{'' if runs == 1 else 's'}"
+
+
+def _stored(*, everywhere: bool) -> list[StoredRun]:
+    return stored_runs.stored_runs(None if everywhere else Path.cwd())
+
+
+def _numbered(number: int, *, everywhere: bool) -> Path:
+    """Return the folder of the run with this number. Raises UsageError if there is none."""
+    runs = _stored(everywhere=everywhere)
+    if not 1 <= number <= len(runs):
+        raise UsageError(f"no run number {number}: the list has {_counted(len(runs))}", "see nsyswrap runs")
+    return short_path(runs[number - 1].path, Path.cwd())
+
+
+def _short(path: Path) -> str:
+    return printable(str(short_path(path, Path.cwd())))
+
+
+def _table(runs: Sequence[StoredRun], *, events: bool = False) -> list[str]:
+    """Return the runs as lines of a table. ``events`` adds the number of GPU events, which takes longer."""
+    header = _HEADER if events else _HEADER[:-1]
+    rows = [header, *(_row(number, run, events=events) for number, run in enumerate(runs, 1))]
+    widths = [max(map(screen_width, column)) for column in zip(*rows, strict=True)]
+    room = terminal_layout().width - sum(widths) - len(_GAP) * (len(widths) - 1) + widths[1]
+    widths[1] = min(widths[1], max(room, _LEAST_WIDTH))
+    return [_line(header, row, widths) for row in rows]
+
+
+def _line(header: Sequence[str], row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = []
+    for name, text, width in zip(header, row, widths, strict=True):
+        fitting = shorten(text, width)
+        blanks = " " * (width - screen_width(fitting))
+        cells.append(blanks + fitting if name in _TO_THE_RIGHT else fitting + blanks)
+    return _GAP.join(cells).rstrip()
+
+
+def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
+    facts = RunFolder(run.members[0]).read_run() if run.members else {}
+    counts = run.states.items()
+    outcome = ", ".join(f"{n:,} {state}" if run.kind != "run" else state for state, n in counts)
+    size = human(run.size_bytes, Unit.BYTES)
+    program = shorten(printable(program_of(facts)), _PROGRAM_WIDTH)
+    row = (str(number), _short(run.path), program, ago(run.began), outcome or _UNKNOWN, size)
+    return (*row, _events(run)) if events else row
+
+
+def _events(run: StoredRun) -> str:
+    """Return how many kernels, graphs, copies and memsets ran on a GPU, as text."""
+    exports = [member / EXPORT for member in run.members if (member / EXPORT).is_file()]
+    if run.kind == "batch" or not exports:
+        return _UNKNOWN
+    try:
+        opened = [captures.open_capture(export) for export in exports]
+        return f"{sum(one.count(kind) for one in opened for kind in gpu_operations.KINDS):,}"
+    except NsyswrapError:
+        return _UNKNOWN

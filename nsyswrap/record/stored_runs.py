@@ -1,0 +1,219 @@
+"""Stored runs: the run folders that there are, how their runs ended, and removing them.
+
+A stored run is a run folder, the ranks of a launch or a batch. Only files that nsyswrap writes are removed,
+only from folders that hold its run.json or spec.json, and no symbolic link is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
+from nsyswrap.base.recent_runs import begun_runs
+from nsyswrap.base.run_folder import (
+    BATCH,
+    CLAIM,
+    DEFAULT_BASE,
+    FILES,
+    PAGE,
+    RUN,
+    RUNS,
+    SPEC,
+    STATUS,
+    TASK_LOG,
+    WORK,
+    RunFolder,
+)
+from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NAMES = (*FILES, SPEC, CLAIM, TASK_LOG)
+_OWN = {*_NAMES, *(f".{name}.part" for name in _NAMES)}
+_FINISHED = set(ENDED) - {"interrupted"}  # states of the runs of a batch that is not to go on
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run folder, the ranks of a launch or a batch. ``members`` are its run folders.
+
+    ``began`` is the start of the newest member, in seconds of the epoch.
+    """
+
+    path: Path
+    kind: Literal["run", "launch", "batch"]
+    members: tuple[Path, ...]
+    began: float
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many members are in each state: an outcome, or running, unfinished, planned, lost, damaged."""
+        state_of = _planned_state if self.kind == "batch" else _state
+        return Counter(map(state_of, self.members))
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files that ``remove`` would remove."""
+        return sum(_size(path) for member in self.members for path in _own_entries(member))
+
+    def obstacle(self) -> str:
+        """Return why these files must stay; empty if they can be removed."""
+        for path in (self.path, *self.members):
+            if os.path.realpath(path) != os.path.abspath(path):  # noqa: PTH100 - resolve() would follow links
+                return f"{path} is reached through a symbolic link"
+            if is_locked(path):
+                return "it is in use"
+        if self.kind == "batch":
+            if not self.members or (self.path / BATCH).is_symlink():
+                return f"{self.path / BATCH} is not valid"
+            unfinished = {state: count for state, count in self.states.items() if state not in _FINISHED}
+            counts = ", ".join(f"{count} {state}" for state, count in unfinished.items())
+            return f"the batch is not finished: {counts}" if counts else ""
+        return next(filter(None, map(_obstacle, self.members)), "")
+
+    def remove(self) -> tuple[int, list[Path]]:
+        """Remove what nsyswrap wrote. Return the bytes that were freed, and the paths that are left.
+
+        Folders are removed if nothing is left in them. Raises OutputError if something stands in the way.
+        """
+        if obstacle := self.obstacle():
+            raise OutputError(f"{self.path} is not removed: {obstacle}")
+        try:
+            if self.kind == "batch":
+                with locked(self.path, "a batch"):
+                    freed = sum(map(_emptied, self.members))
+                    _remove_empty(self.path / RUNS)
+                    _remove_files(self.path, BATCH, PAGE)
+                    _remove_empty(self.path)
+            else:
+                freed = sum(map(_emptied, self.members))
+                _remove_files(self.path, PAGE)  # of a launch
+                _remove_empty(self.path)
+                if self.path.parent.parent.name == DEFAULT_BASE.name:  # the folder of a scenario
+                    _remove_empty(self.path.parent)
+        except OSError as error:
+            raise OutputError(f"cannot remove {error.filename}: {error.strerror}") from None
+        return freed, list(_left(self))
+
+
+def stored_runs(here: Path | None) -> list[StoredRun]:
+    """Return the runs begun in ``here`` or below, newest first; None: all that the index knows."""
+    starts: dict[Path, float] = {}
+    kinds: dict[Path, Literal["run", "launch", "batch"]] = {}
+    for folder, start in begun_runs(here):
+        is_rank = bool(RunFolder(folder).read_run().get("rank"))
+        path = folder.parent if is_rank else folder
+        kinds[path] = "launch" if is_rank else "batch" if (folder / BATCH).exists() else "run"
+        starts[path] = max(start, starts.get(path, start))
+    return [StoredRun(path, kind, tuple(_members(path, kind)), starts[path]) for path, kind in kinds.items()]
+
+
+def _members(path: Path, kind: str) -> Iterable[Path]:
+    if kind == "run":
+        return [path]
+    if kind == "launch":
+        return sorted(run.parent for run in path.glob(f"rank-*/{RUN}"))
+    try:
+        batch = open_batch(path)
+    except OutputError:
+        return []
+    names = [*batch.runs.values(), *batch.left_out.values()]
+    if not all(
+        isinstance(name, str) and name not in ("", "..") and Path(name).name == name for name in names
+    ):
+        return []
+    return [path / RUNS / name for name in names]
+
+
+def _planned_state(folder: Path) -> str:
+    return read_state(folder).state
+
+
+def _state(folder: Path) -> str:
+    if is_locked(folder):
+        return "running"
+    if not (folder / STATUS).exists():
+        return "unfinished"
+    try:
+        return RunFolder(folder).read_status().outcome
+    except CaptureError:
+        return "damaged"
+
+
+def _obstacle(folder: Path) -> str:
+    run = RunFolder(folder).read_run()
+    if (folder / RUN).is_symlink() or not ("nsyswrap" in run or {"program", "nsys"} <= run.keys()):
+        return f"{folder / RUN} was not written by nsyswrap"
+    if (folder.parent.parent / BATCH).exists():
+        return f"it is part of the batch {folder.parent.parent}"
+    host = run.get("host", "")
+    if not (folder / STATUS).exists() and host != socket.gethostname():
+        return f"it has not ended, and may still run on {host or 'another machine'}"
+    return ""
+
+
+def _own_entries(folder: Path) -> Iterator[Path]:
+    """Yield the files and the working folders of nsyswrap in a run folder. Links are not among them."""
+    if folder.is_symlink() or not any(_is_file(folder / mark) for mark in (RUN, SPEC)):
+        return
+    for entry in os.scandir(folder):
+        is_work = entry.name.startswith(WORK) and entry.is_dir(follow_symlinks=False)
+        if is_work or (entry.name in _OWN and entry.is_file(follow_symlinks=False)):
+            yield Path(entry)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir():
+        return path.lstat().st_size
+    return sum(entry.lstat().st_size for entry in path.rglob("*") if not entry.is_dir())
+
+
+def _emptied(folder: Path) -> int:
+    """Remove the files of one run, run.json and spec.json last. Return how many bytes these were."""
+    if not folder.is_dir():
+        return 0
+    with locked(folder, "a run"):
+        own = sorted(_own_entries(folder), key=lambda path: path.name in (RUN, SPEC))
+        freed = 0
+        for path in own:
+            size = _size(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            freed += size
+        _remove_empty(folder)
+    return freed
+
+
+def _remove_files(folder: Path, *names: str) -> None:
+    for path in (folder / name for name in names):
+        if _is_file(path):
+            path.unlink()
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder that holds nothing but a lock of ours."""
+    with suppress(OSError):
+        if is_lock_file(folder / LOCK) and len(list(folder.iterdir())) == 1:
+            (folder / LOCK).unlink()
+        folder.rmdir()
+
+
+def _left(run: StoredRun) -> Iterator[Path]:
+    """Yield what is left in the folders of a run: what nsyswrap did not write, and the tables of a batch."""
+    folders = (*run.members, run.path)
+    for folder in dict.fromkeys(folders):
+        if folder.is_dir():
+            inside = sorted(folder.iterdir())
+            yield from (path for path in inside if path not in folders and path != run.path / RUNS)
