@@ -104,10 +104,11 @@ def program_of(run: dict[str, Any]) -> str:
     """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
     command = run.get("command") or run.get("program") or [""]
     words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
-    script = len(words) > 1 and Path(words[0]).name.startswith("python")
-    if script and words[1] == "-m" and len(words) > 2:  # noqa: PLR2004 - python, -m, the module
-        return words[2]
-    return Path(words[1] if script else words[0]).name
+    if len(words) == 1 or not Path(words[0]).name.startswith("python"):
+        return Path(words[0]).name
+    if words[1] == "-m":
+        return "".join(words[2:3])
+    return Path(words[0] if words[1].startswith("-") else words[1]).name
 
 
 def ago(start: float, now: float | None = None) -> str:

@@ -186,6 +186,7 @@ def test_how_long_ago(seconds: float, text: str) -> None:
         ({"command": ["python3.11", "-m", "pkg.tool", "-m"]}, "pkg.tool"),
         ({"command": ["/opt/bin/app", "input"]}, "app"),
         ({"program": ["python", "add.py"], "nsys": None}, "add.py"),
+        ({"command": ["/usr/bin/python3", "-c", "secret code"]}, "python3"),
         ({"command": ["python"]}, "python"),
         ({"command": 5}, "5"),
         ({}, ""),

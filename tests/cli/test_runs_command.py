@@ -1,0 +1,205 @@
+"""`nsyswrap runs`, and the run that is taken without a capture: real runs, and folders made by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import kernel, memcpy, write
+
+from nsyswrap.base import recent_runs
+from nsyswrap.base.run_folder import EXPORT, PAGE, RUN, RunFolder, Status
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+PYTHON = Path(sys.executable).name
+HELLO = ("--", sys.executable, "-c", "pass")
+
+
+def made(folder: Path, kernels: int = 0, began: float = 0.0, **facts: object) -> Path:
+    """A run that has ended, with so many kernels and one copy."""
+    folder.mkdir(parents=True)
+    write(folder / EXPORT, memcpy(1, 0, 1, 4), *(kernel("k", n, n + 1) for n in range(kernels)))
+    RunFolder(folder).write(RUN, {"nsyswrap": "0.2", "command": ["python3", "train.py"], **facts})
+    RunFolder(folder).write_status(Status("done", 0, 0, 0))
+    if began:
+        os.utime(folder / RUN, (began, began))
+        os.utime(folder / "status.json", (began, began))
+    return folder
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+@pytest.mark.usefixtures("nsys")
+def test_real_runs_wherever_they_lie(tmp_path: Path, cli: Cli, environment: dict[str, str]) -> None:
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    assert cli("profile", "--no-stats", *HELLO).returncode == 0
+    assert cli("profile", "--no-stats", "-o", elsewhere / "x", *HELLO).returncode == 0
+    done = cli("report")
+    assert done.stderr.startswith(f"nsyswrap: newest run: {elsewhere}/x ({PYTHON}, just now)\n")
+    assert done.stdout == cli("report", elsewhere / "x").stdout
+    (tmp_path / "below").mkdir()
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "deep/y", "true"]
+    subprocess.run(command, cwd=tmp_path / "below", env=environment, check=True, capture_output=True)
+    for name in ("report", "plot", "view", "export"):
+        options = {"plot": ["-o", "p"], "export": ["--perfetto", "t.json"]}.get(name, [])
+        newest = "nsyswrap: newest run: below/deep/y (true, just now)\n"
+        assert cli(name, *options).stderr.startswith(newest), name
+    _, *lines = cli("runs").stdout.splitlines()
+    first, second, third = map(cells, lines)
+    assert first[:5] == ["1", "below/deep/y", "true", "just now", "done"]
+    assert second[1].startswith(str(tmp_path.parent)[:8])
+    assert third[1].startswith("nsyswrap-runs/python")
+    assert [row[-1] for row in (first, second, third)] == ["0", "0", "0"]
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_batch_does_not_hide_the_last_profile(tmp_path: Path, cli: Cli) -> None:
+    assert cli("profile", "--no-stats", "-o", "mine", *HELLO).returncode == 0
+    sweep = ("batch", "sweep", "--no-stats", "-o", "b", "-p", "x=1,2", *HELLO, "{x}")
+    assert cli(*sweep).returncode == 0
+    assert cli("report").stderr.startswith("nsyswrap: newest run: mine (")
+    _, *lines = cli("runs").stdout.splitlines()
+    assert [cells(line)[1:5:3] for line in lines] == [["b", "2 done"], ["mine", "done"]]
+    removed = cli("runs", "prune", "--keep", "0", "--yes")
+    assert removed.returncode == 0, removed.stderr
+    assert not list(tmp_path.rglob(RUN))
+    assert (tmp_path / "b" / "results.csv").is_file()
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_home_that_cannot_be_written_is_silent(cli: Cli) -> None:
+    home = {"HOME": "/proc", "XDG_STATE_HOME": "/proc/state", "XDG_CACHE_HOME": "/proc/cache"}
+    done = cli("profile", "--no-stats", *HELLO, **home)
+    assert done.returncode == 0
+    assert "state" not in done.stderr
+    done = cli("report", **home)
+    assert done.stderr.startswith("nsyswrap: newest run: nsyswrap-runs/python")
+    assert "state" not in done.stderr
+
+
+def test_the_list(tmp_path: Path, cli: Cli) -> None:
+    base = tmp_path / "nsyswrap-runs"
+    made(base / "old", kernels=3, began=1e9)
+    made(base / "new", kernels=1200, began=2e9 - 1e9 + 60)
+    RunFolder(made(base / "failed", began=1e9 - 9)).write_status(Status("program_failed", 1, 0, 1))
+    os.utime(base / "failed" / "status.json", (1e9 - 9, 1e9 - 9))
+    header, *lines = cli("runs").stdout.splitlines()
+    assert cells(header) == ["N", "Run folder", "Program", "Begun", "Outcome", "Size", "GPU events"]
+    assert [cells(line)[:3] + cells(line)[4:5] + cells(line)[-1:] for line in lines] == [
+        ["1", "nsyswrap-runs/new", "train.py", "done", "1,201"],
+        ["2", "nsyswrap-runs/old", "train.py", "done", "4"],
+        ["3", "nsyswrap-runs/failed", "train.py", "program_failed", "1"],
+    ]
+    assert cli("runs", "list").stdout == cli("runs").stdout
+    short = cli("runs", "list", "--top", "1")
+    assert (len(short.stdout.splitlines()), short.stderr) == (2, "nsyswrap: 2 more (--top)\n")
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_the_list_fits_and_holds_no_control_character(tmp_path: Path, cli: Cli, columns: str) -> None:
+    made(tmp_path / "nsyswrap-runs" / f"\x1b[2J{'long' * 20}漢", command=["\x1b]0;title\x07"])
+    done = cli("runs", COLUMNS=columns)
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+    if columns != "40":  # the other columns take 65
+        assert max(map(len, done.stdout.splitlines())) <= int(columns)
+
+
+def test_no_runs(cli: Cli) -> None:
+    done = cli("runs")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "nsyswrap: no run was begun in this folder or below\n"
+
+
+def test_open_writes_the_page_into_the_run_folder(tmp_path: Path, cli: Cli) -> None:
+    base = tmp_path / "nsyswrap-runs"
+    for age, name in enumerate(("c", "b", "a")):
+        made(base / name, kernels=2, began=1e9 - age)
+    no_browser = {"BROWSER": "true"}
+    assert cli("runs", "open", **no_browser).returncode == 0
+    assert cli("runs", "open", "2", **no_browser).stderr == "wrote nsyswrap-runs/b/view.html\n"
+    assert cli("runs", "open", base / "a", **no_browser).returncode == 0
+    for name in ("a", "b", "c"):
+        assert (base / name / PAGE).read_text(encoding="utf-8").startswith("<!")
+    assert cli("runs", "open", "2", **no_browser).returncode == 0  # the page is made again
+    wrong = cli("runs", "open", "4")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "nsyswrap: no run number 4: the list has 3 runs\n  see nsyswrap runs\n",
+    )
+    absent = cli("runs", "open", "nope")
+    assert absent.returncode == 65
+    assert absent.stderr.startswith("nsyswrap: nope is not a run folder: run.json is missing\n")
+
+
+def test_prune_only_with_yes(tmp_path: Path, cli: Cli) -> None:
+    base = tmp_path / "nsyswrap-runs"
+    for age, name in enumerate(("new", "old", "older")):
+        made(base / name, began=1.7e9 - 86_400 * 10 * age)
+    before = {path: path.stat().st_size for path in base.rglob("*") if path.is_file()}
+    dry = cli("runs", "prune", "--keep", "1")
+    assert [cells(line)[1] for line in dry.stdout.splitlines()[1:]] == [
+        "nsyswrap-runs/old",
+        "nsyswrap-runs/older",
+    ]
+    assert dry.stderr.startswith("nsyswrap: 2 runs to remove, ")
+    assert dry.stderr.endswith("; use --yes to remove\n")
+    assert {path for path in base.rglob("*") if path.is_file()} == set(before)
+    done = cli("runs", "prune", "--keep", "1", "--yes")
+    assert done.returncode == 0
+    assert [path.name for path in base.iterdir()] == ["new"]
+    freed = dry.stderr.split(", ")[1].split(";")[0]
+    assert done.stderr == f"nsyswrap: 2 runs removed, {freed} freed\n"
+
+
+def test_prune_by_age_and_number(tmp_path: Path, cli: Cli) -> None:
+    base = tmp_path / "nsyswrap-runs"
+    now = recent_runs.time.time()
+    for days in (1, 8, 29, 31):
+        made(base / f"{days}-days", began=now - 86_400 * days)
+
+    def selected(*options: str) -> list[str]:
+        lines = cli("runs", "prune", *options).stdout.splitlines()[1:]
+        return [cells(line)[1].removeprefix("nsyswrap-runs/") for line in lines]
+
+    assert selected("--older-than", "30d") == ["31-days"]
+    assert selected("--older-than", "1w") == ["8-days", "29-days", "31-days"]
+    assert selected("--older-than", "12h", "--keep", "2") == ["29-days", "31-days"]
+    assert selected("--older-than", "30d", "--keep", "4") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "nothing selected\n  give --older-than AGE, --keep N or both\n"),
+        (
+            ("--older-than", "5x"),
+            "invalid --older-than '5x': expected a number and h, d or w, for example 30d\n",
+        ),
+        (("--older-than", "-5d"), "invalid --older-than '-5d': "),
+    ],
+)
+def test_prune_needs_a_limit(cli: Cli, options: tuple[str, ...], message: str) -> None:
+    done = cli("runs", "prune", *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"nsyswrap: {message}")
+
+
+def test_prune_says_what_stays(tmp_path: Path, cli: Cli) -> None:
+    made(tmp_path / "nsyswrap-runs" / "a")
+    (tmp_path / "nsyswrap-runs" / "a" / "notes.txt").write_text("mine")
+    made(tmp_path / "away")
+    (tmp_path / "nsyswrap-runs" / "link").symlink_to(tmp_path / "away", target_is_directory=True)
+    done = cli("runs", "prune", "--keep", "0", "--yes")
+    assert "nsyswrap-runs/link stays: " in done.stderr
+    assert "kept other files: nsyswrap-runs/a/notes.txt\n" in done.stderr
+    assert (tmp_path / "away" / EXPORT).exists()
+    assert not (tmp_path / "nsyswrap-runs" / "a" / EXPORT).exists()
