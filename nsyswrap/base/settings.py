@@ -33,6 +33,7 @@ with lazy_imports():  # used where there is a file with settings
 
 PROJECT_FILE = "pyproject.toml"
 _TABLE = "nsyswrap"  # in [tool]
+_UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
 _TRACE = re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*")  # nothing that nsys could take for another option
 
 
@@ -109,7 +110,8 @@ def _defaults(command: click.Command, values: Mapping[str, Value]) -> dict[str, 
         if SETTINGS[key].option in param.opts
     }
     subcommands: dict[str, click.Command] = getattr(command, "commands", {})
-    return {**own, **{name: _defaults(subcommand, values) for name, subcommand in subcommands.items()}}
+    below = {key: value for key, value in values.items() if key != "color"}  # they inherit that of the group
+    return {**own, **{name: _defaults(subcommand, below) for name, subcommand in subcommands.items()}}
 
 
 def current() -> tuple[dict[str, Value], list[str]]:
@@ -123,7 +125,9 @@ def current() -> tuple[dict[str, Value], list[str]]:
 
 
 def _variable(setting: Setting) -> str:
-    return next((name for name in setting.variables if os.environ.get(name)), "")
+    return next(
+        (name for name in setting.variables if os.environ.get(name, "") not in _UNSET.get(name, ("",))), ""
+    )
 
 
 def _of_variable(name: str) -> str:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def begin(folder: Path, start: float | None = None, *, ended: bool = True, **fac
         RunFolder(folder).write_status(DONE)
     with pytest.MonkeyPatch.context() as patch:
         if start is not None:
-            patch.setattr(recent_runs.time, "time", lambda: start)
+            patch.setattr(time, "time", lambda: start)
         recent_runs.note_begun(folder)
     return folder
 

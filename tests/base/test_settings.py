@@ -111,7 +111,9 @@ def test_every_command_with_the_option_has_the_default(project: Path) -> None:
 def test_a_variable_outranks_the_files(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_user('nsys = "/user/nsys"\ncolor = "never"')
     of_project(project, 'color = "always"')
+    monkeypatch.setenv("FORCE_COLOR", "0")  # does not force
     assert settings.current()[0]["color"].value == "always"
+    of_project(project, 'color = "auto"')
     for variable, value in (("FORCE_COLOR", "always"), ("NO_COLOR", "never")):
         monkeypatch.setenv(variable, "1")
         assert settings.current()[0]["color"] == Value(value, f"${variable}")
@@ -122,11 +124,13 @@ def test_a_variable_outranks_the_files(project: Path, monkeypatch: pytest.Monkey
     assert settings.current()[0]["nsys"] == Value("/variable/nsys", f"${find.VARIABLE}")
 
 
-def test_color_is_a_default_of_a_command_that_has_the_option() -> None:
+def test_a_group_hands_its_color_to_its_commands() -> None:
     of_user('color = "never"')
+    params = [click.Option(["--color"], default="auto")]
+    group = click.Group("x", params=params, commands=[click.Command("sub", params=params)])
     context = click.Context(cli)
-    settings.apply(context, "x", click.Command("x", params=[click.Option(["--color"], default="auto")]))
-    assert context.default_map == {"x": {"color": "never"}}
+    settings.apply(context, "x", group)
+    assert context.default_map == {"x": {"color": "never", "sub": {}}}
 
 
 def test_nsys_is_that_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import kernel, memcpy, write
 
-from nsyswrap.base import recent_runs
 from nsyswrap.base.run_folder import EXPORT, PAGE, RUN, RunFolder, Status
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def test_prune_only_with_yes(tmp_path: Path, cli: Cli) -> None:
 
 def test_prune_by_age_and_number(tmp_path: Path, cli: Cli) -> None:
     base = tmp_path / "nsyswrap-runs"
-    now = recent_runs.time.time()
+    now = time.time()
     for days in (1, 8, 29, 31):
         made(base / f"{days}-days", began=now - 86_400 * days)
 
