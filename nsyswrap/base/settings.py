@@ -154,7 +154,7 @@ def nsys_path() -> tuple[str, str] | None:
 def of_user() -> dict[str, Value]:
     """Return the settings in the user's file. Raises UsageError."""
     path = user_file()
-    if path is None or not path.is_file():
+    if path is None or not _is_file(path):
         return {}
     try:
         table = _toml(path.read_bytes())
@@ -207,8 +207,12 @@ def project_file() -> Path | None:
     """Return the nearest pyproject.toml upwards of the working folder."""
     with suppress(OSError):
         here = Path.cwd()
-        return next((p for folder in (here, *here.parents) if (p := folder / PROJECT_FILE).is_file()), None)
+        return next((p for folder in (here, *here.parents) if _is_file(p := folder / PROJECT_FILE)), None)
     return None
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises in a folder that cannot be entered
 
 
 def user_file() -> Path | None:

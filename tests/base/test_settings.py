@@ -250,3 +250,9 @@ def test_settings_do_not_disturb_completion(project: Path) -> None:
     of_project(project, "tpo = 2")
     context = click.Context(cli, resilient_parsing=True)
     assert cli.get_command(context, "report") is not None
+
+
+def test_a_home_that_cannot_be_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"/{'x' * 300}")  # raises as well, for root too
+    assert settings.of_user() == {}
+    assert "(not there)" in run("--show-config")
