@@ -19,8 +19,9 @@ from nsyswrap.base.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-with lazy_imports():
-    from nsyswrap.cli import output, show_config
+with lazy_imports():  # other names than those of the modules, which are attributes of this package
+    from nsyswrap.cli import output as _output
+    from nsyswrap.cli import show_config as _config
 
 # Command -> its line in --help, which imports no command.
 COMMANDS = {
@@ -69,7 +70,7 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         for text in settings.apply(ctx, cmd_name, command):
-            output.note(f"nsyswrap: {text}")
+            _output.note(f"nsyswrap: {text}")
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -80,7 +81,7 @@ class LazyGroup(click.Group):
 
 def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
     if value and not context.resilient_parsing:
-        click.echo(show_config.show_config(), nl=False)
+        click.echo(_config.show_config(), nl=False)
         context.exit()
 
 
