@@ -126,7 +126,7 @@ def test_a_variable_outranks_the_files(project: Path, monkeypatch: pytest.Monkey
 
 def test_a_group_hands_its_color_to_its_commands() -> None:
     of_user('color = "never"')
-    params = [click.Option(["--color"], default="auto")]
+    params: list[click.Parameter] = [click.Option(["--color"], default="auto")]
     group = click.Group("x", params=params, commands=[click.Command("sub", params=params)])
     context = click.Context(cli)
     settings.apply(context, "x", group)
