@@ -271,7 +271,7 @@ def test_two_batches_at_once_are_told_apart(cli: Cli, tmp_path: Path) -> None:
         ("after", "1", "10"),
     ]
     assert len(rows_of(tmp_path / "nsyswrap-collected" / "kernels.csv")) == 2
-    assert "best Batch=after n=1, 10 ns; worst Batch=before n=1, 20 ns" in done.stdout
+    assert "fastest 'Batch=after n=1', 10 ns; slowest 'Batch=before n=1', 20 ns" in done.stdout
 
 
 def test_a_parameter_called_batch_is_not_the_batch(cli: Cli, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_two_captures_of_one_rank_are_no_launch(cli: Cli, launch: Path, tmp_path
     other = run_folder(tmp_path / "other", 2, 4, *steps(FAST))
     done = cli("report", launch, other, "--by", "rank")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "are both of rank 2" in done.stderr
+    assert "both are rank 2" in done.stderr
 
 
 @pytest.mark.parametrize(("world_size", "profiled"), [(3, None), (4, [0, 1])])
@@ -120,8 +120,8 @@ def test_what_an_earlier_launch_left_is_no_rank_of_the_newest(
         )
     done = cli("report", "job", "--by", "rank")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "job/rank-2 is not of the newest, that of job/rank-1, which had " in done.stderr
-    assert "remove what an earlier launch left" in done.stderr
+    assert "job/rank-2 is not of the launch of job/rank-1 (" in done.stderr
+    assert "remove the folders of earlier launches" in done.stderr
     assert cli("report", "job/rank-0", "job/rank-1", "--by", "rank").returncode == 0
 
 

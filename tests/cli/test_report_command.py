@@ -122,7 +122,7 @@ def test_a_report_that_does_not_exist(cli: Cli, export: Path) -> None:
     done = cli("report", export, "-r", "gpukernsum")
     assert (done.returncode, done.stdout) == (2, "")
     message, hint = done.stderr.splitlines()
-    assert message == "nsyswrap: there is no report 'gpukernsum'"
+    assert message == "nsyswrap: no report named 'gpukernsum'"
     assert all(name in hint for name in NAMES)
 
 

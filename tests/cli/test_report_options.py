@@ -66,7 +66,7 @@ def test_a_part_of_a_capture(
     assert done.returncode == 0
     assert sorted(line["Name"] for line in rows(done.stdout)) == names
     assert sum(int(line["Total Time (ns)"]) for line in rows(done.stdout)) == total
-    assert ("nothing in what is selected" in done.stderr) == (not names)
+    assert ("no events in the selection" in done.stderr) == (not names)
     assert "nsyswrap: selected: " in done.stderr
 
 
@@ -94,12 +94,12 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
         (["--time", "1/2", "--nvtx", "a"], "--time cannot be used with --nvtx", 2),
         (["--nvtx", "c"], "no NVTX range named 'c'", 65),
         (["--nvtx", "a/1"], "no 'a/1': 1 NVTX range named 'a'", 65),
-        (["-r", "gpu_gaps:gap=x"], "'x' is no whole number", 2),
+        (["-r", "gpu_gaps:gap=x"], "'x' is not a whole number", 2),
         (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
-        (["-r", "gpu_gaps:chunks=3"], "gpu_gaps takes no 'chunks=3'", 2),
-        (["-r", "cuda_api_sum:base"], "cuda_api_sum takes no 'base'", 2),
+        (["-r", "gpu_gaps:chunks=3"], "gpu_gaps has no option 'chunks=3'", 2),
+        (["-r", "cuda_api_sum:base"], "cuda_api_sum has no option 'base'", 2),
         (["--format", "parquet"], "--format parquet writes no text", 2),
-        (["--explain", "nothing"], "there is no report 'nothing'", 2),
+        (["--explain", "nothing"], "no report named 'nothing'", 2),
     ],
 )
 def test_what_is_refused(cli: Cli, export: Path, options: list[str], message: str, code: int) -> None:

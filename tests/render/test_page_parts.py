@@ -100,9 +100,9 @@ def test_captures_of_their_own_have_windows_of_their_own(tmp_path: Path) -> None
 def test_a_part_that_holds_nothing_is_no_capture_that_holds_nothing(tmp_path: Path) -> None:
     rows = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 20, 1), nvtx("step", 0, 9))
     page = text_of(render({"x": opened(tmp_path, *rows).select(time="1s/2s")}))
-    assert page.count("No figures: nothing in what is selected.") == 3
+    assert page.count("No figures: no events in the selection.") == 3
     assert "No event with a start and an end was recorded in the selection." in page
-    assert "No GPU work in what is selected" in page
+    assert "No GPU work in the selection" in page
     assert page.count("Nothing in what is selected.") == 2  # classes of kernels, idle time
     assert "none found" not in page
 
@@ -180,17 +180,17 @@ def test_a_gpu_that_never_idled_is_said_to_have(tmp_path: Path) -> None:
 
 def test_of_several_devices_each_has_its_figure(tmp_path: Path) -> None:
     capture = open_capture(run_folder("ddp/straggler", tmp_path))
-    told = re.findall(r'<dt>(Utilisation[^<]*)</dt><dd data-value="([^"]*)"', render({"x": capture}))
+    told = re.findall(r'<dt>(Utilization[^<]*)</dt><dd data-value="([^"]*)"', render({"x": capture}))
     table = capture.report("gpu_time")
     shares = [repr(share) for share in table.data["utilisation_percent"].tolist()]  # type: ignore[union-attr]
-    assert told == [("Utilisation, GPU 0", shares[0]), ("Utilisation, GPU 1", shares[1])]
+    assert told == [("Utilization, GPU 0", shares[0]), ("Utilization, GPU 1", shares[1])]
 
 
 def test_of_a_device_that_several_processes_used_the_whole_is_told(tmp_path: Path) -> None:
     rows = [kernel("k", begin, begin + 40, 1, pid=pid) for pid, begin in ((100, 0), (200, 60))]
     page = render({"x": opened(tmp_path, *rows, memcpy(1, 0, 50, 8, deviceId=1))})
-    told = re.findall(r"<dt>(Utilisation[^<]*)</dt><dd [^>]*>([^<]*)", page)
-    assert told == [("Utilisation, GPU 0", "80.0 %"), ("Utilisation, GPU 1", "100.0 %")]
+    told = re.findall(r"<dt>(Utilization[^<]*)</dt><dd [^>]*>([^<]*)", page)
+    assert told == [("Utilization, GPU 0", "80.0 %"), ("Utilization, GPU 1", "100.0 %")]
 
 
 def test_no_paragraph_of_the_page_is_bold() -> None:

@@ -77,5 +77,5 @@ def test_all_and_nothing_mean_every_report_once() -> None:
         *NAMES,
         f"{KERNELS}_base",
     ]
-    with pytest.raises(UsageError, match="no report 'nope'"):
+    with pytest.raises(UsageError, match="no report named 'nope'"):
         parse_all([f"{KERNELS},nope"])

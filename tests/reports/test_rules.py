@@ -60,7 +60,7 @@ def test_an_export_that_does_not_say_what_memory_it_was(tmp_path: Path) -> None:
     )
     for rule in ("cuda_memcpy_async", "cuda_memset_sync"):
         assert rows_of(capture, rule) == []
-        assert "does not say what kind of memory it was" in notes_text(capture, rule)
+        assert "memory kinds are unknown" in notes_text(capture, rule)
 
 
 def old(folder: Path) -> Capture:

@@ -40,7 +40,6 @@ BANNED = (
         r"\bwhat is (selected|said|left out)\b",
         r"\bthe least first\b",
         r"\bno spread\b",
-        r"\bholds? \S* ?no\b",
     ),
     *(r"\bseen:", r"\bfills a buffer first\b", r"\bshould have been\b", r"\bone alone\b", r"\blook at\b"),
     *(r"synchronis", r"utilis", r"initialis", r"optimis", r"recognis", r"behaviour", r"colour", r"labell"),

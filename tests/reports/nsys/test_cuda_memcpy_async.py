@@ -49,7 +49,7 @@ def test_an_operation_meets_every_call_with_its_correlation_id(tmp_path: Path) -
         "cudaMemcpyAsync_v3020",
         "cudaMemcpyAsync",
     ]
-    assert notes_text(capture, REPORT).startswith("rows whose call is of another process: 1;")
+    assert notes_text(capture, REPORT).startswith("rows with a call of another process: 1;")
 
 
 def test_copies_of_equal_duration_stand_by_their_call_then_by_their_start(tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ def test_who_waits_for_whom(tmp_path: Path) -> None:
     ]
     assert table.verdict == (
         "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time, "
-        "its own GPU work takes 1.80 µs against 600 ns (median of the others): that is why"
+        "because its own GPU work takes 1.80 µs against 600 ns (median of the others)"
     )
     [note] = table.notes
     assert note == (
-        "aligned on the sessions' epochs: the ends of a collective lie 5 ns apart (median; at most 5 ns); "
-        "arrival times are known as well as that, waiting needs no common clock"
+        "clocks aligned by session start; ends of a collective: 5 ns apart (median; at most 5 ns); "
+        "arrival times have this accuracy, waiting times do not depend on it"
     )
 
 
@@ -75,7 +75,8 @@ def test_who_comes_late_without_more_to_do_on_the_gpu(tmp_path: Path) -> None:
         for number in range(6)
     ]
     members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *late)]
-    assert table_over(members, REPORT).verdict.endswith("no more, which points to its CPU")
+    said = table_over(members, REPORT).verdict
+    assert said.endswith("(median of the others), which points to its host code")
 
 
 def test_a_job_in_which_the_ranks_take_turns_names_nobody(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_job_in_which_the_ranks_take_turns_names_nobody(tmp_path: Path) -> Non
         member(tmp_path, 1, *steps(*[SLOW, FAST] * 4)),
     ]
     verdict = table_over(members, REPORT).verdict
-    assert verdict.startswith("no rank is regularly the last of 8 collectives, the ranks take turns")
+    assert verdict.startswith("no single rank is regularly last in the 8 collectives;")
     assert "rank 0" not in verdict
     assert "rank 1" not in verdict
 
@@ -116,7 +117,7 @@ def test_without_the_start_of_a_session_there_are_no_arrival_times(tmp_path: Pat
 def test_ranks_on_several_hosts_have_several_clocks(tmp_path: Path) -> None:
     members = [member(tmp_path, number, *steps(FAST), host=f"n{number}") for number in range(2)]
     [note] = table_over(members, REPORT).notes
-    assert "on 2 hosts, whose clocks differ" in note
+    assert " on 2 hosts with different clocks" in note
 
 
 def test_collectives_that_a_capture_lacks(tmp_path: Path) -> None:
@@ -124,8 +125,8 @@ def test_collectives_that_a_capture_lacks(tmp_path: Path) -> None:
     table = table_over(members, REPORT)
     assert values_of(table, "collectives", "waiting_ns") == [(2, 400), (2, 0)]
     assert table.notes[0] == (
-        "ncclDevKernel_AllReduce_Sum_f32_RING_LL: 2 to 3 per rank; the first 2 are matched, "
-        "wrongly where not the last ones are missing"
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL: 2 to 3 per rank; the first 2 are matched; "
+        "this is wrong unless the last ones are missing"
     )
 
 

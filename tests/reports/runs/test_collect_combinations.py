@@ -49,9 +49,9 @@ def test_combinations_in_order_with_their_spread() -> None:
     )
     assert rows == [(1, 3, 3, 100, 99, 101, 2.0), (2, 3, 3, 420, 400, 440, pytest.approx(100 * 40 / 420))]
     assert said == (
-        "kernel_ns: best n=1, 100 ns (99 ns to 101 ns in 3 runs); "
-        "worst n=2, 420 ns (400 ns to 440 ns in 3 runs), 4.20 times as much. "
-        "Largest spread over repeats: 9.5 % (n=2)."
+        "Kernel Time: fastest 'n=1', 100 ns (99 ns to 101 ns in 3 runs); "
+        "slowest 'n=2', 420 ns (400 ns to 440 ns in 3 runs), 4.20 times as much. "
+        "Largest spread over repeats: 9.5 % ('n=2')."
     )
 
 
@@ -61,16 +61,16 @@ def test_ranges_that_overlap_are_not_told_apart() -> None:
         for n, many in {1: (10, 30), 2: (20, 25)}.items()
         for i, ns in enumerate(many)
     ]
-    assert "best and worst cannot be told apart" in compared(results)[1]
+    assert "ranges of first and last overlap: cannot tell the difference from noise" in compared(results)[1]
     results += [result({"n": 3}, i, kernel_ns=100) for i in range(2)]
-    assert "cannot be told apart" not in compared(results)[1]
+    assert "first and last" not in compared(results)[1]
     assert "1 more overlap with the first: cannot tell the difference from noise." in compared(results)[1]
 
 
 def test_one_run_has_no_spread() -> None:
     rows, said = compared([result({"n": n}, kernel_ns=10 * n) for n in (1, 2)])
     assert rows[0] == (1, 1, 1, 10, 10, 10, None)
-    assert "no spread to hold the difference against" in said
+    assert "One run each: cannot tell the difference from noise." in said
     assert "Largest spread" not in said
 
 
@@ -84,7 +84,7 @@ def test_only_runs_that_are_done_count_and_the_others_are_seen() -> None:
         ]
     )
     assert rows == [(1, 1, 2, 10, 10, 10, None), (2, 0, 1, *[None] * 4), (3, 0, 1, *[None] * 4)]
-    assert said == "kernel_ns of n=1: 10 ns, one run."
+    assert said == "Kernel Time of 'n=1': 10 ns, one run."
 
 
 def test_a_run_without_the_work_is_not_the_best_at_it() -> None:
@@ -101,18 +101,18 @@ def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
     ]
     rows, said = compared(results)
     assert rows == [("a", 1, 1, 2, 2, 2, None), ("b", 1, 1, 8, 8, 8, None)]
-    assert said.startswith("kernel_ns: best a, 2 ns; worst b, 8 ns, 4.00 times as much.")
+    assert said.startswith("Kernel Time: fastest 'a', 2 ns; slowest 'b', 8 ns, 4.00 times as much.")
 
 
 def test_what_is_alike_has_no_least_and_no_most() -> None:
     said = compared([result({"n": n}, copies=0) for n in (1, 2)], by="copies")[1]
-    assert said == "copies: the same median for all 2 configurations, 0."
+    assert said == "Copies: the same median for all 2 configurations, 0."
 
 
 def test_repeats_of_one_combination_are_compared_by_their_runs() -> None:
     results = [result({"n": 1}, repeat, kernel_ns=ns) for repeat, ns in ((1, 2), (2, 8))]
     assert compared(results)[1] == (
-        "kernel_ns of n=1 over 2 runs: median 5 ns, from 2 ns (n=1#1) to 8 ns (n=1#2); spread 120.0 %."
+        "Kernel Time of 'n=1' over 2 runs: median 5 ns, from 2 ns (n=1#1) to 8 ns (n=1#2); spread 120.0 %."
     )
 
 
@@ -191,9 +191,9 @@ def test_the_screen_compares_by_what_is_asked_for(cli: Cli, tmp_path: Path) -> N
     done = cli("collect", batch_of(tmp_path / "b"), "--by", "wall_s", "--top", "2")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "Wall by combination, the 2 least of 3  by_combination"
+    assert lines[0] == "Wall Time by configuration, the 2 fastest of 3  by_combination"
     assert [line.split()[:4] for line in lines[2:4]] == [["2", "1", "1", "1.00"], ["3", "1", "1", "2.00"]]
-    assert "worst n=1, 3.00 s, 3.00 times as much" in done.stdout
+    assert "slowest 'n=1', 3.00 s, 3.00 times as much" in done.stdout
     wrong = cli("collect", "b", "--by", "speed")
     assert wrong.returncode == 2
     assert "kernel_ns" in wrong.stderr
@@ -272,7 +272,7 @@ def test_combinations_of_the_same_parameters_keep_their_labels(cli: Cli, tmp_pat
     captured(planned(tmp_path / "b", 2, {}, label="add2"), 20)
     done = cli("collect", batch_of(tmp_path / "b"))
     assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["Label", "add", "add2"]
-    assert "best add, 10 ns; worst add2, 20 ns" in done.stdout
+    assert "fastest 'add', 10 ns; slowest 'add2', 20 ns" in done.stdout
 
 
 def test_a_batch_of_which_nothing_is_done_has_nothing_to_compare(cli: Cli, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_batch_of_which_nothing_is_done_has_nothing_to_compare(cli: Cli, tmp_p
     ended(planned(tmp_path / "b", 2, {"n": 2}), "nsys_failed")
     done = cli("collect", batch_of(tmp_path / "b"))
     assert done.returncode == 0
-    assert "Nothing to compare: no finished run has a kernel_ns." in done.stdout
+    assert "Nothing to compare: no finished run has the figure kernel_ns." in done.stdout
 
 
 def test_graphs_count_where_they_were_recorded_whole(cli: Cli, tmp_path: Path) -> None:
@@ -291,4 +291,4 @@ def test_graphs_count_where_they_were_recorded_whole(cli: Cli, tmp_path: Path) -
             row("ANALYSIS_DETAILS", duration=9),
         )
     done = cli("collect", batch_of(tmp_path / "b"))
-    assert "busy_ns: best n=1, 21 ns; worst n=0, 50 ns" in done.stdout
+    assert "GPU Busy: fastest 'n=1', 21 ns; slowest 'n=0', 50 ns" in done.stdout
