@@ -132,7 +132,7 @@ def test_captures_without_repeated_launches_are_not_judged(tmp_path: Path) -> No
         (["once"], "No repeated launches: 1 first launch, call 100 ns"),
         (["once", "also once"], "No repeated launches in any of 2 captures"),
         (["once", "thrice"], f"{idle} (1 more has no repeated launches)"),
-        (list(made), f"{idle} (2 more have no repeated launch)"),
+        (list(made), f"{idle} (2 more have no repeated launches)"),
     ):
         assert title in drawn(find_plot("launch").draw({name: made[name] for name in chosen})).texts
     two = opened(
