@@ -104,7 +104,7 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
     place_of(page, "kernels")
     text = readout(page)
     assert "add" in text
-    assert f": {duration(row['kernel_ns'])}, from " in text
+    assert f": {duration(row['kernel_ns'])}, at " in text
     latency = duration(row["kernel_start_ns"] - row["api_start_ns"])
     assert (
         f"Launched by cudaLaunchKernel ({duration(row['api_ns'])}), which started {latency} earlier." in text
