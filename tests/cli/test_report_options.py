@@ -93,7 +93,7 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
         (["--time", "9/1"], "invalid --time '9/1': the end is before the start", 2),
         (["--time", "1/2", "--nvtx", "a"], "--time cannot be used with --nvtx", 2),
         (["--nvtx", "c"], "no NVTX range named 'c'", 65),
-        (["--nvtx", "a/1"], "no 'a/1': 1 NVTX range named 'a'", 65),
+        (["--nvtx", "a/1"], "no NVTX range 'a/1'; instances named 'a': 1", 65),
         (["-r", "gpu_gaps:gap=x"], "'x' is not a whole number", 2),
         (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
         (["-r", "gpu_gaps:chunks=3"], "gpu_gaps has no option 'chunks=3'", 2),
@@ -157,7 +157,7 @@ def test_of_several_captures_one_that_is_bad_does_not_hide_the_others(cli: Cli, 
     done = cli("report", "gone.sqlite", export, "-r", KERNELS, "--format", "csv")
     assert done.returncode == 65
     assert len(rows(done.stdout)) == 2
-    assert done.stderr.startswith("nsyswrap: gone.sqlite: No such file")
+    assert done.stderr.startswith("nsyswrap: gone.sqlite not found")
 
 
 def test_a_report_that_one_of_several_captures_lacks(cli: Cli, export: Path, tmp_path: Path) -> None:
