@@ -2,8 +2,8 @@
 
     python tests/support/reference.py
 
-It writes docs/options.md, docs/reports.md, docs/scenarios.md, and in README.md and docs/ each block of output that
-stands right below a command. tests/test_docs.py fails where one of them is not up to date.
+It writes docs/options.md, docs/reports.md, docs/scenarios.md, and each block of output that stands right
+below a command in README.md and docs/. tests/test_docs.py fails where one of them is not up to date.
 """
 
 from __future__ import annotations
@@ -61,8 +61,14 @@ def run(command: str, folder: Path = ROOT) -> Done:
     code: object = 0
     before = Path.cwd()
     os.chdir(folder)
+    recorded = mock.patch("nsyswrap.cli.demo._lacks", return_value=["the documentation shows it as recorded"])
     try:
-        with redirect_stdout(out), redirect_stderr(err), mock.patch.dict(os.environ, COLUMNS=str(_WIDTH)):
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            mock.patch.dict(os.environ, COLUMNS=str(_WIDTH)),
+            recorded,
+        ):
             main(shlex.split(command, comments=True)[1:])
     except SystemExit as end:
         code = end.code
@@ -106,8 +112,9 @@ def reports_page() -> str:
     lines = [
         "# Reports",
         "",
-        f"`{COMMAND}` writes this page from the code. `nsyswrap report --explain NAME` prints the same of one",
-        "report, `nsyswrap report CAPTURE --list` which of them a capture can answer.",
+        f"`{COMMAND}` writes this page from the code.",
+        "`nsyswrap report --explain NAME` prints the same for one report.",
+        "`nsyswrap report CAPTURE --list` says which of them a capture can answer.",
     ]
     for heading, names, remark in _GROUPS:
         rows = [(f"[`{name}`](#{name})", _escaped(_found(name).schema.title)) for name in names]
@@ -195,9 +202,11 @@ def pages() -> list[Path]:
     return [README, *sorted(DOCS.glob("*.md"))]
 
 
-def generated() -> dict[Path, str]:
-    """Return the pages that are written whole."""
-    return {DOCS / "options.md": options_page(), DOCS / "reports.md": reports_page()}
+# Pages that are written whole, and the functions that return them
+WRITTEN = {DOCS / "options.md": options_page, DOCS / "reports.md": reports_page}
+    DOCS / "options.md": options_page,
+    DOCS / "reports.md": reports_page,
+}  # pages that are written whole
 
 
 def write() -> None:
@@ -205,8 +214,8 @@ def write() -> None:
     import scenario_page  # noqa: PLC0415 - reads every recorded run, which the tests of other pages need not
 
     scenario_page.write()
-    for path, text in generated().items():
-        path.write_text(text, encoding="utf-8")
+    for path, page in WRITTEN.items():
+        path.write_text(page(), encoding="utf-8")
     for path in pages():
         path.write_text(with_outputs(path.read_text(encoding="utf-8")), encoding="utf-8")
 

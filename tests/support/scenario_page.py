@@ -18,19 +18,19 @@ WIDTH = 110
 HEAD = """\
 # Scenarios
 
-A scenario is a small experiment with a known result. Each is a script that checks its result, and marks with NVTX
-ranges the parts that it measures. It also runs alone: `python scenarios/add2.py --sync both`.
+A scenario is a small experiment with a known result. Each is a script that checks its result, and marks the
+parts that it measures with NVTX ranges. It also runs alone: `python scenarios/add2.py --sync both`.
 
 ```sh
-nsyswrap scenarios list                                   # the scenarios, and those that cannot run here
-nsyswrap scenarios explain add2                           # the parts of a scenario, and the figures to compare
-nsyswrap scenarios run add2 --csv summaries               # needs a GPU
-nsyswrap scenarios run add --variant grid --variant prefetch   # needs a GPU
-nsyswrap scenarios run all -o everything                  # needs a GPU and eight minutes
+nsyswrap scenarios list                          # the scenarios, and those that cannot run here
+nsyswrap scenarios explain add2                  # the parts of a scenario, and the figures to compare
+nsyswrap scenarios run add2 --csv summaries      # needs a GPU
+nsyswrap scenarios run add --variant grid        # needs a GPU
 ```
 
-`all` runs every scenario that the machine can run, and says why it skips the others. It writes an index of the run
-folders (`index.md`) and one CSV (`scenario_runs.csv`). Programs are built before they are measured.
+`nsyswrap scenarios run all` runs every scenario that the machine can run, and says why it skips the others.
+It takes about eight minutes on an H200. It writes an index of the run folders (`index.md`) and one CSV
+(`scenario_runs.csv`). Programs are built before they are measured.
 
 | scenario | experiment |
 |---|---|
@@ -54,7 +54,9 @@ def page() -> str:
         sections = [section(scenario, Path(scratch)) for scenario in scenarios() if _is_recorded(scenario)]
         origin = open_capture(recorded.run_folder("add/grid", Path(scratch))).info
     machine = f"an {origin.gpus[0]}, driver {origin.driver_version}, CUDA {origin.cuda_version}"
-    rows = "\n".join(f"| [`{scenario.name}`](#{scenario.name}) | {scenario.summary} |" for scenario in scenarios())
+    rows = "\n".join(
+        f"| [`{scenario.name}`](#{scenario.name}) | {scenario.summary} |" for scenario in scenarios()
+    )
     return HEAD.format(machine=machine, rows=rows) + "".join(sections)
 
 
