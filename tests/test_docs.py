@@ -15,6 +15,7 @@ import reference
 from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
 
 from nsyswrap.base.run_folder import RUN, RunFolder, Status
+from nsyswrap.base.version import __version__
 from nsyswrap.record import gpus
 
 ROOT = reference.ROOT
@@ -22,6 +23,7 @@ PAGES = reference.pages()
 COMMANDS = commands(PAGES)
 NO_GPU = gpus.query().error
 LARGEST_README = 12_000  # bytes
+OWN = {"programs/"}  # what the tests put into a folder, and no command
 FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
 TRAIN = "print('epoch 1')\n"
 
@@ -197,3 +199,23 @@ def test_each_promise_is_held_by_a_test_that_there_is() -> None:
     defined = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("**/test_*.py"))
     assert len(named) > 12
     assert [name for name in named if f"def {name}(" not in defined] == []
+
+
+def test_the_changelog_has_the_version() -> None:
+    versions = re.findall(
+        r"^## \[(\d[\d.]*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert versions[0] == __version__
+    assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.slow
+def test_git_ignores_what_the_commands_write(checkout: Path) -> None:
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("needs git and a clone")
+    names = {path.name + "/" * path.is_dir() for path in checkout.iterdir() if not path.is_symlink()}
+    written = sorted(names - OWN)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *written], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ignored.stdout.splitlines() == written
