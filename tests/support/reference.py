@@ -153,8 +153,8 @@ def _needs(groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _options(report: Report | RankReport) -> Iterator[str]:
     """Yield the options that a report takes after its name."""
-    for qualifier in getattr(report, "qualifiers", ()):
-        yield f"Takes `:{qualifier}`"
+    if qualifiers := getattr(report, "qualifiers", ()):
+        yield f"Takes {', '.join(f'`:{qualifier}`' for qualifier in qualifiers)}"
     for option in getattr(report, "options", ()):
         yield _escaped(f"Takes `:{option.name}=N`: {option.help}; {option.default} by default")
 
