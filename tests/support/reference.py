@@ -36,7 +36,8 @@ DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 COMMAND = "python tests/support/reference.py"
 MORE = "[...]"  # the last line of a block that shows the beginning of an output
-_WIDTH = 80
+# A terminal of 80 columns with UTF-8 and no color, and no settings of the user
+_TERMINAL = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "XDG_CONFIG_HOME": os.devnull}
 _SHOWN = re.compile(r"```sh\n(?P<command>nsyswrap [^\n]*)\n```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 _CODE = re.compile(r"(`+[^`]*`+)")
 _GROUPS = (
@@ -55,19 +56,14 @@ class Done(NamedTuple):
 
 
 def run(command: str, folder: Path = ROOT) -> Done:
-    """Run a command line of nsyswrap in this process, on a terminal of 80 columns and no color."""
+    """Run a command line of nsyswrap in this process, in the same way on every machine."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     code: object = 0
     before = Path.cwd()
     os.chdir(folder)
     recorded = mock.patch("nsyswrap.cli.demo._lacks", return_value=["the documentation shows it as recorded"])
     try:
-        with (
-            redirect_stdout(out),
-            redirect_stderr(err),
-            mock.patch.dict(os.environ, COLUMNS=str(_WIDTH)),
-            recorded,
-        ):
+        with redirect_stdout(out), redirect_stderr(err), recorded, mock.patch.dict(os.environ, _TERMINAL):
             main(shlex.split(command, comments=True)[1:])
     except SystemExit as end:
         code = end.code
