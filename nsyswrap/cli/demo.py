@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
-from nsyswrap.cli.output import note, summary_text, tables_text, terminal_layout
+from nsyswrap.cli.output import note, tables_text, terminal_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nsyswrap.render.formats import Layout
 
 with lazy_imports():
     from nsyswrap.base.nsys import find
     from nsyswrap.capture import capture
     from nsyswrap.cli import scenario_runs
     from nsyswrap.record import scenarios
+    from nsyswrap.render import summary_screen
+    from nsyswrap.render.formats import text
+    from nsyswrap.reports import summary
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
-SCENARIOS = {"add": "grid", "add2": "both"}  # scenario -> the variant whose summary is shown
+# scenario -> the variant whose answer is shown, and the closing table that supports it
+SCENARIOS = {"add": ("grid", "gpu_by_variant"), "add2": ("none", "audit_by_variant")}
+_WIDTH = 80  # as README shows it
+_NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 
 
 @click.command()
@@ -26,24 +40,25 @@ SCENARIOS = {"add": "grid", "add2": "both"}  # scenario -> the variant whose sum
     "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
 )
 def command(output: Path | None) -> None:
-    """Run the scenarios `add` and `add2` and show their screens.
+    """Run the scenarios `add` and `add2` and show the answer for each.
 
     Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
     """
     lacks = _lacks()
     if lacks:
-        click.echo(f"Recorded on an NVIDIA H200, not run here: {'; '.join(lacks)}")
-        folders = {
-            name: {v: RECORDED / name / v for v in scenarios.find_scenario(name).variants}
-            for name in SCENARIOS
-        }
+        click.echo("Recorded on an NVIDIA H200, not run on this machine.")
+        note(f"nsyswrap: cannot run it here: {'; '.join(lacks)}")
+        base = RECORDED
     else:
+        click.echo("Run on this machine.")
         base = output or default_output("demo")
-        click.echo("Run here and now.")
-        folders = {name: _run(name, base / name) for name in SCENARIOS}
-        note(f"run folders {base}/")
-    for name, variants in folders.items():
-        _show(name, variants)
+        for name in SCENARIOS:
+            scenario = scenarios.find_scenario(name)
+            scenario_runs.run_variants(scenario, scenario.variants, base / name)
+    layout = replace(terminal_layout(), width=min(_WIDTH, terminal_layout().width))
+    for name, (variant, table) in SCENARIOS.items():
+        click.echo(_shown(name, base / name, variant, table, layout), nl=False)
+    click.echo("".join(_next_lines(base / name / variant)), nl=False)
 
 
 def _lacks() -> list[str]:
@@ -55,18 +70,24 @@ def _lacks() -> list[str]:
     return list(dict.fromkeys(lacks))
 
 
-def _run(name: str, folder: Path) -> dict[str, Path]:
+def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) -> str:
+    """Return the answer for one variant, and the table over all variants that supports it."""
     scenario = scenarios.find_scenario(name)
-    return scenario_runs.run_variants(scenario, scenario.variants, folder)
+    _, lines = summary.answer_with_lines(capture.open_capture(folder / variant).decided())
+    answer = [line for line in lines if line.kind != "note"]  # that note names the newest run
+    texts = summary_screen.answer_texts(answer, layout.width, bars=layout.bars)
+    tables = scenario_runs.closing_tables({one: folder / one for one in scenario.variants})
+    kept = [one for one in tables if one.schema.name == table]
+    return (
+        f"\n== Scenario {name}, variant '{variant}'\n"
+        f"{text.styled(texts, color=layout.color)}\n"
+        f"{tables_text(kept, layout)}"
+    )
 
 
-def _show(name: str, folders: dict[str, Path]) -> None:
-    """Print the summary of one variant, then the tables over all variants."""
-    variant = SCENARIOS[name]
-    folder = folders[variant]
+def _next_lines(folder: Path) -> Iterable[str]:
+    """Yield the commands to type next, with the folder seen from here."""
     path = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    click.echo(f"\n=== {name}, variant {variant}: nsyswrap report {path}")
-    click.echo(summary_text(capture.open_capture(folder), terminal_layout()), nl=False)
-    click.echo(f"\n=== {name}, all variants: nsyswrap scenarios run {name}")
-    click.echo(tables_text(scenario_runs.closing_tables(folders), terminal_layout()), nl=False)
-    click.echo(f"Look for: {scenarios.find_scenario(name).look_for}")
+    yield "\nNext:\n"
+    for arguments in _NEXT:
+        yield f"  nsyswrap {arguments.format(folder=shlex.quote(str(path)))}\n"

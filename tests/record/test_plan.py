@@ -116,7 +116,7 @@ def test_every_run_comes_back_from_its_folder(whole: Plan, tmp_path: Path) -> No
     assert [type(value) for value in read[0].parameters.values()] == [int, str, int, float]
 
 
-def test_the_plan_that_the_readme_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_plan_that_the_documentation_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     plan = read_plan(SHOWN)
     assert len(plan.specs) == 18
@@ -125,7 +125,7 @@ def test_the_plan_that_the_readme_shows(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert plan.specs[0].parameters == {"variant": "both", "n": 1024}
     assert plan.settings["slurm"] == {"gres": "gpu:1", "time": "00:15:00"}
     assert {spec.cwd for spec in plan.specs} == {str(tmp_path)}
-    assert SHOWN.read_text() in (SHOWN.parent.parent / "README.md").read_text(encoding="utf-8")
+    assert SHOWN.read_text() in (SHOWN.parent.parent / "docs" / "batch.md").read_text(encoding="utf-8")
 
 
 def test_a_scenario_runs_all_its_variants_as_it_wants_them_recorded(tmp_path: Path) -> None:

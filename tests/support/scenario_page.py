@@ -16,16 +16,28 @@ from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
 PAGE = Path("docs", "scenarios.md")
 WIDTH = 110
 HEAD = """\
-# The scenarios
+# Scenarios
 
-Small experiments: each is a plain script that checks its result, marks what it measures with NVTX ranges,
-and prints what it measured. `nsyswrap scenarios list` says what each needs, `nsyswrap scenarios explain NAME`
-what to look for, `nsyswrap scenarios run NAME` runs it, and `nsyswrap scenarios run all` all that the machine
-can.
+A scenario is a small experiment with a known result. Each is a script that checks its result, and marks the
+parts that it measures with NVTX ranges. It also runs alone: `python scenarios/add2.py --sync both`.
 
-The tables below were recorded on {machine}.
-*Program* is what the program itself measured; the columns after it are from nsys' capture of the same run,
-medians per iteration.
+```sh
+nsyswrap scenarios list                          # the scenarios, and those that cannot run here
+nsyswrap scenarios explain add2                  # the parts of a scenario, and the figures to compare
+nsyswrap scenarios run add2 --csv summaries      # needs a GPU
+nsyswrap scenarios run add --variant grid        # needs a GPU
+```
+
+`nsyswrap scenarios run all` runs every scenario that the machine can run, and says why it skips the others.
+It takes about eight minutes on an H200. It writes an index of the run folders (`index.md`) and one CSV
+(`scenario_runs.csv`). Programs are built before they are measured.
+
+| scenario | experiment |
+|---|---|
+{rows}
+
+The tables below were recorded on {machine}. *Program* is the time that the program itself measured.
+The columns after it are medians per iteration, from nsys' capture of the same run.
 """
 
 
@@ -42,7 +54,10 @@ def page() -> str:
         sections = [section(scenario, Path(scratch)) for scenario in scenarios() if _is_recorded(scenario)]
         origin = open_capture(recorded.run_folder("add/grid", Path(scratch))).info
     machine = f"an {origin.gpus[0]}, driver {origin.driver_version}, CUDA {origin.cuda_version}"
-    return HEAD.format(machine=machine) + "".join(sections)
+    rows = "\n".join(
+        f"| [`{scenario.name}`](#{scenario.name}) | {scenario.summary} |" for scenario in scenarios()
+    )
+    return HEAD.format(machine=machine, rows=rows) + "".join(sections)
 
 
 def section(scenario: Scenario, scratch: Path) -> str:

@@ -1,4 +1,4 @@
-"""Make the README's pictures and all plots again, from a recorded capture that ships with nsyswrap.
+"""Make the pictures of README.md and docs/ again, from recorded captures that ship with nsyswrap.
 
     python tests/support/screenshots.py [FOLDER]
 
@@ -7,6 +7,7 @@ Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER i
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from browser import chromium_path
 from playwright.sync_api import sync_playwright
-from recorded import PICTURED, ROOT
+from recorded import PICTURED, ROOT, SHIPPED
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -30,8 +31,12 @@ from nsyswrap.reports.summary import summarise
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-_COMMAND = "nsyswrap report nsyswrap/recorded/add2/both"
-_WIDTH = 110  # columns of the terminal
+_FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal show
+_COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
+_WIDTH = 100  # columns of the terminal
+_OVERVIEW = """<!DOCTYPE html><style>body {{ margin: 0; background: white; }}
+div {{ width: max-content; padding: 8px; }} img {{ display: block; margin: 4px; }}
+</style><div>{}</div>"""
 _TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; background: {background}; }}
 pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
@@ -41,12 +46,15 @@ pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
 
 
 def main(folder: Path) -> None:
-    """Write page.png, timeline.png and terminal.png, and plots/ with a picture of each kind."""
+    """Write overview.png, page.png, timeline.png and terminal.png, and plots/ with a picture of each kind."""
     save_plots(folder / "plots")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as scratch:
         browser = driver.chromium.launch(executable_path=chromium_path(), args=sandbox)
-        page, terminal = Path(scratch, "page.html"), Path(scratch, "terminal.html")
+        page, first, overview, terminal = (Path(scratch, f"{name}.html") for name in "pfot")
+        first.write_text(render({"add2 none": open_capture(_FIRST)}), encoding="utf-8")
+        overview.write_text(_overview(_opened(browser, first)), encoding="utf-8")
+        _opened(browser, overview).locator("div").screenshot(path=folder / "overview.png")
         page.write_text(render({"add2 both": open_capture(PICTURED)}), encoding="utf-8")
         terminal.write_text(_terminal(), encoding="utf-8")
         _top(_opened(browser, page), folder / "page.png")
@@ -78,20 +86,39 @@ def _top(page: Page, path: Path) -> None:
 
 
 def _timeline(page: Page, path: Path) -> None:
-    """Select a kernel among the last ones, and show it with its launch and what ran around it."""
-    picture = page.locator("article.timeline")
-    picture.locator("canvas").focus()
+    """Show a kernel with its launch and what ran around it."""
+    _select_kernel(page)
+    page.locator("article.timeline").screenshot(path=path)
+
+
+def _select_kernel(page: Page) -> None:
+    """Select a kernel among the last ones, and zoom the timeline to it."""
+    page.locator("article.timeline canvas").focus()
     for key in ("ArrowDown", *["n"] * 30, "-", "-"):
         page.keyboard.press(key)
     page.wait_for_timeout(200)  # for the frame to be drawn
-    picture.screenshot(path=path)
+
+
+def _overview(page: Page) -> str:
+    """Return a page of two pictures: the answer, and the timeline without its keys."""
+    answer = page.locator("article.answer").screenshot()
+    _select_kernel(page)
+    picture, canvas = (page.locator(f"article.timeline{part}").bounding_box() for part in ("", " canvas"))
+    assert picture
+    assert canvas
+    height = canvas["y"] + canvas["height"] - picture["y"] + 2
+    top = picture["y"] + page.evaluate("scrollY")
+    clip = {**picture, "y": top, "height": height}
+    timeline = page.screenshot(full_page=True, clip=clip)  # type: ignore[arg-type]
+    images = (base64.b64encode(image).decode() for image in (answer, timeline))
+    return _OVERVIEW.format("".join(f'<img src="data:image/png;base64,{image}">' for image in images))
 
 
 def _terminal() -> str:
     """Return the summary screen as a page, in the colours that a terminal shows."""
     console = Console(width=_WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     console.print(f"$ {_COMMAND}", style="bold", highlight=False)
-    summary = summarise(open_capture(PICTURED))
+    summary = summarise(open_capture(_FIRST))
     console.print(Text.from_ansi(screen.render(summary, width=_WIDTH, color=True)))
     return console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=False)
 

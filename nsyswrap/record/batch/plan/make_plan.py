@@ -1,4 +1,4 @@
-"""Make a plan from a plan file, which is TOML, or from a command line. README.md shows a plan."""
+"""Make a plan from a plan file, which is TOML, or from a command line. docs/batch.md shows a plan."""
 
 from __future__ import annotations
 

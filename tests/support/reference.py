@@ -1,0 +1,216 @@
+"""Write the pages and blocks of the documentation that come from the code.
+
+    python tests/support/reference.py
+
+It writes docs/options.md, docs/reports.md, docs/scenarios.md, and each block of output that stands right
+below a command in README.md and docs/. tests/test_docs.py fails where one of them is not up to date.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import re
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from unittest import mock
+
+import click
+
+from nsyswrap.base.units import Unit, csv_label
+from nsyswrap.capture.schema import EVENTS
+from nsyswrap.cli import cli, main
+from nsyswrap.reports import INSIGHT, NSYS, find_report, module, ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nsyswrap.reports.ranks import RankReport
+    from nsyswrap.reports.table import Column, Report
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+COMMAND = "python tests/support/reference.py"
+MORE = "[...]"  # the last line of a block that shows the beginning of an output
+# A terminal of 80 columns with UTF-8 and no color, and no settings of the user
+_TERMINAL = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "XDG_CONFIG_HOME": os.devnull}
+_SHOWN = re.compile(r"```sh\n(?P<command>nsyswrap [^\n]*)\n```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
+_CODE = re.compile(r"(`+[^`]*`+)")
+_GROUPS = (
+    ("The reports of nsys", NSYS, "They equal `nsys stats --format csv` cell by cell."),
+    ("The reports of nsyswrap", INSIGHT, "Their values are not rounded."),
+    ("Reports over ranks", ranks.NAMES, "They need `nsyswrap report --by rank`; see [Many ranks](ranks.md)."),
+)
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(command: str, folder: Path = ROOT) -> Done:
+    """Run a command line of nsyswrap in this process, in the same way on every machine."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: object = 0
+    before = Path.cwd()
+    os.chdir(folder)
+    recorded = mock.patch("nsyswrap.cli.demo._lacks", return_value=["the documentation shows it as recorded"])
+    try:
+        with redirect_stdout(out), redirect_stderr(err), recorded, mock.patch.dict(os.environ, _TERMINAL):
+            main(shlex.split(command, comments=True)[1:])
+    except SystemExit as end:
+        code = end.code
+    finally:
+        os.chdir(before)
+    return Done(int(str(code or 0)), _text(out), _text(err))
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def options_page() -> str:
+    """Return docs/options.md: the help of every command that is not hidden."""
+    context = click.Context(cli, info_name="nsyswrap")
+    return "\n".join(
+        [
+            "# Commands and options\n",
+            f"`{COMMAND}` writes this page from the code. It has the text of `nsyswrap COMMAND --help`.\n",
+            *_helps(cli, context),
+        ]
+    )
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield the section of a command, then those of its sub-commands."""
+    shown = run(f"{context.command_path} --help").stdout.rstrip()
+    yield f"## {context.command_path}\n\n```text\n{shown}\n```\n"
+    if not isinstance(command, click.Group):
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        if inner and not inner.hidden:
+            yield from _helps(inner, click.Context(inner, parent=context, info_name=name))
+
+
+def reports_page() -> str:
+    """Return docs/reports.md: every report with its columns, and the events that it needs."""
+    lines = [
+        "# Reports",
+        "",
+        f"`{COMMAND}` writes this page from the code.",
+        "`nsyswrap report --explain NAME` prints the same for one report.",
+        "`nsyswrap report CAPTURE --list` says which of them a capture can answer.",
+    ]
+    for heading, names, remark in _GROUPS:
+        rows = [(f"[`{name}`](#{name})", _escaped(_found(name).schema.title)) for name in names]
+        lines += ["", f"## {heading}", "", remark, "", *_table(("report", "title"), rows)]
+    for heading, names, _ in _GROUPS:
+        lines += ["", f"## {heading}, column by column"]
+        for name in names:
+            lines += ["", f"### {name}", "", *_about(name)]
+    return "\n".join(lines) + "\n"
+
+
+def _found(name: str) -> Report | RankReport:
+    return ranks.find_rank_report(name) if name in ranks.NAMES else find_report(name)
+
+
+def _about(name: str) -> Iterator[str]:
+    """Yield the lines about one report: what it answers, what it needs and takes, its columns."""
+    report = _found(name)
+    home = importlib.import_module(f"nsyswrap.reports.ranks.{name}") if name in ranks.NAMES else module(name)
+    yield f"**{_escaped(report.schema.title)}**"
+    yield ""
+    yield _escaped((home.__doc__ or "").strip())
+    facts = [*_needs(report.needs), *_options(report)]
+    if facts:
+        yield ""
+        yield from (f"- {fact}" for fact in facts)
+    yield ""
+    rows = [_column_row(column, parity=name in NSYS) for column in report.schema.columns]
+    yield from _table(("column", "in JSON", "unit", "meaning"), rows)
+
+
+def _needs(groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    for group in groups:
+        kinds = [EVENTS[kind] for kind in group]
+        yield f"Needs {' or '.join(kind.title for kind in kinds)}: `{kinds[0].collect}`"
+
+
+def _options(report: Report | RankReport) -> Iterator[str]:
+    """Yield the options that a report takes after its name."""
+    if qualifiers := getattr(report, "qualifiers", ()):
+        yield f"Takes {', '.join(f'`:{qualifier}`' for qualifier in qualifiers)}"
+    for option in getattr(report, "options", ()):
+        yield _escaped(f"Takes `:{option.name}=N`: {option.help}; {option.default} by default")
+
+
+def _column_row(column: Column, *, parity: bool) -> tuple[str, ...]:
+    header = column.header.strip() + (csv_label(column.unit, "ns") if parity else "")
+    era = f" Only with `--rounding {column.era}`." if column.era else ""
+    unit = "" if column.unit in (Unit.TEXT, Unit.NUMBER) else column.unit.value.replace("_per_", "/")
+    return _escaped(header), f"`{column.name}`", unit, _escaped(column.help) + era
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+def _escaped(text: str) -> str:
+    """Return text whose characters Markdown would read as markup are escaped, outside of code."""
+    parts = _CODE.split(text)
+    return "".join(
+        part if number % 2 else re.sub(r"([*<|\[\]])", r"\\\1", part) for number, part in enumerate(parts)
+    )
+
+
+def with_outputs(page: str) -> str:
+    """Return the page with the output of each command that has a block of output right below."""
+    return _SHOWN.sub(_renewed, page)
+
+
+def _renewed(block: re.Match[str]) -> str:
+    """Return a command and its output, cut to as many lines as before if it ended in [...]."""
+    done = run(block["command"])
+    if done.code:
+        raise SystemExit(f"{block['command']}: {done.stderr}")
+    *lines, last = block["output"].splitlines() or [""]
+    output = done.stdout.rstrip("\n")
+    if last == MORE:
+        output = "\n".join([*output.splitlines()[: len(lines)], MORE])
+    return f"```sh\n{block['command']}\n```\n\n```text\n{output}\n```"
+
+
+def pages() -> list[Path]:
+    """Return README.md and every page in docs/."""
+    return [README, *sorted(DOCS.glob("*.md"))]
+
+
+# Pages that are written whole, and the functions that return them
+WRITTEN = {DOCS / "options.md": options_page, DOCS / "reports.md": reports_page}
+
+
+def write() -> None:
+    """Write all of it into this checkout."""
+    import scenario_page  # noqa: PLC0415 - reads every recorded run, which the tests of other pages need not
+
+    scenario_page.write()
+    for path, page in WRITTEN.items():
+        path.write_text(page(), encoding="utf-8")
+    for path in pages():
+        path.write_text(with_outputs(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,221 @@
+"""README.md and docs/ stay true: commands and Python run, outputs are current, links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import recorded
+import reference
+from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
+
+from nsyswrap.base.run_folder import RUN, RunFolder, Status
+from nsyswrap.base.version import __version__
+from nsyswrap.record import gpus
+
+ROOT = reference.ROOT
+PAGES = reference.pages()
+COMMANDS = commands(PAGES)
+NO_GPU = gpus.query().error
+LARGEST_README = 12_000  # bytes
+OWN = {"programs/"}  # what the tests put into a folder, and no command
+FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
+TRAIN = "print('epoch 1')\n"
+
+
+def ids(page: Path) -> str:
+    return page.name
+
+
+def parameter(command: Command) -> object:
+    marks = [getattr(pytest.mark, fixture) for fixture in FIXTURES.get(command.needs, ())]
+    if command.needs == GPU:
+        marks += [pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")]
+    return pytest.param(command, marks=marks, id=command.line.partition("#")[0].strip())
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A folder that looks like the checkout and may be written to."""
+    for name in ("kernels", "scenarios", "nsyswrap", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "train.py").write_text(TRAIN)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like the checkout with what the pages make: runs, a launch, a batch, an environment."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("kernels", "scenarios", "nsyswrap"):
+        (folder / name).symlink_to(ROOT / name)
+    for variant in ("both", "none"):
+        run = shutil.copytree(
+            recorded.SHIPPED / "add2" / variant, folder / "nsyswrap-runs" / f"add2-{variant}"
+        )
+        RunFolder(run).write(RUN, {})
+        RunFolder(run).write_status(Status("done", 0, 0, 0))
+    for rank, variant in enumerate(("even", "straggler")):
+        run = recorded.run_folder(f"ddp/{variant}", tmp_path_factory.mktemp("ranks"))
+        shutil.copytree(run, folder / "job" / f"rank-{rank}")
+    shutil.copytree(ROOT / "tests" / "data" / "batch-0.1.0", folder / "add2-batch")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+    return folder
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line in a shell in which ``nsyswrap`` is this checkout's."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "nsyswrap").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nsyswrap "$@"\n')
+    (programs / "nsyswrap").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "80",
+    }
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [parameter(c) for c in COMMANDS if not c.needs])
+def test_a_command_works(command: Command, checkout: Path) -> None:
+    if not command.line.startswith("nsyswrap "):
+        done = shell(command.line, checkout)
+        assert done.returncode == 0, done.stderr
+        return
+    code, _, stderr = reference.run(command.line, checkout)
+    assert code == 0, stderr
+    assert "nothing in what is selected" not in stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [parameter(c) for c in COMMANDS if c.needs and c not in left_out(COMMANDS)]
+)
+def test_a_command_that_records_works(command: Command, bare: Path, request: pytest.FixtureRequest) -> None:
+    for fixture in FIXTURES[command.needs]:
+        request.getfixturevalue(fixture)
+    done = shell(command.line, bare)
+    assert done.returncode == 0, done.stderr
+
+
+def test_at_most_one_command_in_ten_is_run_by_no_test() -> None:
+    assert len(COMMANDS) > 40
+    rest = left_out(COMMANDS)
+    assert len(rest) <= len(COMMANDS) / 10, [command.line for command in rest]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=ids)
+def test_the_python_of_a_page_runs(page: Path, checkout: Path) -> None:
+    text = "\n".join(block for block in blocks(page, "python") if "# needs" not in block)
+    done = python(text, checkout)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nsys")
+def test_the_python_that_needs_nsys_runs(checkout: Path) -> None:
+    texts = [block for page in PAGES for block in blocks(page, "python") if "# needs nsys" in block]
+    assert texts
+    for text in texts:
+        done = python(text, checkout)
+        assert done.returncode == 0, done.stderr
+        assert "done" in done.stdout
+
+
+def python(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_outputs_are_what_the_commands_print(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert reference.with_outputs(text) == text, f"run: {reference.COMMAND}"
+
+
+def test_the_readme_shows_the_demo() -> None:
+    assert "```sh\nnsyswrap demo\n```\n\n```text\nRecorded on" in reference.README.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", reference.WRITTEN, ids=ids)
+def test_the_reference_is_that_of_the_code(page: Path) -> None:
+    assert page.read_text(encoding="utf-8") == reference.WRITTEN[page](), f"run: {reference.COMMAND}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(reference.README.read_bytes()) < LARGEST_README
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Return path and anchor of every link and picture to a file, outside of code."""
+    text = re.sub(
+        r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    return [(path, anchor) for path, _, anchor in (t.partition("#") for t in targets) if ":" not in path]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=ids)
+def test_links_lead_somewhere(page: Path) -> None:
+    for path, anchor in links(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_the_readme_links_to_every_page() -> None:
+    linked = {path for path, _ in links(reference.README)}
+    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in linked] == []
+
+
+def test_every_picture_is_shown() -> None:
+    shown = {(page.parent / path).resolve() for page in PAGES for path, _ in links(page)}
+    assert sorted(set(reference.DOCS.glob("**/*.png")) - shown) == []
+
+
+def test_each_promise_is_held_by_a_test_that_there_is() -> None:
+    named = re.findall(r"`(test_\w+)`", (reference.DOCS / "guarantees.md").read_text(encoding="utf-8"))
+    defined = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("**/test_*.py"))
+    assert len(named) > 12
+    assert [name for name in named if f"def {name}(" not in defined] == []
+
+
+def test_the_changelog_has_the_version() -> None:
+    versions = re.findall(
+        r"^## \[(\d[\d.]*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert versions[0] == __version__
+    assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.slow
+def test_git_ignores_what_the_commands_write(checkout: Path) -> None:
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("needs git and a clone")
+    names = {path.name + "/" * path.is_dir() for path in checkout.iterdir() if not path.is_symlink()}
+    written = sorted(names - OWN)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *written], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ignored.stdout.splitlines() == written
