@@ -57,7 +57,7 @@ def test_a_page_of_a_part_counts_the_same_kernels_everywhere(
     rows += [kernel("k", *times, i) for i, times in enumerate(((100, 200), (150, 250), (300, 320)), 1)]
     rows += [call("cudaLaunchKernel", start, start + 5, i) for i, start in enumerate((80, 130, 280), 1)]
     page = render({"x": opened(tmp_path, *rows).select(time=time, nvtx=nvtx_name)})
-    assert "seen: 2 kernels from 2 launches, 0 copies" in page
+    assert ">2 kernels; " in page
     assert (
         cells(page, "cuda_gpu_kern_sum", "instances") == cells(page, "kernel_class_sum", "instances") == ["2"]
     )

@@ -83,7 +83,7 @@ def test_old_exports_are_answered_and_what_they_lack_is_said(rule: str, tmp_path
     assert "Pageable,Device" in line or "Pinned" in line
     notes = notes_text(capture, rule)
     assert "no greenContextId" in notes
-    assert "ENUM_CUDA_MEM_KIND is not in this export" in notes
+    assert "the export has no ENUM_CUDA_MEM_KIND" in notes
 
 
 def test_nsys_refuses_them(tmp_path: Path, nsys: str) -> None:

@@ -42,4 +42,4 @@ def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
 def notes(capture: Capture) -> list[str]:
     """What is noted beside the names that are built in, and that no calls are in the export."""
     said = report(capture).notes
-    return [note for note in said if not note.startswith(("ENUM_", "no CUDA API calls"))]
+    return [note for note in said if not note.startswith(("the export has no ENUM_", "no CUDA API calls"))]
