@@ -21,6 +21,8 @@ _DIRECTIONS |= {f"Unified {long}": f"UM {short}" for long, short in _DIRECTIONS.
 _COPIES = {f"[CUDA memcpy {long}]": f"[CUDA memcpy {short}]" for long, short in _DIRECTIONS.items()}
 _BARE = {text: text.removeprefix("[CUDA ").removesuffix("]") for text in (*_COPIES.values(), "[CUDA memset]")}
 
+_SHORTEST = {text: text.removeprefix("memcpy ") for text in _BARE.values() if text.startswith("memcpy ")}
+
 
 def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None] = ()) -> list[str]:
     """Return the cells of a column, shorter if they are wider than ``room`` columns and have a shorter form.
@@ -30,7 +32,7 @@ def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None]
     """
     wide = {text for text in texts if screen_width(text) > room}
     squeezed = {text: " ".join(text.split()) for text in texts} if any("  " in text for text in wide) else {}
-    every = ({**_DIRECTIONS, **_COPIES, **_causes()}, _BARE, squeezed)
+    every = ({**_DIRECTIONS, **_COPIES, **_causes()}, _BARE, _SHORTEST, squeezed)
     forms = dict(next((forms for forms in every if wide & forms.keys()), {}))
     if len(kernels) and wide - forms.keys():
         forms.update(_readable(wide - forms.keys(), kernels))

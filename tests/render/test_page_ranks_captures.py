@@ -97,7 +97,7 @@ def test_a_capture_of_several_processes_is_taken_apart_where_that_is_asked_for(
 def test_one_program_is_compared_with_nothing(tmp_path: Path, cli: Cli) -> None:
     done = cli("view", write(tmp_path / "x.sqlite", *steps(FAST)), "--by", "rank")
     assert done.returncode == 2
-    assert "only process 100 is there" in done.stderr
+    assert "only process 100 was found" in done.stderr
     assert list(tmp_path.glob("*.html")) == []
 
 

@@ -180,7 +180,7 @@ def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
     [shape] = steps(first)
     assert shape.heights.sum() == np.asarray(data["first_launches"])[0]
     texts = drawn(figure).texts
-    assert launch_verdict(capture).partition("; median")[0] in texts  # as in the report
+    assert launch_verdict(capture).partition(". Median")[0] in texts  # as in the report
     found = launches_of(capture)
     for points, mine in zip(calls.collections, (~found.first, found.first), strict=True):
         spots = np.log10(np.asarray(points.get_offsets()))

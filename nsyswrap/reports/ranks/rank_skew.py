@@ -50,10 +50,10 @@ SCHEMA = Schema(
         Column("slowest_rank", "Slowest Rank", Unit.NUMBER, "rank with the most time"),
         Column("slowest_ns", "Slowest Time", Unit.NS, "time of the slowest rank, over all instances"),
         Column("fastest_rank", "Fastest Rank", Unit.NUMBER, "rank with the least time"),
-        Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank, over all instances"),
+        Column("fastest_ns", "Fastest Time", Unit.NS, "time of the fastest rank, over all instances", 1),
         Column("skew_ns", "Skew", Unit.NS, "difference between slowest and fastest rank"),
         Column("skew_percent", "Skew", Unit.PERCENT, "skew as a share of the median over the ranks"),
-        Column("instances", "Instances", Unit.COUNT, "matched ranges, or kernels of the slowest rank"),
+        Column("instances", "Instances", Unit.COUNT, "matched ranges, or kernels of the slowest rank", 1),
         Column(
             "slowest_in",
             "Times Slowest",

@@ -34,7 +34,7 @@ SCHEMA = Schema(
     title="Waiting for other ranks",
     columns=(
         Column("rank", "Rank", Unit.NUMBER, "the rank"),
-        Column("collectives", "Collectives", Unit.COUNT, "collectives matched between ranks"),
+        Column("collectives", "Collectives", Unit.COUNT, "collectives matched between ranks", 1),
         Column("last", "Times Last", Unit.COUNT, "matched collectives in which the rank arrived last"),
         Column(
             "gpu_ns",
