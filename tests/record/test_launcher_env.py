@@ -108,7 +108,7 @@ def test_what_a_launch_is_called(environment: dict[str, str], name: str) -> None
 def test_ranks_that_share_no_name_need_a_folder(environment: dict[str, str]) -> None:
     rank = detect(environment)
     assert rank is not None
-    with pytest.raises(UsageError, match="no name that they share") as caught:
+    with pytest.raises(UsageError, match="gives its ranks no common name") as caught:
         session(rank, environment)
     assert "-o DIR" in caught.value.hint
 
@@ -135,7 +135,11 @@ def test_ranks_to_profile(text: str, ranks: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("9", "no rank 9 among 9"), ("3-1", "no rank"), ("a", "no rank"), ("", "no rank")]
+    ("text", "said"),
+    [
+        ("9", "no rank 9; expected 0 to 8"),
+        *[(text, f"invalid --ranks '{text}': expected") for text in ("3-1", "a", "")],
+    ],
 )
 def test_ranks_that_are_none(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

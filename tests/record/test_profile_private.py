@@ -249,7 +249,7 @@ def test_of_four_runs_by_force_one_gets_the_folder(tmp_path: Path, environment: 
     codes = sorted(process.returncode for process in started)
     assert codes.count(0) >= 1
     assert set(codes) <= {0, 73}
-    refused = [text for text in said if "at work here already" in text]
+    refused = [text for text in said if "is in use by another run" in text]
     assert len(refused) == codes.count(73) >= 1
     assert list((tmp_path / "tmp").iterdir()) == []
     assert {path.name for path in (tmp_path / "run").iterdir()} <= set(FILES)
@@ -278,7 +278,7 @@ def test_a_file_in_the_place_of_the_run_folder(tmp_path: Path, cli: Cli) -> None
     done = cli(*command, TMPDIR=str(tmp_path / "tmp"))
     assert done.returncode == 73
     assert f"cannot write {tmp_path / 'run'}: File exists" in done.stderr
-    recording = Path(done.stderr.partition("lies in ")[2].split()[0].strip(",;"))
+    recording = Path(done.stderr.partition("recording kept in ")[2].split()[0].strip(",;"))
     assert recording.is_file()
     assert recording.parent.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "run").read_text() == "x\n"
@@ -307,7 +307,7 @@ def test_a_program_that_empties_tmpdir(tmp_path: Path, cli: Cli) -> None:
     command = ("profile", "--no-stats", "-o", "run", "sh", "-c", "rm -rf $TMPDIR/*")
     done = cli(*command, TMPDIR=str(tmp_path / "tmp"))
     assert done.returncode == 70
-    assert "its temporary folder was removed while the program ran" in done.stderr
+    assert "its temporary folder was deleted while the program ran" in done.stderr
     assert RunFolder(tmp_path / "run").read_status().outcome == "nsys_failed"
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -335,7 +335,7 @@ def test_force_replaces_a_run_and_no_other_capture(tmp_path: Path, cli: Cli) -> 
     (tmp_path / "run" / EXPORT).write_text("mine")
     done = cli("profile", "--force", "-o", "run", "echo", "this never runs")
     assert (done.returncode, done.stdout) == (73, "")
-    assert f"holds {EXPORT}, and no run" in done.stderr
+    assert f"contains {EXPORT} but is not a run folder" in done.stderr
     assert {path.name for path in (tmp_path / "run").iterdir()} == {".recording-mine", EXPORT}
 
 

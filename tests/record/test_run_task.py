@@ -113,7 +113,7 @@ def test_a_folder_with_any_name(tmp_path: Path, cli: Cli) -> None:
     [
         ({"command": ("absent.py",)}, 127, "absent.py not found"),
         ({"command": ("no-such-program",)}, 127, "no-such-program not found on PATH"),
-        ({"cwd": "/no/such/folder"}, 73, "/no/such/folder cannot be entered"),
+        ({"cwd": "/no/such/folder"}, 73, "cannot enter /no/such/folder"),
         ({"nsys_path": "/no/such/nsys"}, 69, "/no/such/nsys"),
         ({"command": (), "scenario": "p2p", "variant": "copy"}, 69, "p2p copy cannot run here"),
         ({"env": {"TMPDIR": "/no/such/place"}}, 73, "cannot make a temporary folder"),
