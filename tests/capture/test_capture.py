@@ -287,7 +287,7 @@ def test_exports_before_2024_have_no_diagnostics(tmp_path: Path) -> None:
 def test_a_kind_that_there_is_not(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     for ask in (capture.has, capture.events, capture.columns):
-        with pytest.raises(UsageError, match="no kind of event 'kernels'") as caught:
+        with pytest.raises(UsageError, match="no kind of event named 'kernels'") as caught:
             ask("kernels")
         assert "kernel memcpy memset api" in caught.value.hint
 
