@@ -9,6 +9,8 @@ import click
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, summary_text, tables_text, terminal_layout
 
 with lazy_imports():
@@ -21,14 +23,20 @@ RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scena
 SCENARIOS = {"add": "grid", "add2": "both"}  # scenario -> the variant whose summary is shown
 
 
-@click.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
+@click.command(cls=Command, examples=("nsyswrap demo",))
+@option(
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the run folders into this folder.",
 )
 def command(output: Path | None) -> None:
-    """Run the scenarios `add` and `add2` and show their screens.
+    """Run two small experiments, or show them recorded.
 
-    Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
+    The scenarios `add` and `add2` are run and their screens shown. Without a GPU or without nsys, captures
+    recorded on a real GPU are shown instead.
     """
     lacks = _lacks()
     if lacks:
