@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.suggest import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -309,5 +310,5 @@ STRING_COLUMN = re.compile(
 def events(kind: str) -> Events:
     """Return the description of a kind of event; raises UsageError for an unknown kind."""
     if kind not in EVENTS:
-        raise UsageError(f"no kind of event named {kind!r}", f"kinds: {' '.join(EVENTS)}")
+        raise UsageError(*unknown("kind of event", kind, EVENTS, f"kinds: {' '.join(EVENTS)}"))
     return EVENTS[kind]

@@ -12,6 +12,7 @@ import numpy as np
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.capture.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
@@ -213,7 +214,7 @@ def _no_such_range(asked: str, name: str, labels: list[str], capture: HasEvents)
             f"{capture.source}: no NVTX range {asked!r}; instances named {name!r}: {count:,}",
             f"numbers start at 0; the last is {name}/{count - 1}",
         )
-    hint = f"names: {_listed(labels)}"
+    hint = " ".join(filter(None, [did_you_mean(name, labels), f"names: {_listed(labels)}"]))
     if alike := labels.count(asked):  # what follows its last slash was taken for a number
         hint = f"use {asked}/0-{alike - 1} for all ranges named {asked!r}; {hint}"
     return NotInCapture(f"{capture.source}: no NVTX range named {name!r}", hint)

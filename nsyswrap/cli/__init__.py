@@ -7,41 +7,67 @@ import io
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from nsyswrap.base import settings
-from nsyswrap.base.errors import NsyswrapError, OutputError
+from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.suggest import unknown
 from nsyswrap.base.version import __version__
+from nsyswrap.cli.help import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
+    from click import shell_completion
+
     from nsyswrap.cli import output as _output
     from nsyswrap.cli import show_config as _config
 
-# Command -> its line in --help, which imports no command.
+# Command -> its heading and its line in --help, which imports no command.
+_ONE, _MANY, _LEARNING, _SHARING = "One program", "Many runs", "Learning", "Sharing"
 COMMANDS = {
-    "profile": "Run a program under nsys and show what the GPU did.",
-    "report": "Show what is in captures: one screen, or reports in any format.",
-    "view": "Write captures as one HTML page: verdicts, timeline, tables.",
-    "plot": "Draw captures: longest kernels, timeline, launches, copies.",
-    "batch": "Run many variants, here or on a Slurm cluster: run, sweep, status, cancel.",
-    "collect": "Put many runs and captures into one table.",
-    "runs": "List the runs begun here, open one, remove old ones.",
-    "scenarios": "Small experiments that teach and prove: list them, run them.",
-    "export": "Write a capture as a timeline for Perfetto, or its events as Parquet.",
-    "redact": "Take environment, output and names out of a capture.",
-    "demo": "See what nsyswrap shows, with a GPU or without.",
-    "run-folder": "Carry out one planned run of a batch, as its tasks do.",
+    "profile": (_ONE, "Run a program under nsys and show its GPU activity."),
+    "report": (_ONE, "Show captures: one screen, or reports in any format."),
+    "view": (_ONE, "Write captures as one HTML page with a timeline."),
+    "plot": (_ONE, "Draw captures: kernels, timeline, launches, copies."),
+    "batch": (_MANY, "Run variants of programs, here or on a Slurm cluster."),
+    "collect": (_MANY, "Put many runs into one table and compare them."),
+    "runs": (_MANY, "List the runs begun here, open one, remove old ones."),
+    "demo": (_LEARNING, "Run two small experiments, or show them recorded."),
+    "scenarios": (_LEARNING, "List, explain and run small experiments."),
+    "export": (_SHARING, "Write a capture for Perfetto, or as Parquet."),
+    "redact": (_SHARING, "Remove secrets from a capture before sharing it."),
 }
+_HIDDEN = ("run-folder",)  # the tasks of a batch run it
+# Words of other tools and of sub-commands -> the command to use.
+_OTHER_WORDS = {
+    "analyze": "nsyswrap report --advice",
+    "cancel": "nsyswrap batch cancel DIR",
+    "compare": "nsyswrap report A B -r gpu_time",
+    "diff": "nsyswrap report A B -r gpu_time",
+    "list": "nsyswrap report --list",
+    "run": "nsyswrap profile PROGRAM",
+    "stats": "nsyswrap report",
+    "status": "nsyswrap batch status DIR",
+    "sweep": "nsyswrap batch sweep",
+}
+_EPILOG = """\
+Exit codes:
+  0 success; 1 a check failed; 2 wrong usage; 65 not a capture; 69 nsys or GPU
+  missing; 70 nsys failed; 73 cannot write; 75 timed out; 78 wrong plan;
+  126/127 cannot execute/not found; 129/130/143 interrupted; else the program's
+Completion of commands, reports and scenarios in bash (zsh: zsh_source):
+  eval "$(_NSYSWRAP_COMPLETE=bash_source nsyswrap)"
+  fish: _NSYSWRAP_COMPLETE=fish_source nsyswrap | source
+"""
 _SIGPIPE = 141
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group of commands that are imported when they are used."""
 
     def make_context(
@@ -66,17 +92,32 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command; None if there is none of this name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in (*COMMANDS, *_HIDDEN):
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         for text in settings.apply(ctx, cmd_name, command):
             _output.note(f"nsyswrap: {text}")
         return command
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def refuse(self, ctx: click.Context, name: str) -> NoReturn:
+        """Raise UsageError for a command that does not exist."""
+        message, hint = unknown("command", name, self.list_commands(ctx))
+        raise UsageError(message, f"use {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else hint)
+
+    def command_sections(self, _ctx: click.Context) -> dict[str, dict[str, str]]:
+        """Return the commands with their lines, without importing them."""
+        sections: dict[str, dict[str, str]] = {}
+        for name, (heading, line) in COMMANDS.items():
+            sections.setdefault(heading, {})[name] = line
+        return sections
+
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[shell_completion.CompletionItem[str]]:
+        """Return the commands and options that begin like this, without importing the commands."""
+        items = [shell_completion.CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items()]
+        begun = [item for item in items if item.value.startswith(incomplete)]
+        return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
@@ -87,12 +128,11 @@ def _show_config(context: click.Context, _option: click.Parameter, value: bool) 
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 fine; the program's own when it failed; 65 not a capture; 69 nsys or GPU missing; "
-    "70 nsys failed; 73 output exists or cannot be written; 75 timed out; 78 wrong plan; "
-    "126/127 not executable/not found; 129/130/143 interrupted.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    examples=("nsyswrap profile train.py --epochs 1", "nsyswrap report -r cuda_gpu_kern_sum --top 5"),
+    epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="nsyswrap")
+@click.version_option(__version__, prog_name="nsyswrap", help="Show the version and exit.")
 @click.option(
     "--show-config",
     is_flag=True,
@@ -102,7 +142,11 @@ def _show_config(context: click.Context, _option: click.Parameter, value: bool) 
     help="Show each setting and where it came from.",
 )
 def cli() -> None:
-    """Run CUDA and PyTorch programs under NVIDIA Nsight Systems, and read what the GPU did."""
+    """Run CUDA and PyTorch programs under NVIDIA Nsight Systems.
+
+    See how busy the GPU was, why it was idle, and what to change. Start with
+    `nsyswrap profile PROGRAM`, or without a GPU with `nsyswrap demo`.
+    """
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -119,8 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
         _print_error(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        _print_error(_usage_message(error))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -141,6 +184,18 @@ def _stdout_errors() -> Iterator[None]:
         if error.filename is not None:
             raise
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
+
+
+def _usage_message(error: click.ClickException) -> str:
+    """Return the message for arguments that click refuses, and what to type next."""
+    message, hint = error.format_message().rstrip("."), ""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and context:
+        options = [flag for one in context.command.get_params(context) for flag in one.opts]
+        message, hint = unknown("option", error.option_name, options)
+    if context:
+        hint = f"{hint if hint.startswith('did') else ''} {context.command_path} --help shows all options"
+    return f"nsyswrap: {message[:1].lower()}{message[1:]}" + (f"\n  {hint.strip()}" if hint else "")
 
 
 def _print_error(message: str) -> None:

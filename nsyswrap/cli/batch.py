@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.options import with_options
-from nsyswrap.cli.recording import recording_options
+from nsyswrap.cli.help import Group, option
+from nsyswrap.cli.options import SHOW, with_options
+from nsyswrap.cli.recording import PROGRAM, module_option, recording_options
 from nsyswrap.record.batch import executors
 
 with lazy_imports():  # --help needs none of these
@@ -18,48 +19,60 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record.batch import plan as plans
 
 _EXECUTORS = executors.by_name()
+BATCH = "Batch"  # a heading of the help
 _running_options = with_options(
-    click.option(
+    option(
+        BATCH,
         "--executor",
         type=click.Choice(executors.NAMES),
         default=executors.NAMES[0],
         show_default=True,
-        help="Where the runs go.",
+        help="Choose where to run.",
     ),
-    click.option(
+    *(
+        option(
+            BATCH,
+            one.flag,
+            one.name,
+            type=click.IntRange(min=1) if one.is_count else None,
+            metavar=one.metavar,
+            help=one.help,
+        )
+        for executor in _EXECUTORS.values()
+        for one in executor.options
+    ),
+    option(
+        BATCH,
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Folder of the batch [nsyswrap-runs/<name>].",
+        show_default="nsyswrap-runs/<name>",
+        help="Use this folder.",
     ),
-    *(
-        click.option(
-            option.flag,
-            option.name,
-            type=click.IntRange(min=1) if option.is_count else None,
-            metavar=option.metavar,
-            help=option.help,
-        )
-        for executor in _EXECUTORS.values()
-        for option in executor.options
+    option(BATCH, "--retry-failed", is_flag=True, help="Run failed runs again."),
+    option(BATCH, "--dry-run", is_flag=True, help="Print the runs and the job script, run nothing."),
+    option(
+        BATCH,
+        "--by",
+        default="",
+        metavar="COLUMN",
+        show_default="kernel_ns",
+        help="Compare by this column.",
     ),
-    click.option("--retry-failed", is_flag=True, help="Run again what did not end well."),
-    click.option("--dry-run", is_flag=True, help="Print every run, and the job script; run nothing."),
-    click.option(
-        "--by", default="", metavar="COLUMN", help="Which figure the closing table compares [kernel_ns]."
-    ),
-    click.option(
+    option(
+        BATCH,
         "--top",
         type=click.IntRange(min=1),
         default=20,
+        show_default=True,
         metavar="N",
-        help="Show at most N rows of that table.",
+        help="Show at most N rows of the table.",
     ),
 )
 _settings_options = with_options(
     *(
-        click.option(f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
+        option(BATCH, f"--{name}", name, multiple=True, metavar="NAME=VALUE", help=executor.settings_help)
         for name, executor in _EXECUTORS.items()
         if executor.settings_help
     )
@@ -67,67 +80,87 @@ _settings_options = with_options(
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 
 
-class _InOrder(click.Group):
-    """A group whose commands are listed in the order of use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, no_args_is_help=True)
+@click.group(
+    cls=Group,
+    examples=(
+        "nsyswrap batch run plan.toml --dry-run",
+        "nsyswrap batch sweep -p n=1024,4096 -- add.py --n {n}",
+    ),
+)
 def command() -> None:
-    """Run many variants of programs, here or on a Slurm cluster, and hold them against each other.
+    """Run variants of programs, here or on a Slurm cluster.
 
-    What has been done lies in the batch's folder: the same command again goes on where it was left.
+    The folder of the batch keeps every finished run. The same command again runs only the rest.
     """
 
 
-@command.command("run", short_help="Run what a plan file says.")
+@command.command(
+    "run",
+    examples=(
+        "nsyswrap batch run plan.toml --gpus 0,1",
+        f"nsyswrap batch run plan.toml --executor {executors.NAMES[-1]} --max-running 4",
+    ),
+)
 @click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
 @_running_options
 def run(plan: Path, **options: Any) -> None:
-    """Run what a plan says: programs or scenarios, with all combinations of their parameters."""
+    """Run the programs or scenarios of a plan file.
+
+    Each [[runs]] of the plan is run with all combinations of its parameters.
+    """
     sys.exit(batch_run.carry_out(plans.read_plan(plan), options))
 
 
 @command.command(
     "sweep",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a program with all combinations of parameters.",
+    examples=("nsyswrap batch sweep -p n=1,2 -p s=yes,no -- add.py --n {n} --sync {s}",),
 )
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
-@click.option(
+@option(
+    PROGRAM,
     "-p",
     "--parameter",
     "parameters",
     multiple=True,
-    metavar="NAME=V,V,...",
-    help="Values of a parameter; {NAME} in the arguments is replaced. Repeatable: all combinations are run.",
+    metavar="NAME=V,V",
+    help="Replace {NAME} by each value; repeatable.",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
-@click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@_settings_options
+@option(PROGRAM, "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
+@module_option
 @recording_options
 @_running_options
+@_settings_options
 def sweep(program: tuple[str, ...], **options: Any) -> None:
-    """Run a program with all combinations of parameters: what a plan does, typed.
-
-    nsyswrap batch sweep -p n=1024,1048576 -p sync=both,none -- scenarios/add2.py --n {n} --sync {sync}
-    """
+    """Run a program with all combinations of parameters."""
     sys.exit(batch_run.carry_out(batch_run.plan_of(program, options), options))
 
 
-@command.command("status", short_help="Say how the runs stand.")
+@command.command("status", examples=("nsyswrap batch status nsyswrap-runs/sweep --watch",))
 @_FOLDER
-@click.option("--watch", is_flag=True, help="Go on showing it until every run has ended.")
-@click.option("--top", type=click.IntRange(min=1), default=20, metavar="N", help="Show at most N runs.")
+@option(SHOW, "--watch", is_flag=True, help="Refresh until every run has ended.")
+@option(
+    SHOW,
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show at most N runs.",
+)
 def status(folder: Path, *, watch: bool, top: int) -> None:
-    """Say how the runs of a batch stand: how many, and which are running, lost or failed."""
+    """Show the state of the runs of a batch.
+
+    DIR is the folder of the batch. Running, lost and failed runs are listed.
+    """
     batch_status.show_status(folder, watch=watch, top=top)
 
 
-@command.command("cancel", short_help="End a batch; the reports are written.")
+@command.command("cancel", examples=("nsyswrap batch cancel nsyswrap-runs/sweep",))
 @_FOLDER
 def cancel(folder: Path) -> None:
-    """End a batch: what is running writes its report, what is waiting is not run."""
+    """End a batch. Running programs write their reports.
+
+    DIR is the folder of the batch. Waiting runs are not started.
+    """
     batch_status.cancel(folder)

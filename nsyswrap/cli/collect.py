@@ -14,7 +14,10 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import printable
+from nsyswrap.cli.help import Command, completes, option
+from nsyswrap.cli.options import OUTPUT, SHOW
 from nsyswrap.cli.output import note, progress_line, step, terminal_layout
 
 if TYPE_CHECKING:
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.gather import RunResult
 
 with lazy_imports():
+    from nsyswrap import reports as all_reports
     from nsyswrap.cli import batch_status
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
-    from nsyswrap.reports.runs import combinations, digest, find, gather, tables
+    from nsyswrap.reports.runs import combinations, find, gather, tables
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that went wrong, by name
@@ -66,42 +70,56 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "nsyswrap collect nsyswrap-runs/sweep --by busy_ns",
+        "nsyswrap collect 'runs/**/*.sqlite' -o tables",
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR|GLOB...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help=f"Where the tables go. Default: the folder of the batch, if it is one alone, or {_DEFAULT_OUTPUT}/.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Captures to read at once, each in memory. Default: one a CPU.",
-)
-@click.option(
-    "-r",
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="NAME",
-    help="Only this report in summaries.csv; repeatable. Default: every one that sums up.",
-)
-@click.option(
+@option(
+    SHOW,
     "--by",
     metavar="COLUMN",
     default="",
-    help="Compare by this figure of results.csv. Default: the time in kernels.",
+    show_default="kernel_ns",
+    help="Compare by this column of results.csv.",
 )
-@click.option(
+@option(
+    SHOW,
     "--top",
     type=click.IntRange(min=1),
     default=_TOP,
     show_default=True,
     metavar="N",
-    help="Combinations to show.",
+    help="Show at most N combinations.",
+)
+@option(
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the tables into this folder.",
+)
+@option(
+    OUTPUT,
+    "-r",
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completes(lambda: all_reports.SUMMARIES),
+    help="Write only this report to summaries.csv; repeatable.",
+)
+@option(
+    OUTPUT,
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    show_default="one per CPU",
+    help="Read N captures at a time.",
 )
 def command(
     paths: Sequence[str],
@@ -112,12 +130,16 @@ def command(
     by: str,
     top: int,
 ) -> None:
-    """Make one table of many finished runs.
+    r"""Put many runs into one table and compare them.
 
-    Takes folders of batches, run folders, captures, and folders with any of these below; and patterns in
-    quotes, where `**` stands for any folders. Written are results.csv and results.parquet (a row a run:
-    parameters, outcome, totals), summaries.csv (every report of every run) and kernels.csv (kernels over all
-    runs of a combination that are done, exact). What is read is left as it is; damaged captures are listed.
+    DIR is a batch, a run folder, a capture or any folder that holds some. GLOB is a quoted pattern; `**`
+    stands for any folders. Damaged captures are listed and left out.
+
+    \b
+    The tables go into the folder of a single batch, or nsyswrap-collected/:
+      results.csv, results.parquet   parameters, outcome and totals of each run
+      summaries.csv                  every report of every run
+      kernels.csv                    kernels over all runs of a combination
     """
     places = [Path(path) for pattern in paths for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
@@ -200,6 +222,9 @@ def _make(folder: Path) -> None:
 def _summaries(names: Sequence[str]) -> set[str]:
     """Return the reports for summaries.csv. Raises UsageError for a report that is not a summary."""
     wanted = {name for part in names for name in part.split(",")}
-    for name in wanted - set(digest.SUMMARIES):
-        raise UsageError(f"no summary named {name!r}", f"summaries: {' '.join(digest.SUMMARIES)}")
-    return wanted or set(digest.SUMMARIES)
+    summaries = f"summaries: {' '.join(all_reports.SUMMARIES)}"
+    for name in wanted - set(all_reports.SUMMARIES):
+        if name in all_reports.NAMES:
+            raise UsageError(f"{name} has a row for each event: summaries.csv cannot hold it", summaries)
+        raise UsageError(*unknown("summary", name, all_reports.SUMMARIES, summaries))
+    return wanted or set(all_reports.SUMMARIES)

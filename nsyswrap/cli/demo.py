@@ -12,6 +12,8 @@ import click
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -35,14 +37,20 @@ _WIDTH = 80  # as README shows it
 _NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 
 
-@click.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
+@click.command(cls=Command, examples=("nsyswrap demo",))
+@option(
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the run folders into this folder.",
 )
 def command(output: Path | None) -> None:
-    """Run the scenarios `add` and `add2` and show the answer for each.
+    """Run two small experiments and show the answer for each.
 
-    Without a GPU, or without nsys, the same is shown from captures recorded on a real GPU.
+    The scenarios `add` and `add2` are run, and the answer for each is shown. Without a GPU or without nsys, captures
+    recorded on a real GPU are shown instead.
     """
     lacks = _lacks()
     if lacks:

@@ -10,7 +10,8 @@ import click
 
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.options import newest_capture, selection_options
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT, newest_capture, selection_options
 from nsyswrap.cli.output import note, step
 
 if TYPE_CHECKING:
@@ -24,31 +25,38 @@ with lazy_imports():
     from nsyswrap.render import perfetto as perfetto_trace
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "nsyswrap export run1 --perfetto trace.json.gz",
+        "nsyswrap export run1 --parquet events --time 1s/2s",
+    ),
+)
 @click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
-@click.option(
+@option(
+    OUTPUT,
     "--perfetto",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Write a timeline for ui.perfetto.dev and chrome://tracing; compressed if FILE ends in .gz; "
-    "- is stdout.",
+    help="Write a timeline as JSON; - is stdout, .gz compresses.",
 )
-@click.option(
+@option(
+    OUTPUT,
     "--parquet",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write the events of each kind to DIR/<kind>.parquet, with the columns of Capture.events().",
+    help="Write the events of each kind to DIR/<kind>.parquet.",
 )
-@selection_options
-@click.option("--force", is_flag=True, help="Replace what an earlier export wrote.")
+@option(OUTPUT, "--force", is_flag=True, help="Replace the files of an earlier export.")
+@selection_options("no")
 def command(
     capture: Path | None, *, perfetto: Path | None, parquet: Path | None, selection: Selection, force: bool
 ) -> None:
-    """Write a capture as a timeline for Perfetto, or its events as Parquet.
+    """Write a capture for Perfetto, or as Parquet.
 
-    CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder. Events of a
-    part chosen with --time or --nvtx stay whole unless --clip yes cuts them off. What was written, and what
-    was left out and why, is said on stderr.
+    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Open the timeline in
+    ui.perfetto.dev or chrome://tracing. The Parquet files have the columns of Capture.events(). Messages on
+    stderr list all that was written and left out.
     """
     if perfetto is None and parquet is None:
         raise UsageError("there is nothing to write", "give --perfetto FILE, --parquet DIR or both")

@@ -13,6 +13,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import ago, newest_run, program_of
 from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
+from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
@@ -24,108 +25,137 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 with lazy_imports():
+    from nsyswrap import reports
     from nsyswrap.analysis import steps
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
+    from nsyswrap.reports import ranks
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Return a decorator that adds click options in this order."""
 
     def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+        for add_one in reversed(options):
+            command = add_one(command)
         return command
 
     return add
 
 
-reporting_options = with_options(
-    click.option(
-        "-r",
-        "--report",
-        "reports",
-        multiple=True,
-        metavar="NAME[:OPTION]...",
-        help="Show this report; repeatable, or `all`. Options as nsys writes them: gpu_gaps:gap=1.",
-    ),
-    click.option(
+SHOW, PART, OUTPUT = "What to show", "Part of the capture", "Output"  # headings of the help
+
+
+def _report_names() -> tuple[str, ...]:
+    return (*reports.NAMES, *ranks.NAMES, "all")
+
+
+report_option = option(
+    SHOW,
+    "-r",
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completes(_report_names),
+    help="Show this report; all: every report. Repeatable.",
+)
+top_option = option(
+    SHOW, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each table."
+)
+
+
+def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds --csv."""
+    return option(
+        group,
         "--csv",
         "csv_folder",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Write DIR/<report>.csv.",
-    ),
-    click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each table."),
+        help="Write each report to DIR/<report>.csv.",
+    )
+
+
+explain_option = option(
+    SHOW,
+    "--explain",
+    metavar="NAME",
+    shell_complete=completes(_report_names),
+    help="Explain a report, its options and its columns.",
 )
 
 _window_options = with_options(
-    click.option(
-        "--time",
-        "window",
-        metavar="[START]/[END]",
-        help="Only this time of the capture, as in 2.6s/2.7s or 10ms/.",
+    option(
+        PART, "--time", "window", metavar="START/END", help="Read only this time: 2.6s/2.7s, 10ms/ or /300us."
     ),
-    click.option(
-        "--nvtx",
-        metavar="NAME[@DOMAIN][/N[-M]]",
-        help="Only the time and thread of the NVTX ranges of this name: all, the Nth from 0, or N to M. "
-        "nsys' reports take the first of them.",
+    option(PART, "--nvtx", metavar="RANGE", help="Read only NVTX ranges: NAME[@DOMAIN], NAME/N or NAME/N-M."),
+    option(
+        PART,
+        "--device",
+        "devices",
+        type=int,
+        multiple=True,
+        metavar="N",
+        help="Read only this GPU; repeatable.",
     ),
-    click.option(
-        "--device", "devices", type=int, multiple=True, metavar="N", help="Only this GPU; repeatable."
-    ),
-    click.option(
+    option(
+        PART,
         "--process",
         "processes",
         type=int,
         multiple=True,
         metavar="PID",
-        help="Only this process; repeatable.",
-    ),
-    click.option(
-        "--clip",
-        type=click.Choice(["no", "yes"]),
-        help="Cut rows off at the ends of --time and --nvtx, or keep them whole as nsys does. "
-        "Default: whole in nsys' reports, cut in nsyswrap's own.",
+        help="Read only this process; repeatable.",
     ),
 )
 
 
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --time, --nvtx, --device, --process and --clip. The command gets one ``selection`` of them.
+def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds --time, --nvtx, --device, --process and --clip.
 
-    A value that is not valid raises UsageError before the command runs.
+    The command gets one ``selection`` of them. A value that is not valid raises UsageError before the command
+    runs. ``clip_default`` is the help on what the command does without --clip.
     """
 
-    @functools.wraps(command)
-    def with_selection(
-        *,
-        window: str | None,
-        nvtx: str | None,
-        devices: tuple[int, ...],
-        processes: tuple[int, ...],
-        clip: str | None,
-        **rest: Any,
-    ) -> None:
-        selection = selections.parse_selection(
-            window or "",
-            nvtx or "",
-            devices=devices,
-            processes=processes,
-            clip=None if clip is None else clip == "yes",
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_selection(
+            *,
+            window: str | None,
+            nvtx: str | None,
+            devices: tuple[int, ...],
+            processes: tuple[int, ...],
+            clip: str | None,
+            **rest: Any,
+        ) -> None:
+            selection = selections.parse_selection(
+                window or "",
+                nvtx or "",
+                devices=devices,
+                processes=processes,
+                clip=None if clip is None else clip == "yes",
+            )
+            command(selection=selection, **rest)
+
+        clip = option(
+            PART,
+            "--clip",
+            type=click.Choice(["no", "yes"]),
+            show_default=clip_default,
+            help="Cut events at the ends.",
         )
-        command(selection=selection, **rest)
+        return _window_options(clip(with_selection))
 
-    return _window_options(with_selection)
+    return add
 
 
-steps_option = click.option(
+steps_option = option(
+    PART,
     "--steps",
     default="",
-    metavar="NAME|N-M",
-    help="Judge these steps, in the answer, advice and step_budget: an NVTX range, steps 10-13, or "
-    "both as NAME/10-13. Steps count from 0. Not with --time or --nvtx.",
+    metavar="STEPS",
+    help="Judge these steps: NAME, 10-13 or NAME/10-13, from 0.",
 )
 
 

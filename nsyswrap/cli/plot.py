@@ -11,7 +11,8 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.options import open_all, opener, selection_options
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT, SHOW, open_all, opener, selection_options
 from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
@@ -29,9 +30,25 @@ with lazy_imports():
 FORMATS = ("png", "svg", "pdf")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "nsyswrap plot -o pictures     # of the newest run",
+        "nsyswrap plot before after -o pictures --kind top-kernels --format svg",
+    ),
+)
 @click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
-@click.option(
+@option(
+    SHOW,
+    "--kind",
+    "kinds",
+    type=click.Choice(NAMES),
+    multiple=True,
+    metavar="KIND",
+    help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}; repeatable.",
+)
+@option(
+    OUTPUT,
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -39,16 +56,18 @@ FORMATS = ("png", "svg", "pdf")
     metavar="DIR",
     help="Write DIR/<kind>.<format>.",
 )
-@click.option(
-    "--kind",
-    "kinds",
-    type=click.Choice(NAMES),
-    multiple=True,
-    help="Draw this; repeatable. Default: all that CAPTURE answers.",
+@option(
+    OUTPUT,
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="png",
+    show_default=True,
+    metavar="FORMAT",
+    help=f"Write {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="png", help="Format of the files.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
-@selection_options
+@option(OUTPUT, "--force", is_flag=True, help="Replace files that exist.")
+@selection_options("yes")
 def command(
     captures: tuple[Path, ...],
     *,
@@ -58,10 +77,10 @@ def command(
     force: bool,
     selection: Selection,
 ) -> None:
-    """Draw captures: the longest kernels, a timeline, launches, copies.
+    """Draw captures: kernels, timeline, launches, copies.
 
-    CAPTURE is a .sqlite export, a .nsys-rep or a run folder; without one, the newest run folder under
-    nsyswrap-runs/ is taken. Several are drawn next to one another.
+    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Several captures are
+    drawn next to one another. Without --kind, every kind with data is drawn.
     """
     if len(captures) > MOST_CAPTURES:
         raise UsageError(

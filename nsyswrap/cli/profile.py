@@ -13,7 +13,8 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
-from nsyswrap.cli.options import reporting_options
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import SHOW, csv_option, report_option, top_option
 from nsyswrap.cli.output import (
     make_tables,
     note,
@@ -25,7 +26,7 @@ from nsyswrap.cli.output import (
     terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import recording_options
+from nsyswrap.cli.recording import FOLDER, PROGRAM, module_option, recording_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,34 +85,41 @@ class ProfileOptions:
         )
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "nsyswrap profile train.py --epochs 1",
+        "nsyswrap profile -o run1 --trace cuda,nvtx,osrt -- ./a.out 512",
+    ),
+)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
-@click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
-@click.option(
+@module_option
+@option(
+    PROGRAM,
+    "--ranks",
+    metavar="N,N-N",
+    help="Profile only these ranks of a launch; run the others.",
+)
+@option(
+    FOLDER,
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Run folder [nsyswrap-runs/<program>-<time>].",
+    help="Use this folder, not nsyswrap-runs/<program>-<time>.",
 )
-@click.option("--force", is_flag=True, help="Replace the run that is in the folder.")
+@option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")
 @recording_options
-@click.option(
-    "--ranks",
-    metavar="N,N-N",
-    help="Inside torchrun, mpirun or srun: profile these ranks, run the others without nsys.",
-)
-@click.option("--dry-run", is_flag=True, help="Print the exact command line, run nothing.")
-@reporting_options
+@report_option
+@top_option
+@csv_option(SHOW)
+@option(SHOW, "--dry-run", is_flag=True, help="Print the command line of nsys, run nothing.")
 def command(**options: Any) -> None:
-    """Run a program under nsys and show what the GPU did.
+    """Run a program under nsys and show its GPU activity.
 
-    PROGRAM is a Python script or a module (-m), run by the Python that nsyswrap is installed in, a .cu file
-    (compiled first) or an executable, as another Python is; all that follows belongs to it. Its stdin,
-    stdout, stderr and exit code are its own.
-
-    Started by torchrun, mpirun or srun, every rank writes a run folder of its own, DIR/rank-N, and ends in
-    one line; -r is kept for `nsyswrap report DIR --by rank`, --csv writes a folder for each rank.
+    PROGRAM is a Python script or module, a .cu file or an executable. Options of nsyswrap stand before it.
+    Each rank of a launch writes DIR/rank-N.
     """
     asked = ProfileOptions(**options)
     one_rank = profile_rank.detect_rank(asked.ranks)

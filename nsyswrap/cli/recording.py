@@ -10,6 +10,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
 
 if TYPE_CHECKING:
@@ -70,60 +71,85 @@ class RecordingOptions:
         return variables
 
 
+PROGRAM, RECORDING, FOLDER = "Program", "Recording", "Run folder"  # headings of the help
+module_option = option(PROGRAM, "-m", "--module", is_flag=True, help="Run PROGRAM as a module: python -m.")
 _add_options = with_options(
-    click.option("--trace", default="cuda,nvtx", show_default=True, help="What nsys traces."),
-    click.option("--no-stats", is_flag=True, help="Skip nsys' own tables: export only, for large runs."),
-    click.option("--um-faults", is_flag=True, help="Record unified-memory page faults (slows the program)."),
-    click.option(
-        "--graphs", type=click.Choice(["graph", "node"]), help="Record CUDA graphs whole or node by node."
+    option(
+        PROGRAM,
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="K=V",
+        help="Set an environment variable; repeatable.",
     ),
-    click.option(
+    option(PROGRAM, "--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture."),
+    option(
+        PROGRAM,
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="S",
+        help="End the run after S seconds (exit code 75).",
+    ),
+    option(
+        RECORDING,
+        "--trace",
+        default="cuda,nvtx",
+        show_default=True,
+        metavar="APIS",
+        help="Trace these APIs.",
+    ),
+    option(RECORDING, "--um-faults", is_flag=True, help="Record unified-memory page faults (slow)."),
+    option(
+        RECORDING,
+        "--graphs",
+        type=click.Choice(["graph", "node"]),
+        help="Record CUDA graphs whole or by node.",
+    ),
+    option(
+        RECORDING,
         "--capture-range",
         metavar="RANGE",
-        help="Record only inside `cudaProfilerApi` or `nvtx:NAME[@DOMAIN]`.",
+        help="Record only inside cudaProfilerApi or nvtx:NAME.",
+        shell_complete=completes(lambda: ("cudaProfilerApi", "nvtx:")),
     ),
-    click.option(
-        "--delay", type=click.FloatRange(min=0), metavar="S", help="Start recording after S seconds."
+    option(
+        RECORDING,
+        "--delay",
+        type=click.FloatRange(min=0),
+        metavar="S",
+        help="Start recording after S seconds.",
     ),
-    click.option(
+    option(
+        RECORDING,
         "--duration",
         type=click.FloatRange(min=0),
         metavar="S",
         help="Record S seconds, then end the program.",
     ),
-    click.option(
-        "--env", "variables", multiple=True, metavar="K=V", help="Set an environment variable; repeatable."
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="S",
-        help="End the run after S seconds (exit 75).",
-    ),
-    click.option(
-        "--arch",
-        metavar="sm_XY",
-        help="Compile a .cu PROGRAM for this architecture, not for the GPU here.",
-    ),
-    click.option(
+    option(RECORDING, "--no-stats", is_flag=True, help="Skip the tables of nsys; faster for large runs."),
+    option(
+        RECORDING,
         "--nsys",
         "nsys_path",
         metavar="PATH",
-        help="The nsys to use [$NSYSWRAP_NSYS, PATH, the usual places].",
+        show_default="$NSYSWRAP_NSYS, PATH",
+        help="Use this nsys.",
     ),
-    click.option(
+    option(
+        RECORDING,
         "--nsys-arg",
         "nsys_args",
         multiple=True,
         metavar="ARG",
-        help="Hand ARG to nsys as it is; repeatable.",
+        help="Pass ARG to nsys unchanged; repeatable.",
     ),
-    click.option("--keep-environment", is_flag=True, help="Leave the environment variables in the export."),
-    click.option("--discard-rep", is_flag=True, help="Delete the .nsys-rep: it cannot be redacted."),
-    click.option(
+    option(FOLDER, "--keep-environment", is_flag=True, help="Keep environment variables in the export."),
+    option(FOLDER, "--discard-rep", is_flag=True, help="Delete the .nsys-rep, which cannot be redacted."),
+    option(
+        FOLDER,
         "--share",
         type=click.Choice(["group"]),
-        help="Let your group read the run folder, but not the .nsys-rep [only you].",
+        help="Let your group read all but the .nsys-rep.",
     ),
 )
 

@@ -9,27 +9,29 @@ import click
 from nsyswrap.base.errors import CheckFailed, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note
 
 with lazy_imports():
     from nsyswrap.capture import redact
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
+)
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="OUT", help="The redacted copy to write."
+@option(
+    OUTPUT, "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the redacted copy."
 )
-@click.option(
-    "--check", is_flag=True, help="Only list what would leak, by kind, name and count; exit 1 if anything."
-)
+@option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
-    """Take environment, output and names out of a capture.
+    """Remove secrets from a capture before sharing it.
 
-    nsys keeps the program's whole environment and output in every capture, and the environment and name
-    of every other process on the machine. The copy lacks them, and every report of it is the same. The
-    program's command line stays. A .nsys-rep cannot be redacted: share the .sqlite, and see
-    `nsyswrap profile --discard-rep`.
+    nsys stores the environment and output of the program, and the environment and name of every other
+    process. The copy lacks them; its reports stay the same. The command line of the program stays.
+    CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
     """
     if capture.suffix in (".nsys-rep", ".qdrep"):
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")

@@ -14,7 +14,19 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import RunFolder
-from nsyswrap.cli.options import open_all, opener, reporting_options, selection_options, steps_option
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import (
+    OUTPUT,
+    SHOW,
+    csv_option,
+    explain_option,
+    open_all,
+    opener,
+    report_option,
+    selection_options,
+    steps_option,
+    top_option,
+)
 from nsyswrap.cli.output import (
     make_tables,
     note,
@@ -45,6 +57,7 @@ with lazy_imports():
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
 
+NAMES = "Names and units"  # a heading of the help
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
 
@@ -181,68 +194,83 @@ class ReportOptions:
             raise UsageError(f"{option} and {other} do not go together", f"leave out {other}")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "nsyswrap report -r cuda_gpu_kern_sum --top 5     # of the newest run",
+        "nsyswrap report run1 run2 -r gpu_time --format csv",
+    ),
+)
 @click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
-@reporting_options
-@click.option("--by", type=click.Choice(["rank"]), help="Show reports per rank, and who waits for whom.")
-@click.option(
-    "--advice", is_flag=True, help="Say what to do about it: findings by time at stake (-r advice)."
+@report_option
+@option(SHOW, "--advice", is_flag=True, help="Say what to change, most time at stake first (-r advice).")
+@option(SHOW, "--by", type=click.Choice(["rank"]), help="Show reports by rank, and compare the ranks.")
+@top_option
+@option(
+    SHOW, "--list", "listing", is_flag=True, help="List available reports, and the events that others lack."
 )
-@click.option(
-    "--list", "listing", is_flag=True, help="Say which reports CAPTURE can answer, and what the others lack."
+@explain_option
+@selection_options("yes; nsys' reports: no")
+@steps_option
+@option(
+    NAMES,
+    "--names",
+    type=click.Choice(["full", "base", "mangled"]),
+    default="full",
+    metavar="FORM",
+    help="Write kernel names in full, base or mangled form.",
 )
-@click.option("--explain", metavar="NAME", help="Say what every column of a report means.")
-@click.option(
-    "--format", "form", type=click.Choice(formats.NAMES), default="text", help="How to print reports."
+@option(NAMES, "--nvtx-names", is_flag=True, help="Put the innermost NVTX range before each kernel name.")
+@option(NAMES, "--readable", is_flag=True, help="Shorten kernel names for reading; #1, #2 tell them apart.")
+@option(
+    NAMES,
+    "--classes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Classify kernels by the rules in this TOML file first.",
 )
-@click.option(
+@option(
+    NAMES,
+    "--timeunit",
+    "time_unit",
+    type=click.Choice(["auto", "ns", "us", "ms", "s"]),
+    default="auto",
+    metavar="UNIT",
+    help="Write times in auto, ns, us, ms or s; JSON stays in ns.",
+)
+@option(
+    NAMES,
+    "--rounding",
+    type=click.Choice(["2025", "legacy"]),
+    default="2025",
+    metavar="ERA",
+    help="Round and name as nsys 2025, or legacy: nsys up to 2024.",
+)
+@option(
+    OUTPUT,
+    "--format",
+    "form",
+    type=click.Choice(formats.NAMES),
+    default="text",
+    metavar="FORMAT",
+    help=f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
+)
+@option(
+    OUTPUT,
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True),
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
     metavar="FILE",
-    help="Print into FILE instead; - is stdout.",
+    help="Write into this file; - is stdout.",
 )
-@selection_options
-@steps_option
-@click.option(
-    "--names", type=click.Choice(["full", "base", "mangled"]), default="full", help="How kernels are called."
-)
-@click.option("--nvtx-names", is_flag=True, help="Put the innermost NVTX range before a kernel's name.")
-@click.option(
-    "--readable",
-    is_flag=True,
-    help="Show kernels by names a person can read; #1, #2: different ones that read alike.",
-)
-@click.option(
-    "--classes",
-    type=click.Path(path_type=Path),
-    metavar="FILE.toml",
-    help="Own rules for kernel_class_sum, tried before the built-in ones.",
-)
-@click.option(
-    "--timeunit",
-    "time_unit",
-    type=click.Choice(["auto", "ns", "us", "ms", "s"]),
-    default="auto",
-    help="Unit of times; auto: what fits on a screen, ns in CSV. JSON and Parquet are always in ns.",
-)
-@click.option(
-    "--rounding",
-    type=click.Choice(["2025", "legacy"]),
-    default="2025",
-    help="Round and name as nsys 2025, or as nsys up to 2024.",
-)
-@click.option("--csv-safe", is_flag=True, help="Guard CSV cells that a spreadsheet would run as formulas.")
+@csv_option(OUTPUT)
+@option(OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells that spreadsheets would run as formulas.")
 def command(**options: Any) -> None:
-    """Show what is in captures: one screen, or reports in any format.
+    """Show captures: one screen, or reports in any format.
 
-    CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one,
-    the newest run folder under nsyswrap-runs/ is taken. `-r all` shows every report there is; of several
-    captures it makes one table a report, with the capture's label in front.
-
-    With --by rank, CAPTURE is the folder of a launch, or captures of several ranks, or one of several
-    processes. Without -r it shows rank_waiting and rank_skew; rank_steps has every step.
+    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest
+    run. Ranks of a job: give their folder and --by rank.
     """
     asked = ReportOptions(**options)
     source = click.get_current_context().get_parameter_source("readable")

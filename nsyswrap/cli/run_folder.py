@@ -8,20 +8,21 @@ from pathlib import Path
 import click
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import note, note_broken
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap import api
 
 
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
-@click.option("--again", is_flag=True, help="Run it even if it is done.")
+@click.command(cls=Command, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
+@click.argument("path", type=click.Path(path_type=Path), metavar="DIR")
+@option("Run folder", "--again", is_flag=True, help="Run it even if it is done.")
 def command(path: Path, *, again: bool) -> None:
-    """Carry out one planned run: PATH is a folder under runs/ of a batch.
+    """Run one planned run of a batch. The tasks of a batch call this command.
 
-    This is what the tasks of a batch are. What is done already is left as it is. The program's output goes
-    into the folder; the exit code is the one `nsyswrap profile` would have.
+    DIR is a folder under runs/ of the batch. A run that is done is left as it is. The output of the program
+    goes into DIR. The exit code is that of `nsyswrap profile`.
     """
     status = api.run_planned(path, again=again, on_broken=note_broken)
     message = f": {status.message}" if status.message else ""

@@ -16,6 +16,7 @@ from nsyswrap.base.recent_runs import ago, program_of, short_path
 from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
+from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import note, terminal_layout
 
@@ -40,9 +41,8 @@ _SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 _UNKNOWN = "-"
 _LISTED = 3  # files that are left of a run
 
-_everywhere = click.option(
-    "--all", "everywhere", is_flag=True, help="Runs begun in any folder, not only in this one or below."
-)
+_RUNS = "Runs"  # a heading of the help
+_everywhere = option(_RUNS, "--all", "everywhere", is_flag=True, help="Include runs begun in any folder.")
 
 
 def _age(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -55,27 +55,25 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
     return float(age[1]) * _SECONDS[age[2]]
 
 
-def _examples(*lines: str) -> str:
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
-
-
 @click.group(
+    cls=Group,
     invoke_without_command=True,
-    epilog=_examples("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),
+    examples=("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """List the runs begun in this folder or below, open one, or remove old ones.
+    """List the runs begun here, open one, remove old ones.
 
-    Without a command, the runs are listed. The ranks of a launch and the runs of a batch are one line.
+    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs of a batch are one line.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)
 
 
-@command.command("list", epilog=_examples("nsyswrap runs list --top 5", "nsyswrap runs list --all"))
+@command.command("list", examples=("nsyswrap runs list --top 5", "nsyswrap runs list --all"))
 @_everywhere
-@click.option(
+@option(
+    _RUNS,
     "--top",
     type=click.IntRange(min=1),
     default=20,
@@ -84,7 +82,10 @@ def command(context: click.Context) -> None:
     show_default=True,
 )
 def list_runs(*, everywhere: bool, top: int) -> None:
-    """List runs, newest first: folder, program, outcome, size and GPU events."""
+    """List runs, newest first.
+
+    The columns are folder, program, outcome, size and GPU events.
+    """
     runs = _stored(everywhere=everywhere)
     if not runs:
         note("nsyswrap: no run was begun " + ("yet" if everywhere else "in this folder or below"))
@@ -94,13 +95,14 @@ def list_runs(*, everywhere: bool, top: int) -> None:
         note(f"nsyswrap: {len(runs) - top:,} more (--top)")
 
 
-@command.command("open", epilog=_examples("nsyswrap runs open", "nsyswrap runs open 3"))
+@command.command("open", examples=("nsyswrap runs open", "nsyswrap runs open 3"))
 @click.argument("run", required=False, metavar="[RUN|N]")
 @_everywhere
 def open_run(run: str | None, *, everywhere: bool) -> None:
-    """Write the HTML page of a run into its folder, and open it in the browser.
+    """Open the page of a run in the browser.
 
-    RUN is a run folder, N a number in the list; without one, the newest run is opened.
+    RUN is a run folder, N a number in the list; by default the newest run. The page is written into the
+    folder.
     """
     if run is None:
         folder = newest_capture(by_rank=True)
@@ -115,14 +117,16 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
 
 @command.command(
     "prune",
-    epilog=_examples("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
+    examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
 )
-@click.option("--older-than", "age_s", callback=_age, metavar="AGE", help="Runs begun before: 12h, 30d, 8w.")
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the N newest runs.")
-@click.option("--yes", "confirmed", is_flag=True, help="Remove them. Without --yes, nothing is removed.")
+@option(
+    _RUNS, "--older-than", "age_s", callback=_age, metavar="AGE", help="Remove runs begun 12h, 30d or 8w ago."
+)
+@option(_RUNS, "--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N newest runs.")
+@option(_RUNS, "--yes", "confirmed", is_flag=True, help="Remove the runs, not only list them.")
 @_everywhere
 def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere: bool) -> None:
-    """Remove old runs: show which, and remove them with --yes.
+    """List old runs, and remove them with --yes.
 
     With --older-than and --keep, a run has to meet both. Only files that nsyswrap wrote are removed. Runs
     that are in use and unfinished batches stay. The tables of a batch stay, too.

@@ -10,6 +10,8 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
+from nsyswrap.cli.help import Group, completes, option
+from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, tables_text, terminal_layout, write_csv
 
 if TYPE_CHECKING:
@@ -24,14 +26,29 @@ with lazy_imports():
 ALL = "all"
 
 
-@click.group()
+def _scenario_names() -> list[str]:
+    return [scenario.name for scenario in scenarios.scenarios()]
+
+
+def _complete_variant(context: click.Context, _parameter: click.Parameter, text: str) -> list[str]:
+    names = (context.params.get("name"), *context.args)  # click leaves them there before an option's value
+    variants = [v for scenario in scenarios.scenarios() if scenario.name in names for v in scenario.variants]
+    return [variant for variant in variants if variant.startswith(text)]
+
+
+@click.group(
+    cls=Group, examples=("nsyswrap scenarios explain add2", "nsyswrap scenarios run add2 --csv tables")
+)
 def command() -> None:
-    """Small experiments that teach and prove: list them, explain them, run them."""
+    """List, explain and run small experiments.
+
+    Each scenario shows one effect on the GPU, with the figures to expect.
+    """
 
 
-@command.command("list")
+@command.command("list", examples=("nsyswrap scenarios list",))
 def list_scenarios() -> None:
-    """List the scenarios, their variants, and what each lacks on this machine."""
+    """List the scenarios, their variants and missing requirements."""
     for scenario in scenarios.scenarios():
         click.echo(f"{scenario.name:10} {scenario.summary}")
         click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
@@ -43,36 +60,53 @@ def list_scenarios() -> None:
                 click.echo(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
 
 
-@command.command("explain")
-@click.argument("name")
+@command.command("explain", examples=("nsyswrap scenarios explain overlap",))
+@click.argument("name", shell_complete=completes(_scenario_names))
 def explain_scenario(name: str) -> None:
-    """Say what a scenario runs, and what to look for in nsyswrap's output."""
+    """Explain a scenario and the figures to look for."""
     scenario = scenarios.find_scenario(name)
     click.echo(scenario.explanation)
     click.echo(f"\nRun it: nsyswrap scenarios run {name}")
     click.echo(f"Look for: {scenario.look_for}")
 
 
-@command.command("run", context_settings={"allow_interspersed_args": True})
-@click.argument("name")
+@command.command(
+    "run",
+    context_settings={"allow_interspersed_args": True},
+    examples=(
+        "nsyswrap scenarios run add2 --variant both",
+        "nsyswrap scenarios run add -o add -- --arch sm_90",
+    ),
+)
+@click.argument("name", shell_complete=completes(lambda: (*_scenario_names(), ALL)))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
-@click.option("--variant", "variants", multiple=True, metavar="V", help="Run this variant only; repeatable.")
-@click.option(
-    "--cross-check",
-    is_flag=True,
-    help="Time the same launches by perf_counter, cuda.Event, torch.profiler and nsys instead.",
+@option(
+    "Runs",
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="V",
+    shell_complete=_complete_variant,
+    help="Run only this variant; repeatable.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the run folders."
+@option("Runs", "--cross-check", is_flag=True, help="Compare four clocks that time the same launches.")
+@option(
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the run folders into this folder.",
 )
-@click.option(
+@option(
+    OUTPUT,
     "--csv",
     "csv_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write the closing tables to DIR.",
+    help="Write the closing tables into this folder.",
 )
-@click.option("--force", is_flag=True, help="Replace the runs that are in the folder.")
+@option(OUTPUT, "--force", is_flag=True, help="Replace the runs in the folder.")
 def run_scenario(
     name: str,
     arguments: tuple[str, ...],
@@ -83,10 +117,11 @@ def run_scenario(
     csv_folder: Path | None,
     force: bool,
 ) -> None:
-    """Run a scenario under nsys, one run folder a variant, and close with one table over all variants.
+    """Run a scenario under nsys and compare its variants.
 
-    NAME is a scenario, or `all`: every one that this machine can run, with an index of the runs and one CSV.
-    ARGS go to the scenario's script. What it builds is built before, outside the measured runs.
+    Each variant gets a run folder. NAME is a scenario, or `all` for every scenario that this machine can
+    run. ARGS go to the script of the scenario. --cross-check times launches by perf_counter, cuda.Event,
+    torch.profiler and nsys.
     """
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:

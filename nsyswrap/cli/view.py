@@ -14,7 +14,16 @@ from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.cli.options import newest_capture, open_all, opener, selection_options, steps_option
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import (
+    OUTPUT,
+    SHOW,
+    newest_capture,
+    open_all,
+    opener,
+    selection_options,
+    steps_option,
+)
 from nsyswrap.cli.output import note, note_silence, step
 
 if TYPE_CHECKING:
@@ -36,21 +45,31 @@ _SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # of several files of one run th
 _MOST = 40  # captures of a folder
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
+)
 @click.argument(
     "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE|DIR]..."
 )
-@click.option(
+@option(
+    SHOW,
+    "--by",
+    type=click.Choice(["rank"]),
+    help="Compare the processes of one capture as ranks of a job.",
+)
+@option(
+    OUTPUT,
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Write this file; - is stdout. [<label>.html]",
+    show_default="<label>.html",
+    help="Write this file; - is stdout.",
 )
-@click.option("--by", type=click.Choice(["rank"]), help="Take a capture of several processes for ranks.")
-@click.option("--open", "opening", is_flag=True, help="Open the page in the browser.")
-@click.option("--force", is_flag=True, help="Replace the file where it exists.")
-@selection_options
+@option(OUTPUT, "--open", "opening", is_flag=True, help="Open the page in the browser.")
+@option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
+@selection_options("yes")
 @steps_option
 def command(
     captures: tuple[Path, ...],
@@ -62,11 +81,11 @@ def command(
     selection: Selection,
     steps: str,
 ) -> None:
-    """Write captures as one HTML page: the answer, timeline, tables; it needs no network and nothing else.
+    """Write captures as one HTML page with a timeline.
 
-    CAPTURE is a .sqlite export, a .nsys-rep (exported into the cache first) or a run folder; without one, the
-    newest run folder under nsyswrap-runs/ is taken. Several, and all that lie in DIR, stand side by side;
-    where they are the ranks of a launch, the page compares these first.
+    The page begins with the answer and needs no network. CAPTURE is a run folder, a .sqlite or a .nsys-rep
+    file; by default the newest run. Several captures, or all in DIR, stand side by side. Ranks of a job are
+    compared first.
     """
     to_stdout = str(output) == "-"
     if to_stdout and opening:

@@ -22,6 +22,7 @@ from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
+from nsyswrap.base.suggest import unknown
 from nsyswrap.record import gpus
 from nsyswrap.record.in_program.script import CLOCK_OPTION, VARIANT_OPTION
 from nsyswrap.record.program import Program
@@ -118,10 +119,8 @@ class Scenario:
         """Raise UsageError if the script does not have all these variants."""
         for variant in variants:
             if variant not in self.variants:
-                raise UsageError(
-                    f"no variant named {variant!r} in scenario {self.name!r}",
-                    f"variants: {' '.join(self.variants)}",
-                )
+                message, hint = unknown("variant", variant, self.variants)
+                raise UsageError(f"{message} in scenario {self.name!r}", hint)
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
         """Return the arguments that select one variant."""
@@ -170,7 +169,7 @@ def find_scenario(name: str) -> Scenario:
     """Return the scenario of this name. Raises UsageError if there is none."""
     by_name = {scenario.name: scenario for scenario in scenarios()}
     if name not in by_name:
-        raise UsageError(f"no scenario named {name!r}", f"scenarios: {' '.join(by_name)}")
+        raise UsageError(*unknown("scenario", name, by_name))
     return by_name[name]
 
 

@@ -12,10 +12,10 @@ from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.reports import find_report
+from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations
-from nsyswrap.reports.runs.digest import SUMMARIES, read_digest
+from nsyswrap.reports.runs.digest import read_digest
 from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS, combination
 from nsyswrap.reports.table import Schema, Table, table_of

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.reports import insight, nsys
+from nsyswrap.base.suggest import did_you_mean, unknown
+from nsyswrap.reports import insight, nsys, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 NSYS = nsys.NAMES
 INSIGHT = insight.NAMES
 NAMES: tuple[str, ...] = NSYS + INSIGHT
+# Reports with a row for each event, gap or address: they grow with the length of a run.
+_ROW_PER_EVENT = (
+    *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
+    *("nvtx_gpu_proj_trace", "mpi_event_trace", "um_sum"),
+    *("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync"),
+    *("gpu_gaps", "gpu_idle", "step_budget"),
+)
+SUMMARIES = tuple(name for name in NAMES if name not in _ROW_PER_EVENT)
 _QUALIFIERS: dict[str, dict[str, Any]] = {
     "base": {"names": "base"},
     "mangled": {"names": "mangled"},
@@ -31,9 +40,11 @@ _QUALIFIERS: dict[str, dict[str, Any]] = {
 
 
 def find_report(name: str) -> Report:
-    """Return the report with this name. Raises UsageError that lists the names."""
+    """Return the report with this name. Raises UsageError that suggests similar names."""
     if name not in NAMES:
-        raise UsageError(f"no report named {name!r}", f"reports: {' '.join(NAMES)}")
+        raise UsageError(
+            *unknown("report", name, (*NAMES, *ranks.NAMES), "nsyswrap report --list lists them")
+        )
     report: Report = module(name).REPORT
     return report
 
@@ -76,7 +87,8 @@ def parse(text: str) -> Request:
             takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
             raise UsageError(
                 f"invalid report {text!r}: {name} has no option {part!r}",
-                f"options: {', '.join(takes)}" if takes else "it has no options",
+                did_you_mean(part, takes)
+                or (f"options: {', '.join(takes)}" if takes else "it has no options"),
             )
     return Request(report, options, view, "".join(f"_{part}" for part in parts))
 

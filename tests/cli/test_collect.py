@@ -11,8 +11,8 @@ from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
-from nsyswrap.reports import find_report
-from nsyswrap.reports.runs.digest import SUMMARIES, write_digest
+from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.scenario_tables import gpu_totals
 
 if TYPE_CHECKING:

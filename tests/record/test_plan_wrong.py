@@ -79,11 +79,11 @@ def failure(path: Path) -> PlanError:
         ('[[runs]]\ncommand = ["a", "\\u0000"]', "expected a string or a list of strings", ""),
         (RUN + 'variants = ["both"]', "variants cannot be used with command", ""),
         (SCENARIO + "module = true", "module cannot be used with scenario", ""),
-        ('[[runs]]\nscenario = "ad2"', "[[runs]] 1: no scenario named 'ad2'", "scenarios: add add2 cdist"),
+        ('[[runs]]\nscenario = "ad2"', "[[runs]] 1: no scenario named 'ad2'", "did you mean 'add2'?"),
         (
             SCENARIO + 'variants = ["booth"]',
             "no variant named 'booth' in scenario 'add2'",
-            "variants: both first second none",
+            "did you mean 'both'?",
         ),
         (SCENARIO + "variants = []", "invalid variants: expected at least one, each once", "variants: both"),
         (SCENARIO + 'variants = ["both", "both"]', "invalid variants: expected at least one, each once", ""),

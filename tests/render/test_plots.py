@@ -318,7 +318,7 @@ def test_a_notebook_gets_a_figure_that_shows_itself(tmp_path: Path) -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(UsageError, match="no plot named 'lunch'") as refused:
         find_plot("lunch")
-    assert refused.value.hint == "plots: top-kernels timeline launch copies"
+    assert refused.value.hint == "did you mean 'launch'?"
 
 
 @pytest.mark.parametrize(

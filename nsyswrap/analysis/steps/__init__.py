@@ -21,9 +21,10 @@ import numpy as np
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
 from nsyswrap.analysis.steps.occurrences import calls_of, works_beside
-from nsyswrap.analysis.steps.repeated_range import named_range, repeated_range
+from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
@@ -109,7 +110,8 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",
-            "-r nvtx_sum lists the ranges; use --steps NAME, --steps 10-13 or --steps NAME/10-13",
+            did_you_mean(name, range_names(whole))
+            or "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
         )
     if numbers and not any(steps.found for steps in found):
         most = max(map(len, found), default=0)

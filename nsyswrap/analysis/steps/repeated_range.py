@@ -62,6 +62,14 @@ def named_range(whole: Capture, process: int, name: str) -> Occurrences | None:
     )
 
 
+def range_names(whole: Capture) -> list[str]:
+    """Return the names of the NVTX ranges, with ``@DOMAIN`` if it is not the default domain."""
+    if not whole.has("nvtx"):
+        return []
+    rows, _ = closed_ranges(whole)
+    return [text for text in range_labels(whole, rows)[1] if text is not None]
+
+
 def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_Candidate]:
     """Return each name on each launching thread, without ranges inside a range of the same name."""
     if not whole.has("nvtx"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.suggest import unknown
 from nsyswrap.reports import find_report
 
 with lazy_imports():
@@ -26,9 +27,9 @@ MOST_CAPTURES = 12  # in one figure
 
 
 def find_plot(name: str) -> Plot:
-    """Return the plot with this name. Raises UsageError, which lists the valid names."""
+    """Return the plot with this name. Raises UsageError that suggests similar names, or lists all."""
     if name not in NAMES:
-        raise UsageError(f"no plot named {name!r}", f"plots: {' '.join(NAMES)}")
+        raise UsageError(*unknown("plot", name, NAMES))
     plot: Plot = importlib.import_module(f"nsyswrap.render.plots.{name.replace('-', '_')}").PLOT
     return plot
 

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
@@ -72,7 +73,7 @@ def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
     """
     by_name = {column.name: column for column in FIGURES}
     if name and name not in by_name:
-        raise UsageError(f"no figure named {name!r}", f"figures: {' '.join(by_name)}")
+        raise UsageError(*unknown("figure", name, by_name))
     totals = [result.totals or {} for result in results]
     for figure, evidence in (("busy_ns", "graphs"), ("kernel_ns", "kernels"), ("recorded_ns", "recorded_ns")):
         if not name and any(total.get(evidence) for total in totals):

@@ -17,7 +17,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.capture.capture import open_capture
-from nsyswrap.reports import NAMES, find_report
+from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.table import Column, read_ahead
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 FORMAT = 2  # increases with every change of the content: a digest of another format is made again
-# Reports with a row for each event, gap or address: they grow with the length of a run.
-_ROW_PER_EVENT = (
-    *("cuda_kern_exec_trace", "cuda_gpu_trace", "cuda_api_trace", "nvtx_pushpop_trace"),
-    *("nvtx_gpu_proj_trace", "mpi_event_trace", "um_sum"),
-    *("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync"),
-    *("gpu_gaps", "gpu_idle", "step_budget"),
-)
-SUMMARIES = tuple(name for name in NAMES if name not in _ROW_PER_EVENT)
 TOTALS = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(

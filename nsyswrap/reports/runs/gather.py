@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
-from nsyswrap.reports import find_report
-from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, identity, stored, write
+from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.reports.runs.digest import TOTALS, digest, identity, stored, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence

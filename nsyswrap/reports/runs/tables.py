@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports import find_report
-from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS
+from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.reports.runs.digest import TOTALS
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:

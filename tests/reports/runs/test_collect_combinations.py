@@ -123,7 +123,7 @@ def test_the_measure_is_that_of_the_work_there_was() -> None:
     assert chosen_measure([result({}, recorded_ns=None, kernels=0)]).name == "wall_s"
     assert chosen_measure([], "copies").name == "copies"
     with pytest.raises(UsageError) as raised:
-        chosen_measure([], "kernel")
+        chosen_measure([], "nothing")
     assert all(column.name in raised.value.hint for column in FIGURES)
 
 

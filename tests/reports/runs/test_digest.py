@@ -13,8 +13,8 @@ from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, ro
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
-from nsyswrap.reports import NAMES, find_report
-from nsyswrap.reports.runs.digest import SUMMARIES, TOTALS, digest, read_digest, stored, write_digest
+from nsyswrap.reports import NAMES, SUMMARIES, find_report
+from nsyswrap.reports.runs.digest import TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
 
 if TYPE_CHECKING:

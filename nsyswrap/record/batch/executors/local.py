@@ -34,8 +34,8 @@ class _LocalExecutor(Executor):
     options = (
         Option(
             "--gpus",
-            "N,N,...",
-            "local: run on these GPUs (numbers of nvidia-smi), one run on each.",
+            "N,N",
+            "local: run one at a time on each of these GPUs.",
             refusal="--gpus requires --executor local",
         ),
     )

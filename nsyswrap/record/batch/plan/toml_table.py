@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import shlex
@@ -10,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from nsyswrap.base.errors import PlanError
+from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
 
 if sys.version_info >= (3, 11):
@@ -115,15 +115,13 @@ class Table:
                 self._refuse_key(key, own)
 
     def _refuse_key(self, key: str, own: Collection[str]) -> NoReturn:
-        close = difflib.get_close_matches(key, own, 1)
+        close = did_you_mean(key, own)
         homes = [
             name or "the head of the file, before any table"
             for name, keys in self._keys.items()
             if key in keys
         ]
-        advice = (
-            f"did you mean {close[0]!r}? " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
-        )
+        advice = f"{close} " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
         self.refuse(f"no key named {key!r}", f"{advice}keys: {', '.join(own)}")
 
     def get(self, key: str, kind: Kind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind

@@ -35,7 +35,7 @@ class _SlurmExecutor(Executor):
         ),
     )
     advice: ClassVar = {"--gpus": "request GPUs in [slurm] of the plan: gres = 'gpu:1'"}
-    settings_help = "Pass a setting to sbatch unchanged; repeatable."
+    settings_help = "slurm: pass this to sbatch; repeatable."
     uses_node = True
     temporary_variables = ("SLURM_TMPDIR",)
 

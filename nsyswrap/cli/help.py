@@ -1,0 +1,163 @@
+"""The help of a command: options under headings, one line for each, and examples at the end.
+
+Options that are wrong and commands that do not exist get a message that suggests the right one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.suggest import did_you_mean, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+GENERAL = "General"  # the heading of options without one
+_WIDEST = 26  # columns of an option and its value
+
+
+class Option(click.Option):
+    """An option with a heading, ``group``. The help shows its default if ``show_default`` is set."""
+
+    def __init__(self, *args: Any, group: str = GENERAL, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.group = group
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option with its metavar, and its help."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        shown = self.show_default if isinstance(self.show_default, str) else self.default
+        return record[0], f"{self.help}{f' [default: {shown}]' if self.show_default else ''}"
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - click's own signature
+        """Convert the value. Raises UsageError that says what is expected."""
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter as error:
+            values = value if self.multiple else [value]
+            wrong = next((text for text in values if not self._accepts(text, ctx)), value)
+            raise _invalid(self, str(wrong), error) from None
+
+    def _accepts(self, text: str, ctx: click.Context) -> bool:
+        try:
+            self.type(text, self, ctx)
+        except click.BadParameter:
+            return False
+        return True
+
+
+def _invalid(option: Option, text: str, error: click.BadParameter) -> UsageError:
+    """Return the error for a value that an option does not take."""
+    if isinstance(option.type, click.Choice):
+        choices = [str(choice) for choice in option.type.choices]
+        expected, hint = ", ".join(choices), did_you_mean(text, choices)
+    else:
+        expected, hint = _expected(option.type) or error.message, ""
+    return UsageError(f"invalid {max(option.opts, key=len)} {text!r}: expected {expected}", hint)
+
+
+def _expected(kind: object) -> str:
+    """Return the numbers that a type takes in words; empty for a type without numbers."""
+    if not isinstance(kind, (click.types.IntParamType, click.types.FloatParamType)):
+        return ""
+    noun = "a whole number" if isinstance(kind, click.types.IntParamType) else "a number"
+    if not isinstance(kind, (click.IntRange, click.FloatRange)) or kind.min is None:
+        return noun
+    return f"{noun} {'above' if kind.min_open else 'from'} {kind.min}"
+
+
+def option(group: str, *flags: str, **settings: Any) -> Callable[[Function], Function]:
+    """Return a decorator that adds an option under the heading ``group``."""
+    return click.option(*flags, cls=Option, group=group, **settings)
+
+
+def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """Return a ``shell_complete`` of click. It completes each of several names between commas."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, text: str) -> list[str]:
+        before, comma, begun = text.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
+
+    return complete
+
+
+class Command(click.Command):
+    """A command whose help has headings and examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = tuple(examples)
+
+    def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
+        """Return heading -> option -> its help, with the general options last."""
+        groups: dict[str, dict[str, str]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and isinstance(parameter, click.Option):
+                groups.setdefault(getattr(parameter, "group", GENERAL), {}).update([record])
+        general = groups.pop(GENERAL, {})
+        return {**groups, GENERAL: general}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings without blank lines, all in columns of the same width."""
+        sections = self.sections(ctx)
+        width = min(_WIDEST, max(len(term) for terms in sections.values() for term in terms))
+        formatter.write_paragraph()
+        for title, terms in sections.items():
+            formatter.write_heading(title)
+            with formatter.indentation():
+                formatter.write_dl([(f"{term:{width}}", text) for term, text in terms.items()], col_max=width)
+
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the epilog and the examples as they are."""
+        formatter.write(self.epilog or "")
+        if self.examples:
+            formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in self.examples)]))
+
+
+class Group(Command, click.Group):
+    """A group that lists its commands in the order of use. Without arguments it prints its help.
+
+    A group with ``invoke_without_command`` is run instead.
+    """
+
+    command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of the group."""
+        if not args and not self.invoke_without_command and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order of use."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name. Raises UsageError with similar names."""
+        if not ctx.resilient_parsing and not args[0].startswith("-") and not self.get_command(ctx, args[0]):
+            self.refuse(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def refuse(self, ctx: click.Context, name: str) -> NoReturn:
+        """Raise UsageError for a command that does not exist."""
+        raise UsageError(*unknown("command", name, self.list_commands(ctx)))
+
+    def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
+        """Return the sections of the commands, then those of the options."""
+        return {**self.command_sections(ctx), **super().sections(ctx)}
+
+    def command_sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
+        """Return heading -> command -> the first sentence of its help."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {"Commands": {name: one.get_short_help_str(80) for name, one in commands.items() if one}}
