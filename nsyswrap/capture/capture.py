@@ -315,7 +315,9 @@ class Capture:
     def remarks(self) -> list[str]:
         """Return what readers must know about the file. How its run ended comes first."""
         beside = beside_note(self.source, self.path)
-        return [text for text in (self.ending, beside, self._export.note, newer_than_known(self.info)) if text]
+        return [
+            text for text in (self.ending, beside, self._export.note, newer_than_known(self.info)) if text
+        ]
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.misplaced import code_option, find_misplaced, note_first
 from nsyswrap.cli.options import with_options
 from nsyswrap.cli.recording import recording_options
 from nsyswrap.record.batch import executors
@@ -105,6 +106,7 @@ def run(plan: Path, **options: Any) -> None:
     help="Values of a parameter; {NAME} in the arguments is replaced. Repeatable: all combinations are run.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
+@code_option
 @click.option("-m", "--module", is_flag=True, help="PROGRAM is a Python module, as in `python -m`.")
 @_settings_options
 @recording_options
@@ -114,6 +116,7 @@ def sweep(program: tuple[str, ...], **options: Any) -> None:
 
     nsyswrap batch sweep -p n=1024,1048576 -p sync=both,none -- scenarios/add2.py --n {n} --sync {sync}
     """
+    note_first(option for option in find_misplaced(program) if option.is_certain)
     sys.exit(batch_run.carry_out(batch_run.plan_of(program, options), options))
 
 

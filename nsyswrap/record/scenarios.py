@@ -219,7 +219,11 @@ def _lacks_module(name: str) -> str:
 
 def _lacks_ninja() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "ninja"
-    return "" if shutil.which("ninja") or beside.exists() else f"ninja is not installed ({pip_install('scenarios')})"
+    return (
+        ""
+        if shutil.which("ninja") or beside.exists()
+        else f"ninja is not installed ({pip_install('scenarios')})"
+    )
 
 
 def _lacks_nvcc() -> str:

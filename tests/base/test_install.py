@@ -47,4 +47,6 @@ def test_pip_takes_what_is_named() -> None:
     pytest.importorskip("pip")
     command = [*shlex.split(pip_install("parquet")), "--dry-run", "--no-deps", "--no-index", "-q"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr  # it is installed already: pip reads what it needs, and that is all
+    assert done.returncode == 0, (
+        done.stderr
+    )  # it is installed already: pip reads what it needs, and that is all

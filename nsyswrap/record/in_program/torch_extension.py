@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+
 def import_torch() -> ModuleType:
     """Return the module torch. Raises Unavailable if it cannot be imported, or finds no GPU."""
     try:
