@@ -100,7 +100,7 @@ def find_misplaced(program: Sequence[str]) -> list[Misplaced]:
     }
     words = list(itertools.takewhile(lambda word: word != "--", program[1:]))
     misplaced = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if flag in options:
             value = "" if options[flag].is_flag else value if equals else following

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,7 @@ def command(
     CAPTURE is a .sqlite export, a .nsys-rep or a run folder; without one, the newest run folder under
     nsyswrap-runs/ is taken. Several are drawn next to one another.
     """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a read-only HOME is not worth a warning
     to_draw = captures_in(captures or (newest_capture(),))
     if len(to_draw) > MOST_CAPTURES:
         raise UsageError(

@@ -182,7 +182,9 @@ class ReportOptions:
                 "-o takes the screen of one capture", "name reports with -r, or give one capture"
             )
         if self.output and self.csv_folder and self.is_screen:
-            raise UsageError("-o cannot be used with --csv", "leave out -o, or name reports to print with -r")
+            raise UsageError(
+                "-o cannot be used with --csv alone", "leave out -o, or name reports to print with -r"
+            )
         if self.readable and not self.format.for_people:
             raise UsageError(
                 f"--readable cannot be used with --format {self.form}",

@@ -74,7 +74,7 @@ def test_what_is_there_stays_without_force(cli: Cli, capture: Path, tmp_path: Pa
     for output in (("--perfetto", "out.json"), ("--parquet", "dir"), ("--parquet", "out.json")):
         done = cli("export", capture, *output)
         assert done.returncode == 73
-        assert f"{output[1]} exists" in done.stderr
+        assert f"{output[1]} already exists" in done.stderr
         assert "--force" in done.stderr
     assert (tmp_path / "out.json").read_text() == "mine"
     assert names(tmp_path / "dir") == ["mine.txt"]

@@ -57,7 +57,7 @@ def test_files_are_overwritten_with_force_alone(cli: Cli, tmp_path: Path) -> Non
     (tmp_path / "launch.png").write_bytes(b"mine")
     done = cli("plot", "a.sqlite", "-o", ".")
     assert done.returncode == 73
-    assert "launch.png exists" in done.stderr
+    assert "launch.png already exists" in done.stderr
     assert "--force" in done.stderr
     assert [path.name for path in tmp_path.glob("*.png")] == ["launch.png"]
     assert (tmp_path / "launch.png").read_bytes() == b"mine"

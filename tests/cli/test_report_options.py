@@ -98,7 +98,7 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
         (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
         (["-r", "gpu_gaps:chunks=3"], "gpu_gaps has no option 'chunks=3'", 2),
         (["-r", "cuda_api_sum:base"], "cuda_api_sum has no option 'base'", 2),
-        (["--format", "parquet"], "--format parquet writes no text", 2),
+        (["--format", "parquet"], "--format parquet needs -o", 2),
         (["--explain", "nothing"], "no report named 'nothing'", 2),
     ],
 )
@@ -274,11 +274,11 @@ def test_what_is_told_of_reports_goes_into_a_file_too(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--list", "--explain", KERNELS], "--explain and --list do not go together"),
-        (["--list", "--format", "json"], "--list and --format do not go together"),
-        (["--list", "--csv", "new"], "--list and --csv do not go together"),
-        (["--explain", KERNELS, "-r", KERNELS], "--explain and --report do not go together"),
-        (["--csv", "new", "-o", "new.txt"], "--csv alone prints nothing that -o could take"),
+        (["--list", "--explain", KERNELS], "--explain cannot be used with --list"),
+        (["--list", "--format", "json"], "--list cannot be used with --format"),
+        (["--list", "--csv", "new"], "--list cannot be used with --csv"),
+        (["--explain", KERNELS, "-r", KERNELS], "--explain cannot be used with --report"),
+        (["--csv", "new", "-o", "new.txt"], "-o cannot be used with --csv alone"),
     ],
 )
 def test_options_that_would_have_no_effect(
