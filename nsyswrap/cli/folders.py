@@ -39,7 +39,8 @@ def _captures_of(folder: Path) -> list[Path]:
     ranks = [place.path for place in members.places([folder])]
     if ranks != [folder]:
         return ranks
-    runs = find.run_paths(folder)
+    found = find.run_paths(folder)
+    runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
     captures = [run for run in runs if not run.is_dir() or any((run / name).exists() for name in _READ)]
     if not captures:
         raise NotACapture(f"no capture in {folder}", GIVE_A_CAPTURE)

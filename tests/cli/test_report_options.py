@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from recorded import PICTURED
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
 from nsyswrap.reports import NAMES, find_report
@@ -125,6 +129,42 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
     ]
     prefixed = (tmp_path / "out" / "cuda_gpu_kern_sum_nvtx-name.csv").read_text(encoding="utf-8")
     assert sorted(line["Name"] for line in rows(prefixed)) == ["a/first", "second"]  # b is another process'
+
+
+@pytest.mark.parametrize("options", [[], ["--by", "rank"], ["-o", "all.csv"]])
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_csv_is_of_named_reports(
+    cli: Cli, export: Path, tmp_path: Path, form: str, options: list[str]
+) -> None:
+    done = cli("report", export, "--format", form, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"nsyswrap: --format {form} needs the name of a report\n"
+        "  use -r NAME, or --csv DIR for a file of each report\n"
+    )
+    assert not (tmp_path / "all.csv").exists()
+    done = cli("report", export, "--format", form, "--csv", "out")
+    assert (done.returncode, done.stderr.splitlines()[1]) == (2, "  leave out --format")
+
+
+def test_two_reports_in_one_stream_are_as_nsys_writes_them(cli: Cli, nsys: str, tmp_path: Path) -> None:
+    export = shutil.copy(PICTURED / EXPORT, tmp_path / "x.sqlite")
+    names = ["cuda_gpu_kern_sum", "cuda_api_sum"]
+    command = [
+        nsys,
+        "stats",
+        "--format",
+        "csv",
+        "--force-overwrite=true",
+        "--report",
+        ",".join(names),
+        export,
+    ]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    theirs = "".join(line for line in said.splitlines(keepends=True) if not line.startswith("Processing "))
+    options = ["--format", "csv", "--rounding", "legacy"]
+    for named in (["-r", names[0], "-r", names[1]], ["-r", ",".join(names)]):
+        assert cli("report", export, *named, *options).stdout.strip() == theirs.strip()
 
 
 def test_csv_files_are_written_and_only_their_folder_is_printed(
