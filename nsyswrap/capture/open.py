@@ -61,7 +61,9 @@ def _export(path: str, report: Path, target: Path) -> None:
             redact.remove_environment(part)
             part.replace(target)
     except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME") from None
+        raise OutputError(
+            f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written"
+        ) from None
 
 
 def _prune(used: Path) -> None:

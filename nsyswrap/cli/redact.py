@@ -39,9 +39,9 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
     if check and output is not None:
         raise UsageError("--check cannot be used with --output", "leave out one of them")
-    if not check and output is None:
+    if output is None and not check:
         raise UsageError("no output is named", "use -o OUT to redact, or --check")
-    if check:
+    if output is None:
         _check(capture)
         return
     if is_folder(capture):
