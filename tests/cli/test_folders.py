@@ -13,7 +13,7 @@ from batch_folders import captured, ended, planned, rows_of
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, row, write
 
-from nsyswrap.base.run_folder import BATCH, EXPORT, REPORT
+from nsyswrap.base.run_folder import BATCH, EXPORT, REPORT, RUN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +104,14 @@ def test_a_batch_without_the_runs_that_a_plan_left_out(cli: Cli) -> None:
     done = cli("report", "out", "-r", KERNELS, "--format", "csv")
     assert sorted(line["Total Time (ns)"] for line in of_csv(done.stdout)) == ["10", "20"]
     assert "nsyswrap: runs without a capture: out/runs/00003\n" in done.stderr
+
+
+def test_what_a_killed_run_left_is_no_capture(cli: Cli, runs: Path) -> None:
+    small(runs / "killed" / ".recording-x" / EXPORT, 40)
+    (runs / "killed" / RUN).write_text("{}")
+    done = cli("report", "runs", "-r", KERNELS, "--format", "csv")
+    assert {line["Capture"] for line in of_csv(done.stdout)} == {"a", "b-run", "c"}
+    assert done.stderr == "nsyswrap: runs without a capture: runs/killed\n"
 
 
 @pytest.mark.usefixtures("batch")
