@@ -107,7 +107,7 @@ def test_there_is_room_for_a_dozen_captures(cli: Cli, tmp_path: Path) -> None:
     write(tmp_path / "a.sqlite", *everything())
     done = cli("plot", *(["a.sqlite"] * 13), "-o", ".")
     assert done.returncode == 2
-    assert "12 captures at most" in done.stderr
+    assert "at most 12 captures" in done.stderr
     assert cli("plot", *(["a.sqlite"] * 12), "-o", ".").returncode == 0
 
 
