@@ -16,7 +16,7 @@ from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
-from nsyswrap.capture.open import export_of
+from nsyswrap.capture.open import beside_note, export_of
 from nsyswrap.capture.selection import (
     EVERYTHING,
     Selection,
@@ -314,7 +314,10 @@ class Capture:
     @property
     def remarks(self) -> list[str]:
         """Return what readers must know about the file. How its run ended comes first."""
-        return [text for text in (self.ending, self._export.note, newer_than_known(self.info)) if text]
+        beside = beside_note(self.source, self.path)
+        return [
+            text for text in (self.ending, beside, self._export.note, newer_than_known(self.info)) if text
+        ]
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:

@@ -14,14 +14,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
 from nsyswrap.capture import redact
 
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0
+GIVE_A_CAPTURE = "give a run folder, a .sqlite or a .nsys-rep"
 _WORK = "exporting-"
+_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
+_INSIDE = ("*.sqlite", "*.nsys-rep", f"*/{EXPORT}", f"*/*/{EXPORT}")  # captures in a folder
 _FORM = "without environment"  # of the cached exports; part of the file's identity
 
 
@@ -33,7 +36,7 @@ def cached_export(report: Path) -> Path:
     Unavailable and OutputError.
     """
     if not report.is_file():
-        raise NotACapture(f"{report}" + (" is no file" if report.exists() else ": No such file or directory"))
+        raise NotACapture(f"{report} is not a file" if report.exists() else f"{report} not found")
     newest = find.newest()
     stat = report.stat()
     identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
@@ -58,7 +61,9 @@ def _export(path: str, report: Path, target: Path) -> None:
             redact.remove_environment(part)
             part.replace(target)
     except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME") from None
+        raise OutputError(
+            f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written"
+        ) from None
 
 
 def _prune(used: Path) -> None:
@@ -79,11 +84,34 @@ def _prune(used: Path) -> None:
 def export_of(path: Path) -> Path:
     """Return the SQLite export of a .sqlite, a .nsys-rep (exported into the cache first) or a run folder.
 
-    A .qdstrm, which nsys leaves if its import fails, is imported and exported into the cache.
+    A .qdstrm, which nsys leaves if its import fails, is imported and exported into the cache. A report that
+    cannot be exported here, as one of a newer nsys, stands for the export beside it if that is not older.
     """
     if path.is_dir():
         return _in_folder(path)
-    return cached_export(path) if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") else path
+    if path.suffix not in _RECORDINGS:
+        return path
+    try:
+        return cached_export(path)
+    except (DamagedCapture, Unavailable, OutputError) as error:
+        export = _beside(path)
+        if command.check_export(export):
+            raise
+        if export.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+            return export
+        error.hint += f"; {export} is not read: it is older than the report"
+        raise
+
+
+def beside_note(source: Path, export: Path) -> str:
+    """Return a note if ``export`` lies beside the .nsys-rep that was to be read; empty otherwise."""
+    if source.suffix not in _RECORDINGS or export != _beside(source):
+        return ""
+    return f"read from {export.name} beside it: {source.name} cannot be exported here"
+
+
+def _beside(report: Path) -> Path:
+    return report.with_suffix(Path(EXPORT).suffix)
 
 
 def _in_folder(folder: Path) -> Path:
@@ -95,14 +123,13 @@ def _in_folder(folder: Path) -> Path:
     if (folder / STATUS).exists():
         status = RunFolder(folder).read_status()
         raise NotACapture(
-            f"{folder} is a run without an export (outcome: {status.outcome})",
+            f"{folder}: this run has no export (outcome: {status.outcome})",
             status.hint or f"see {folder}/nsys.log",
         )
     if (folder / RUN).exists():
         left = sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*"), key=lambda path: path.suffix)
         hint = f"nsyswrap report {shlex.quote(str(left[-1]))}" if left else ""
         raise NotACapture(f"{folder}: {unfinished(folder)}", hint)
-    hint = "give a run folder, a .sqlite or a .nsys-rep"
-    if any(folder.glob("rank-*")):
-        hint = "it has those of ranks: `nsyswrap report DIR --by rank` compares them; or give one of these"
-    raise NotACapture(f"{folder} is no run folder: it has no {EXPORT}", hint)
+    inside = next((path for pattern in _INSIDE for path in sorted(folder.glob(pattern))), None)
+    hint = f"name a capture in it, for example {shlex.quote(str(inside))}" if inside else GIVE_A_CAPTURE
+    raise NotACapture(f"{folder} is not a run folder: {EXPORT} is missing", hint)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
@@ -177,8 +178,9 @@ def collect(
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
             if result_files.PARQUET not in [path.name for path in written]:
-                cure = "install pyarrow (pip install 'nsyswrap[parquet]')"
-                note(f"nsyswrap: {result_files.PARQUET} not written: {cure}")
+                note(
+                    f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow\n  {pip_install('parquet')}"
+                )
             written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
     if readable:
         layout = terminal_layout()

@@ -62,9 +62,7 @@ def _reports_of(capture: Capture) -> list[str]:
     rest = [(report.name, _collect(report, capture)) for report in reports if lacking[report.name]]
     return [
         *_section(f"{capture.source} answers", here),
-        *_section(
-            "It holds nothing for (either nothing of the kind happened, or it was not collected)", rest
-        ),
+        *_section("No data in this capture for (it did not happen, or it was not collected)", rest),
     ]
 
 
@@ -77,7 +75,7 @@ def _collect(report: Report, capture: Capture) -> str:
 
 
 def _outside() -> list[str]:
-    return _section("nsys has these too, nsyswrap does not", OUTSIDE.items())
+    return _section("Reports of nsys that nsyswrap does not have", OUTSIDE.items())
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -99,7 +97,7 @@ def explain(name: str) -> str:
     for paragraph in about.strip().replace("``", "").split("\n\n"):
         lines += [*textwrap.wrap(paragraph, _WIDTH), ""]
     parity = report.layer == "parity"
-    facts = [("numbers", "nsys' own, cell by cell" if parity else "nsyswrap's own, unrounded")]
+    facts = [("numbers", "equal to nsys', cell by cell" if parity else "nsyswrap's own, not rounded")]
     for group in report.needs:
         events = [schema.EVENTS[kind] for kind in group]
         facts.append(("source", f"{' or '.join(kind.table for kind in events)} ({events[0].collect})"))

@@ -59,11 +59,11 @@ def command(
     stderr list all that was written and left out.
     """
     if perfetto is None and parquet is None:
-        raise UsageError("there is nothing to write", "give --perfetto FILE, --parquet DIR or both")
+        raise UsageError("no output is named", "use --perfetto FILE, --parquet DIR or both")
     taken = [perfetto] if perfetto is not None and not _is_stdout(perfetto) and perfetto.exists() else []
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
-        raise OutputError(f"{taken[0]} exists", "give another name, or --force to replace it")
+        raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or give another name")
     selected = _open_selected(capture or newest_capture(), selection)
     if perfetto is not None:
         _write_trace(selected, perfetto)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import shortest_labels
+from nsyswrap.cli.folders import as_file_name, captures_in, name_of
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, SHOW, open_all, opener, selection_options
+from nsyswrap.cli.options import OUTPUT, SHOW, newest_capture, open_all, opener, selection_options
 from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.render.plots import figure
 
+_DEFAULT_OUTPUT = Path("nsyswrap-plots")
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -52,9 +56,8 @@ FORMATS = ("png", "svg", "pdf")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    required=True,
     metavar="DIR",
-    help="Write DIR/<kind>.<format>.",
+    help="Write DIR/<kind>.<format> [nsyswrap-plots/<label>].",
 )
 @option(
     OUTPUT,
@@ -71,7 +74,7 @@ FORMATS = ("png", "svg", "pdf")
 def command(
     captures: tuple[Path, ...],
     *,
-    output: Path,
+    output: Path | None,
     kinds: tuple[str, ...],
     form: Format,
     force: bool,
@@ -82,15 +85,21 @@ def command(
     CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Several captures are
     drawn next to one another. Without --kind, every kind with data is drawn.
     """
-    if len(captures) > MOST_CAPTURES:
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a read-only HOME is not worth a warning
+    to_draw = captures_in(captures or (newest_capture(),))
+    if len(to_draw) > MOST_CAPTURES:
         raise UsageError(
-            f"a picture holds {MOST_CAPTURES} captures at most", "`nsyswrap report` takes any number"
+            f"a plot shows at most {MOST_CAPTURES} captures, not {len(to_draw)}",
+            "name the captures to draw; `nsyswrap report` takes any number",
         )
-    paths = {kind: output / f"{kind}.{form}" for kind in kinds or NAMES}
+    folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
+    paths = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
     taken = [path for path in paths.values() if path.exists() and not force]
     if taken:
-        raise OutputError(f"{taken[0]} exists", "overwrite it with --force, or name another folder with -o")
-    opened, exit_code = open_all(captures, opener(selection))
+        raise OutputError(
+            f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
+        )
+    opened, exit_code = open_all(to_draw, opener(selection))
     drawn = [kind for kind, path in paths.items() if _draw(find_plot(kind), opened, path, form)]
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.misplaced import code_option, find_misplaced, note_first
 from nsyswrap.cli.options import SHOW, csv_option, report_option, top_option
 from nsyswrap.cli.output import (
     make_tables,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.api import Run
+    from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.profile_rank import OneRank
     from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.program import Program
@@ -94,6 +97,7 @@ class ProfileOptions:
     ),
 )
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
+@code_option
 @module_option
 @option(
     PROGRAM,
@@ -126,6 +130,8 @@ def command(**options: Any) -> None:
     _check_reports(asked.reports, one_rank)  # before the program runs
     env = asked.recording.environment
     program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
+    misplaced = find_misplaced(asked.program) if not one_rank or one_rank.speaks else []
+    is_noted = note_first(option for option in misplaced if option.is_certain)
     if one_rank and not one_rank.profiled:
         if asked.dry_run:
             click.echo(_shell_line(program.argv, env))
@@ -134,7 +140,10 @@ def command(**options: Any) -> None:
     elif asked.dry_run:
         click.echo(_dry_run(asked.spec(program, one_rank, make_folder=False)))
     else:
-        sys.exit(_record(asked, program, one_rank))
+        run = _record(asked, program, one_rank)
+        if run.status.outcome == "program_failed" and not is_noted:
+            note_first(option for option in misplaced if option.is_likely)
+        sys.exit(run.status.exit_code)
 
 
 def _dry_run(spec: RunSpec) -> str:
@@ -144,11 +153,20 @@ def _dry_run(spec: RunSpec) -> str:
     """
     if nsys_command.cannot_write_into(spec.output):
         raise UsageError(
-            f"nsys itself cannot write into {str(spec.output)!r}: there is no such command line",
-            "give another --output, or leave out --dry-run: nsyswrap has a way",
+            f"--dry-run has no command line for {str(spec.output)!r}: nsys itself cannot write into it",
+            "use another --output, or leave out --dry-run",
         )
-    line = _shell_line(record_run.command_line(spec, find.find_nsys(spec.nsys_path)[0]), spec.env)
+    line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), spec.env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
+
+
+def _nsys_of(spec: RunSpec) -> Nsys:
+    """Return the nsys of a run, or the name to type if none works here."""
+    try:
+        return find.find_nsys(spec.nsys_path)[0]
+    except Unavailable as error:
+        note(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
+        return find.Nsys(spec.nsys_path or os.environ.get(find.VARIABLE) or "nsys", "")
 
 
 def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
@@ -156,8 +174,8 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     return shlex.join([*(["env", *assignments] if assignments else []), *argv])
 
 
-def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> int:
-    """Run the program under nsys, show what was recorded, and return the exit code."""
+def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Run:
+    """Run the program under nsys, and show what was recorded."""
     spec = asked.spec(program, one_rank, make_folder=True)
     if program.warning and (not one_rank or one_rank.speaks):
         note(f"nsyswrap: {program.warning}")
@@ -171,7 +189,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
-    return run.status.exit_code
+    return run
 
 
 def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
@@ -183,7 +201,10 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
         return
     of_one, over_ranks = ranks.split(names)
     if over_ranks and not one_rank:
-        raise UsageError(f"{over_ranks[0]} is a report over several ranks, and this is one program")
+        raise UsageError(
+            f"{over_ranks[0]} compares ranks, and this is one program",
+            f"after a launch: nsyswrap report DIR -r {over_ranks[0]}",
+        )
     for name in of_one:
         if name not in ("all", *reports.NAMES):
             reports.parse(name)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from nsyswrap.base.errors import CheckFailed, UsageError
+from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note
 
 with lazy_imports():
     from nsyswrap.capture import redact
+
+_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 @click.command(
@@ -33,19 +37,54 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     process. The copy lacks them; its reports stay the same. The command line of the program stays.
     CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
     """
-    if capture.suffix in (".nsys-rep", ".qdrep"):
+    if capture.suffix in _RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
-    if check == (output is not None):
-        raise UsageError("give either -o OUT or --check")
-    source = capture / EXPORT if capture.is_dir() else capture
-    if output is not None:
-        redact.redact(source, output)
-        note(f"wrote {output}")
+    if check and output is not None:
+        raise UsageError("--check cannot be used with --output", "leave out one of them")
+    if output is None and not check:
+        raise UsageError("no output is named", "use -o OUT to redact, or --check")
+    if output is None:
+        _check(capture)
         return
-    secrets = redact.secrets_in(source)
+    if is_folder(capture):
+        captures = captures_in([capture])
+        raise UsageError(
+            f"{capture} is not a capture, it holds {listed(captures)}",
+            f"nsyswrap redact {shlex.quote(str(captures[0]))} -o OUT",
+        )
+    redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
+    note(f"wrote {output}")
+
+
+def _check(path: Path) -> None:
+    """Print the secrets in an export, or in every export in a folder. Raises CheckFailed for any."""
+    exports = [path]
+    if path.is_dir():
+        exports = sorted(path.rglob(f"*{Path(EXPORT).suffix}"))
+        if not exports:
+            raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
+        counted = "1 export" if len(exports) == 1 else f"{len(exports)} exports"
+        click.echo(f"{path} is {_kind(path)}: {counted} checked, other files not")
+    leaking = [export for export in exports if _print_secrets(export, named=len(exports) > 1)]
+    if recordings := [file for file in sorted(path.rglob("*")) if file.suffix in _RECORDINGS]:
+        note(f"nsyswrap: do not share {listed(recordings)}")
+        note("  a .nsys-rep cannot be redacted, and it can hold the environment")
+    if leaking:
+        found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
+        raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
+    click.echo("nothing known to be secret")
+
+
+def _kind(folder: Path) -> str:
+    if not is_folder(folder):
+        return "a run folder"
+    return "the folder of a batch" if is_batch([folder]) else "a folder of captures"
+
+
+def _print_secrets(export: Path, *, named: bool) -> bool:
+    """Print the secrets in an export by kind. Return True if there are any."""
+    secrets = redact.secrets_in(export)
     for secret in secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""
-        click.echo(f"{secret.kind}: {secret.count:,}{names}")
-    if secrets:
-        raise CheckFailed(f"{source} would leak", f"nsyswrap redact {source} -o OUT")
-    click.echo("nothing known to be secret")
+        click.echo(f"{f'{export}: ' if named else ''}{secret.kind}: {secret.count:,}{names}")
+    return bool(secrets)

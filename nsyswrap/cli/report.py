@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import RunFolder
+from nsyswrap.cli.folders import are_ranks, captures_in, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -58,6 +60,7 @@ with lazy_imports():
     from nsyswrap.reports import ranks, summary
 
 NAMES = "Names and units"  # a heading of the help
+_SCREENS = 5  # of the captures in a folder
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
 
@@ -147,6 +150,20 @@ class ReportOptions:
         bars = layout.bars or bool(self.output)  # files are UTF-8
         return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color, bars=bars)
 
+    def with_folders_opened(self) -> ReportOptions:
+        """Return the options with the captures of each folder in its place.
+
+        If these are the ranks of a launch, they are compared.
+        """
+        captures = tuple(captures_in(self.captures))
+        if captures == self.captures or self.by_rank or not are_ranks(captures):
+            return replace(self, captures=captures)
+        note(
+            f"nsyswrap: {listed(self.captures)} holds ranks of a launch: --by rank is assumed\n"
+            f"  nsyswrap report {shlex.quote(str(captures[0]))} shows one rank"
+        )
+        return replace(self, captures=captures, by="rank")
+
     def opener(self) -> Callable[[Path], Capture]:
         """Return a function that opens a capture in the view that is asked for."""
         view: dict[str, Any] = {
@@ -163,20 +180,28 @@ class ReportOptions:
         """Raise UsageError for options that do not go together."""
         if self.format.is_binary and not self.output:
             raise UsageError(
-                f"--format {self.form} writes no text",
+                f"--format {self.form} needs -o",
                 "name a file, or a folder for several reports, with -o",
             )
+        if self.format.one_table and not self.named_reports:
+            raise UsageError(
+                f"--format {self.form} needs the name of a report",
+                "leave out --format"
+                if self.csv_folder
+                else "use -r NAME, or --csv DIR for a file of each report",
+            )
         if self.output and len(self.captures) > 1 and self.is_screen:
-            raise UsageError("-o takes one screen", "ask for reports with -r, or for one capture")
+            raise UsageError(
+                "-o takes the screen of one capture", "name reports with -r, or give one capture"
+            )
         if self.output and self.csv_folder and self.is_screen:
             raise UsageError(
-                "--csv alone prints nothing that -o could take",
-                "leave out -o, or name reports to print with -r",
+                "-o cannot be used with --csv alone", "leave out -o, or name reports to print with -r"
             )
         if self.readable and not self.format.for_people:
             raise UsageError(
-                f"--readable and --format {self.form} do not go together: there, names are data",
-                "leave out --readable, or take --format text or markdown",
+                f"--readable cannot be used with --format {self.form}",
+                "leave out --readable, or use --format text or markdown",
             )
 
     def check_alone(self) -> None:
@@ -191,7 +216,7 @@ class ReportOptions:
             "--by": self.by,
         }
         for other in filter(others.get, others):
-            raise UsageError(f"{option} and {other} do not go together", f"leave out {other}")
+            raise UsageError(f"{option} cannot be used with {other}", f"leave out {other}")
 
 
 @click.command(
@@ -280,19 +305,24 @@ def command(**options: Any) -> None:
         asked.check_alone()
         _emit(_about_reports(asked), asked.output)
         return
+    given, asked = asked.captures, asked.with_folders_opened()
     if asked.rank_reports and not asked.by:
         note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
     asked.check()
     requests = asked.requests  # an unknown report is an error before a capture is opened
     if asked.readable and asked.csv_folder:
-        note("nsyswrap: --csv: names in files stay as they are")
+        note("nsyswrap: --readable does not change names in the files of --csv")
     if asked.by_rank:
         sys.exit(_report_ranks(asked, requests))
     shows_screens = asked.is_screen and not asked.csv_folder
-    captures, exit_code = open_all(asked.captures, asked.opener(), as_screens=shows_screens)
+    limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
+    captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:
         for capture in captures.values():
             _show_screen(capture, asked)
+        if left_out := asked.captures[limit or len(asked.captures) :]:
+            note(f"nsyswrap: not shown: {listed(left_out)}")
+            note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
         answers = _answers(captures) if asked.begins_with_answer else {}
         tables, missing = make_tables(captures, requests)
@@ -313,7 +343,7 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request]) -> int:
 def _about_reports(asked: ReportOptions) -> str:
     """Return the text of --explain or --list."""
     if not asked.explain:
-        return explain.listing(asked.captures)
+        return explain.listing(captures_in(asked.captures))
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
     return explain_report(asked.explain)
 
@@ -333,7 +363,7 @@ def _write(document: Document, asked: ReportOptions) -> None:
     """Print the tables or write them to files. Raises NotInCapture if there are none."""
     if not document.tables and not asked.format.has_envelope:
         names = ", ".join(str(capture.source) for capture in document.captures.values())
-        raise NotInCapture(f"{names} holds nothing for the reports asked for")
+        raise NotInCapture(f"{names}: no events for these reports")
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
     if not prints_selection:
         _note_selection(document.tables)

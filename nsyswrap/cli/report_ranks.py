@@ -65,11 +65,11 @@ def _split_by_process(member: Member) -> list[Member]:
     members, source = processes(member.capture), member.capture.source
     if not members:
         raise NotInCapture(
-            f"{source} holds no process that can be taken as a rank",
-            "one that used a GPU or had NVTX ranges; give the folder of all ranks, or captures of several",
+            f"{source} has no ranks: no process used a GPU or has NVTX ranges",
+            "give the folder of all ranks, or captures of several ranks",
         )
     if len(members) > 1:
-        note(f"nsyswrap: {source} says no rank: each of its {len(members)} processes is taken as one")
+        note(f"nsyswrap: {source} names no rank: each of its {len(members)} processes is taken as one")
     return members
 
 

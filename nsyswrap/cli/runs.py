@@ -64,7 +64,8 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 def command(context: click.Context) -> None:
     """List the runs begun here, open one, remove old ones.
 
-    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs of a batch are one line.
+    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the
+    runs of a batch are one line.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)

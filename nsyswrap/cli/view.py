@@ -12,8 +12,9 @@ import click
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder
+from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
+from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, is_batch, is_folder, name_of
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -36,13 +37,11 @@ if TYPE_CHECKING:
 with lazy_imports():
     import webbrowser
 
-    from nsyswrap.analysis.ranks import members as rank_members
     from nsyswrap.cli import report_ranks
     from nsyswrap.render import page
     from nsyswrap.render.page import subject
 
-_SUFFIXES = (".qdrep", ".nsys-rep", ".sqlite")  # of several files of one run the last kind is read
-_MOST = 40  # captures of a folder
+_MOST = 40  # captures of a page
 
 
 @click.command(
@@ -89,14 +88,16 @@ def command(
     """
     to_stdout = str(output) == "-"
     if to_stdout and opening:
-        raise UsageError("--open opens a file, and -o - writes none", "name a file with -o")
-    paths = _captures_below(captures) if captures or not by else []
+        raise UsageError("--open cannot be used with -o -", "name a file with -o")
+    paths = _captures_of(captures) if captures or not by else []
     opened, members, exit_code = _open_paths(paths, opener(selection, steps=steps), by_rank=bool(by))
-    name = _job_name(opened) if members else _page_name(captures, opened)
-    output = output or Path(f"{name.replace('/', '-').strip('.') or 'captures'}.html")
+    name = _job_name(opened) if members else name_of(captures, list(opened))
+    output = output or Path(f"{as_file_name(name)}.html")
     if not to_stdout and output.exists() and not force:
-        raise OutputError(f"{output} exists", "give another --output, or --force")
-    html = _page(opened, members, name)
+        raise OutputError(
+            f"{output} already exists", "use --force to replace it, or name another file with -o"
+        )
+    html = _page(opened, members, name if members or is_batch(captures) else "")
     for part in dict.fromkeys(map(subject.part_shown, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")
@@ -106,7 +107,7 @@ def command(
         write(output, html)
         note(f"wrote {output}")
     if opening and not webbrowser.open(output.absolute().as_uri()):
-        note(f"no browser was found: open {output} in one")
+        note(f"no browser found: open {output} in a browser")
     sys.exit(exit_code)
 
 
@@ -114,34 +115,18 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
     for capture in captures.values():
         note_silence(capture, RunFolder(capture.source).read_run())
     with step("making the page …"):
-        return page.render_ranks(name, members) if members else page.render(captures)
+        return page.render_ranks(name, members) if members else page.render(captures, name)
 
 
-def _captures_below(paths: Sequence[Path]) -> list[Path]:
-    """Return the captures that are named, and all below each folder that is not a capture itself."""
-    return [capture for path in paths or (newest_capture(),) for capture in _captures_of(path)]
-
-
-def _captures_of(path: Path) -> list[Path]:
-    if not path.is_dir() or any((path / name).exists() for name in FILES):
-        return [path]
-    ranks = [place.path for place in rank_members.places([path])]
-    if ranks != [path]:
-        return ranks
-    captures: dict[Path, Path] = {}
-    for file in (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}")):
-        in_run_folder = file.name in (EXPORT, REPORT)
-        captures[file.parent if in_run_folder else file.with_suffix("")] = (
-            file.parent if in_run_folder else file
-        )
-    if not captures:
-        raise NotACapture(f"there is no capture in {path}", "give a run folder, a .sqlite or a .nsys-rep")
-    if len(captures) > _MOST:
+def _captures_of(paths: Sequence[Path]) -> list[Path]:
+    """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
+    captures = captures_in(paths or (newest_capture(),))
+    if len(captures) > _MOST and any(map(is_folder, paths)):
         raise UsageError(
-            f"{path} holds {len(captures)} captures, and a page {_MOST} at most",
-            "name those that it is to show",
+            f"{', '.join(map(str, paths))} holds {len(captures)} captures, and a page shows at most {_MOST}",
+            "name the captures to show",
         )
-    return sorted(captures.values())
+    return captures
 
 
 def _open_paths(
@@ -151,34 +136,16 @@ def _open_paths(
 
     A damaged capture among several is reported on stderr. A single capture is a rank only with --by rank.
     """
-    if not by_rank and not _are_ranks(paths):
+    if not by_rank and not are_ranks(paths):
         captures, exit_code = open_all(paths, open_one)
         if not captures:
-            raise NotACapture("none of them can be read", "see above")
+            raise NotACapture("no capture can be read", "the lines above name the reasons")
         return captures, (), exit_code
     members, exit_code = report_ranks.opened(paths, open_one)
     if not members:
-        raise NotACapture("none of them can be read", "see above")
+        raise NotACapture("no capture can be read", "the lines above name the reasons")
     captures = {member.label: member.capture for member in members}
     return captures, members if by_rank or len(members) > 1 else (), exit_code
-
-
-def _are_ranks(paths: Sequence[Path]) -> bool:
-    """Return True if several captures each name their rank, and no two name the same."""
-    if len(paths) <= 1:
-        return False
-    try:
-        return all(place.number is not None for place in rank_members.places(paths))
-    except UsageError:  # ranks of several launches can still be shown side by side
-        return False
-
-
-def _page_name(given: Sequence[Path], captures: Mapping[str, Capture]) -> str:
-    """Return the label of the only capture, or a name for several."""
-    first, *others = captures
-    if others and len(given) > 1:
-        return f"{first}-and-{len(others)}-more"
-    return given[0].absolute().name if others else first
 
 
 def _job_name(captures: Mapping[str, Capture]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
@@ -212,12 +213,16 @@ def _missing(needs: Iterable[str]) -> list[str]:
 def _lacks_module(name: str) -> str:
     if importlib.util.find_spec(name):
         return ""
-    return f"{name} is not installed (pip install 'nsyswrap[scenarios]')"
+    return f"{name} is not installed ({pip_install('scenarios')})"
 
 
 def _lacks_ninja() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "ninja"
-    return "" if shutil.which("ninja") or beside.exists() else "ninja is not installed (pip install ninja)"
+    return (
+        ""
+        if shutil.which("ninja") or beside.exists()
+        else f"ninja is not installed ({pip_install('scenarios')})"
+    )
 
 
 def _lacks_nvcc() -> str:

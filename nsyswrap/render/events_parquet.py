@@ -15,6 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -78,7 +79,7 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
     try:
         importlib.import_module("pyarrow")
     except ImportError:
-        raise Unavailable("Parquet needs pyarrow", "pip install 'nsyswrap[parquet]'") from None
+        raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
     written = kinds(capture)
     with _staging_folder(folder) as staging:
         for kind in written:

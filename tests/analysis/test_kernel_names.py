@@ -161,12 +161,12 @@ def test_data_has_the_names_as_they_are(cli: Cli, tmp_path: Path, form: str) -> 
         "report", path, "-r", "cuda_gpu_kern_sum", "--format", form, "-o", tmp_path / "o", "--readable"
     )
     assert done.returncode == 2
-    assert f"--readable and --format {form} do not go together" in done.stderr
+    assert f"--readable cannot be used with --format {form}" in done.stderr
     assert not (tmp_path / "o").exists()
 
 
 def test_csv_files_have_the_names_as_they_are(cli: Cli, tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
     done = cli("report", path, "-r", "cuda_gpu_kern_sum", "--csv", tmp_path / "csv", "--readable")
-    assert "names in files stay as they are" in done.stderr
+    assert "--readable does not change names in the files of --csv" in done.stderr
     assert ADD in (tmp_path / "csv" / "cuda_gpu_kern_sum.csv").read_text(encoding="utf-8")

@@ -132,7 +132,7 @@ def test_a_named_one_that_is_no_executable(
     elif kind == "not executable":
         path.write_text("#!/bin/sh\n")
     wrapper(tmp_path / "bin" / "nsys")  # is not taken instead
-    with pytest.raises(Unavailable, match=f"--nsys names {path}, which is no executable"):
+    with pytest.raises(Unavailable, match=f"--nsys names {path}, which is not an executable"):
         find_nsys(str(path))
     monkeypatch.setenv(nsys_install.VARIABLE, str(path))
     with pytest.raises(Unavailable, match=rf"\${nsys_install.VARIABLE} names {path}"):

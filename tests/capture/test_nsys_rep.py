@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -124,10 +125,56 @@ def test_damage_is_told_in_the_words_of_nsys_and_leaves_nothing(
     assert list(report.parent.iterdir()) == [report]
 
 
+@pytest.fixture
+def newer(report: Path, nsys: str) -> Path:
+    """A report with the version of an nsys of 2033, which this nsys refuses. An export is beside it."""
+    export_with(nsys, report, report.with_suffix(".sqlite"))
+    content = report.read_bytes()
+    year = content.index(b"Report 20") + len(b"Report ")
+    report.write_bytes(content[:year] + b"2033" + content[year + 4 :])
+    return report
+
+
+def test_the_export_beside_a_report_of_a_newer_nsys_is_read(newer: Path, cache: Path, cli: Cli) -> None:
+    os.utime(newer.with_suffix(".sqlite"), ns=(newer.stat().st_mtime_ns,) * 2)  # not older
+    capture = open_capture(newer)
+    assert capture.path == newer.with_suffix(".sqlite")
+    assert capture.remarks == ["read from r.sqlite beside it: r.nsys-rep cannot be exported here"]
+    done = cli("report", newer, "-r", "diagnostics", XDG_CACHE_HOME=str(cache.parents[1]))
+    assert done.returncode == 0
+    assert f"nsyswrap: {newer}: read from r.sqlite beside it" in done.stderr
+
+
+def test_an_older_export_beside_it_is_not_read(newer: Path, cache: Path, cli: Cli) -> None:
+    export = newer.with_suffix(".sqlite")
+    os.utime(export, ns=(newer.stat().st_mtime_ns - 1,) * 2)
+    done = cli("report", newer, XDG_CACHE_HOME=str(cache.parents[1]))
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "newer than your current version" in done.stderr
+    assert f"{export} is not read: it is older than the report" in done.stderr
+
+
+def test_a_damaged_export_beside_it_is_not_read(newer: Path, cache: Path, cli: Cli) -> None:
+    cut_off(newer.with_suffix(".sqlite"))
+    done = cli("report", newer, XDG_CACHE_HOME=str(cache.parents[1]))
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "newer than your current version" in done.stderr
+    assert "is not read" not in done.stderr
+
+
+def test_the_export_beside_a_report_that_can_be_exported_is_not_read(
+    report: Path, nsys: str, cache: Path
+) -> None:
+    export_with(nsys, report, report.with_suffix(".sqlite"))
+    capture = open_capture(report)
+    assert capture.path.parent == cache
+    assert capture.remarks == []
+
+
 def test_a_report_that_is_not_there(tmp_path: Path, nsys: str, cli: Cli) -> None:
     done = cli("report", tmp_path / "x.nsys-rep", NSYSWRAP_NSYS=nsys)
     assert (done.returncode, done.stdout) == (65, "")
-    assert done.stderr == f"nsyswrap: {tmp_path / 'x.nsys-rep'}: No such file or directory\n"
+    assert done.stderr == f"nsyswrap: {tmp_path / 'x.nsys-rep'} not found\n"
 
 
 def test_what_is_in_the_cache_is_without_the_environment(report: Path, cache: Path) -> None:

@@ -18,6 +18,7 @@ from trace_event_rules import read
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.install import pip_install
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.render import events_parquet as event_files
 from nsyswrap.render.perfetto import compose
@@ -73,7 +74,7 @@ def test_what_is_there_stays_without_force(cli: Cli, capture: Path, tmp_path: Pa
     for output in (("--perfetto", "out.json"), ("--parquet", "dir"), ("--parquet", "out.json")):
         done = cli("export", capture, *output)
         assert done.returncode == 73
-        assert f"{output[1]} exists" in done.stderr
+        assert f"{output[1]} already exists" in done.stderr
         assert "--force" in done.stderr
     assert (tmp_path / "out.json").read_text() == "mine"
     assert names(tmp_path / "dir") == ["mine.txt"]
@@ -272,5 +273,5 @@ def test_parquet_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Unavailable, match="Parquet needs pyarrow") as caught:
         event_files.write(source, tmp_path / "p")
-    assert caught.value.hint == "pip install 'nsyswrap[parquet]'"
+    assert caught.value.hint == pip_install("parquet")
     assert names(tmp_path) == ["tiny.sqlite"]

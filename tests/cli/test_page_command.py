@@ -35,7 +35,9 @@ def test_a_page_that_is_there_is_replaced_by_force_alone(tmp_path: Path, cli: Cl
     (tmp_path / "x.html").write_text("mine")
     done = cli("view", export)
     assert done.returncode == 73
-    assert done.stderr == "nsyswrap: x.html exists\n  give another --output, or --force\n"
+    assert done.stderr == (
+        "nsyswrap: x.html already exists\n  use --force to replace it, or name another file with -o\n"
+    )
     assert (tmp_path / "x.html").read_text() == "mine"
     assert cli("view", export, "--force").returncode == 0
     assert (tmp_path / "x.html").read_text() != "mine"
@@ -64,7 +66,7 @@ def test_a_folder_of_too_many_captures(tmp_path: Path, cli: Cli) -> None:
         (tmp_path / "runs" / f"{i}.sqlite").touch()
     done = cli("view", "runs")
     assert done.returncode == 2
-    assert "runs holds 41 captures, and a page 40 at most" in done.stderr
+    assert "runs holds 41 captures, and a page shows at most 40" in done.stderr
 
 
 def test_without_a_name_the_newest_run_is_shown(tmp_path: Path, cli: Cli) -> None:
@@ -86,7 +88,7 @@ def test_of_several_a_bad_one_is_said_and_the_others_are_shown(tmp_path: Path, c
 
 def test_what_is_no_capture_writes_nothing(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "empty").mkdir()
-    for name, said in (("empty", "there is no capture in empty"), ("none.sqlite", "none.sqlite")):
+    for name, said in (("empty", "no capture in empty"), ("none.sqlite", "none.sqlite")):
         done = cli("view", name)
         assert done.returncode == 65
         assert said in done.stderr

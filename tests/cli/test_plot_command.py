@@ -52,12 +52,30 @@ def test_nothing_to_draw_is_an_error(cli: Cli, tmp_path: Path) -> None:
     assert not (tmp_path / "pictures").exists()
 
 
+def test_the_folder_has_the_name_of_the_capture(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    write(tmp_path / "b.sqlite", *everything())
+    asked = ("plot", "--kind", "launch", "a.sqlite")
+    assert cli(*asked).stderr == "wrote nsyswrap-plots/a/launch.png\n"
+    assert cli(*asked, "b.sqlite").stderr == "wrote nsyswrap-plots/a-and-1-more/launch.png\n"
+    written = (tmp_path / "nsyswrap-plots/a/launch.png").stat().st_mtime_ns
+    again = cli(*asked)
+    assert again.returncode == 73
+    assert again.stderr == (
+        "nsyswrap: nsyswrap-plots/a/launch.png already exists\n"
+        "  use --force to replace it, or name another folder with -o\n"
+    )
+    assert (tmp_path / "nsyswrap-plots/a/launch.png").stat().st_mtime_ns == written
+    assert cli(*asked, "--force").returncode == 0
+    assert (tmp_path / "nsyswrap-plots/a/launch.png").stat().st_mtime_ns > written
+
+
 def test_files_are_overwritten_with_force_alone(cli: Cli, tmp_path: Path) -> None:
     write(tmp_path / "a.sqlite", *everything())
     (tmp_path / "launch.png").write_bytes(b"mine")
     done = cli("plot", "a.sqlite", "-o", ".")
     assert done.returncode == 73
-    assert "launch.png exists" in done.stderr
+    assert "launch.png already exists" in done.stderr
     assert "--force" in done.stderr
     assert [path.name for path in tmp_path.glob("*.png")] == ["launch.png"]
     assert (tmp_path / "launch.png").read_bytes() == b"mine"
@@ -89,7 +107,7 @@ def test_there_is_room_for_a_dozen_captures(cli: Cli, tmp_path: Path) -> None:
     write(tmp_path / "a.sqlite", *everything())
     done = cli("plot", *(["a.sqlite"] * 13), "-o", ".")
     assert done.returncode == 2
-    assert "12 captures at most" in done.stderr
+    assert "at most 12 captures" in done.stderr
     assert cli("plot", *(["a.sqlite"] * 12), "-o", ".").returncode == 0
 
 

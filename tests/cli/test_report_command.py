@@ -142,7 +142,10 @@ def test_into_a_place_that_cannot_be_written(cli: Cli, export: Path) -> None:
 def test_several_screens_do_not_go_into_one_file(cli: Cli, export: Path) -> None:
     done = cli("report", export, export, "-o", "x")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "nsyswrap: -o takes one screen\n  ask for reports with -r, or for one capture\n"
+    assert (
+        done.stderr
+        == "nsyswrap: -o takes the screen of one capture\n  name reports with -r, or give one capture\n"
+    )
 
 
 def test_without_a_capture_the_newest_run(cli: Cli, tmp_path: Path) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from recorded import PICTURED
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
 from nsyswrap.reports import NAMES, find_report
@@ -98,7 +102,7 @@ def test_the_mode_of_cutting_is_said_with_every_report(cli: Cli, export: Path) -
         (["-r", "gpu_gaps:gap=-1"], "gpu_gaps: gap=-1 is out of range", 2),
         (["-r", "gpu_gaps:chunks=3"], "gpu_gaps has no option 'chunks=3'", 2),
         (["-r", "cuda_api_sum:base"], "cuda_api_sum has no option 'base'", 2),
-        (["--format", "parquet"], "--format parquet writes no text", 2),
+        (["--format", "parquet"], "--format parquet needs -o", 2),
         (["--explain", "nothing"], "no report named 'nothing'", 2),
     ],
 )
@@ -125,6 +129,42 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
     ]
     prefixed = (tmp_path / "out" / "cuda_gpu_kern_sum_nvtx-name.csv").read_text(encoding="utf-8")
     assert sorted(line["Name"] for line in rows(prefixed)) == ["a/first", "second"]  # b is another process'
+
+
+@pytest.mark.parametrize("options", [[], ["--by", "rank"], ["-o", "all.csv"]])
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_csv_is_of_named_reports(
+    cli: Cli, export: Path, tmp_path: Path, form: str, options: list[str]
+) -> None:
+    done = cli("report", export, "--format", form, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"nsyswrap: --format {form} needs the name of a report\n"
+        "  use -r NAME, or --csv DIR for a file of each report\n"
+    )
+    assert not (tmp_path / "all.csv").exists()
+    done = cli("report", export, "--format", form, "--csv", "out")
+    assert (done.returncode, done.stderr.splitlines()[1]) == (2, "  leave out --format")
+
+
+def test_two_reports_in_one_stream_are_as_nsys_writes_them(cli: Cli, nsys: str, tmp_path: Path) -> None:
+    export = shutil.copy(PICTURED / EXPORT, tmp_path / "x.sqlite")
+    names = ["cuda_gpu_kern_sum", "cuda_api_sum"]
+    command = [
+        nsys,
+        "stats",
+        "--format",
+        "csv",
+        "--force-overwrite=true",
+        "--report",
+        ",".join(names),
+        export,
+    ]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    theirs = "".join(line for line in said.splitlines(keepends=True) if not line.startswith("Processing "))
+    options = ["--format", "csv", "--rounding", "legacy"]
+    for named in (["-r", names[0], "-r", names[1]], ["-r", ",".join(names)]):
+        assert cli("report", export, *named, *options).stdout.strip() == theirs.strip()
 
 
 def test_csv_files_are_written_and_only_their_folder_is_printed(
@@ -274,11 +314,11 @@ def test_what_is_told_of_reports_goes_into_a_file_too(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--list", "--explain", KERNELS], "--explain and --list do not go together"),
-        (["--list", "--format", "json"], "--list and --format do not go together"),
-        (["--list", "--csv", "new"], "--list and --csv do not go together"),
-        (["--explain", KERNELS, "-r", KERNELS], "--explain and --report do not go together"),
-        (["--csv", "new", "-o", "new.txt"], "--csv alone prints nothing that -o could take"),
+        (["--list", "--explain", KERNELS], "--explain cannot be used with --list"),
+        (["--list", "--format", "json"], "--list cannot be used with --format"),
+        (["--list", "--csv", "new"], "--list cannot be used with --csv"),
+        (["--explain", KERNELS, "-r", KERNELS], "--explain cannot be used with --report"),
+        (["--csv", "new", "-o", "new.txt"], "-o cannot be used with --csv alone"),
     ],
 )
 def test_options_that_would_have_no_effect(

@@ -138,4 +138,4 @@ def test_ranks_that_cannot_be_chosen(
 def test_a_report_over_ranks_of_one_program(program: str, cli: Cli) -> None:
     done = cli("profile", "-r", "rank_skew", program)
     assert done.returncode == 2
-    assert "rank_skew is a report over several ranks, and this is one program" in done.stderr
+    assert "rank_skew compares ranks, and this is one program" in done.stderr

@@ -13,6 +13,7 @@ from pyarrow import parquet as arrow
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import parquet
 from nsyswrap.reports import NAMES
@@ -87,4 +88,4 @@ def test_it_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Unavailable, match="Parquet needs pyarrow") as caught:
         parquet.render([table])
-    assert caught.value.hint == "pip install 'nsyswrap[parquet]'"
+    assert caught.value.hint == pip_install("parquet")

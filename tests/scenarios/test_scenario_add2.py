@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
 
+from nsyswrap.base.install import pip_install
 from nsyswrap.record.in_program import measure as measurement
 from nsyswrap.record.in_program import nvtx_binding
 from nsyswrap.record.in_program.script import main
@@ -173,7 +174,7 @@ def test_add2_without_torch_says_what_to_install() -> None:
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith("add2: PyTorch cannot be imported")
-    assert "pip install 'nsyswrap[scenarios]'" in result.stderr
+    assert pip_install("scenarios") in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def _executable(value: str, source: str) -> Path:
     path = shutil.which(value)
     if path is None:
         raise Unavailable(
-            f"{source} names {value}, which is no executable", "give the path of an nsys executable"
+            f"{source} names {value}, which is not an executable", "give the path of an nsys executable"
         )
     return Path(path)
 

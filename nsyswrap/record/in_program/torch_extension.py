@@ -10,6 +10,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
@@ -17,15 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-PIP_INSTALL = "install it with pip install 'nsyswrap[scenarios]'"
-
 
 def import_torch() -> ModuleType:
     """Return the module torch. Raises Unavailable if it cannot be imported, or finds no GPU."""
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
-        raise Unavailable(f"PyTorch cannot be imported ({error})", PIP_INSTALL) from error
+        raise Unavailable(f"PyTorch cannot be imported ({error})", pip_install("scenarios")) from error
     if not torch.cuda.is_available():
         raise Unavailable(f"PyTorch {torch.__version__} found no CUDA GPU")
     return torch
@@ -119,7 +118,7 @@ def _import_builder() -> ModuleType:
     # ninja of a virtual environment that is not activated is beside its Python.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     if not cpp_extension.is_ninja_available():
-        raise Unavailable("ninja not found", PIP_INSTALL)
+        raise Unavailable("ninja not found", pip_install("scenarios"))
     if cpp_extension.CUDA_HOME is None:
         raise Unavailable("nvcc not found", "install the CUDA toolkit, or set CUDA_HOME")
     return cpp_extension

@@ -60,6 +60,7 @@ class Format:
     ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
     selected and which reports are missing, so that a document without tables is worth writing.
     ``has_answers``: the answer of each capture comes first. ``is_binary``: contents are bytes.
+    ``one_table``: programs expect one table, so that reports have to be named.
     """
 
     render: Callable[[Document, Layout], Mapping[str, str | bytes]]
@@ -67,6 +68,7 @@ class Format:
     has_envelope: bool = False
     has_answers: bool = False
     is_binary: bool = False
+    one_table: bool = False
 
 
 def find_format(name: str) -> Format:

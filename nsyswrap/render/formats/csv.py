@@ -61,4 +61,4 @@ def _guarded(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-FORMAT = Format(_document)
+FORMAT = Format(_document, one_table=True)

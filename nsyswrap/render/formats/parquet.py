@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -42,7 +43,7 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
     try:
         pa.Table  # noqa: B018 - imports pyarrow, which is an extra
     except ImportError:
-        raise Unavailable("Parquet needs pyarrow", "pip install 'nsyswrap[parquet]'") from None
+        raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
     arrays = [_array(table.data[column.name], column) for column in table.columns]
     fields = [
         pa.field(column.name, array.type, metadata=_column_facts(column))

@@ -23,4 +23,4 @@ def _document(document: Document, layout: Layout) -> dict[str, str]:
     return render(document.tables, time_unit=layout.time_unit, safe=layout.csv_safe)
 
 
-FORMAT = Format(_document)
+FORMAT = Format(_document, one_table=True)

@@ -31,9 +31,12 @@ _SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 
-def render(captures: Mapping[str, Capture]) -> str:
-    """Return the page of one capture, or of several captures side by side. Keys are labels."""
-    return _page(" · ".join(captures), Subject(captures, reads=_reports_read()))
+def render(captures: Mapping[str, Capture], title: str = "") -> str:
+    """Return the page of one capture, or of several captures side by side. Keys are labels.
+
+    ``title`` is the title of the page instead of the labels.
+    """
+    return _page(title or " · ".join(captures), Subject(captures, reads=_reports_read()))
 
 
 def render_ranks(name: str, members: Sequence[Member]) -> str:

@@ -73,18 +73,35 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
         for place in _below(path):
             by_real_path.setdefault(os.path.realpath(place.path), place)
-    places = [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
+    places = _without_reports_of_exports(by_real_path)
     labels = shortest_labels([place.path for place in places])
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
     names: dict[Path | None, str] = {}
     if len(batches) > 1:
-        names.update(zip(batches, shortest_labels(batches), strict=True))
+        plans = [batch_name(batch) for batch in batches]
+        are_different = all(plans) and len(set(plans)) == len(plans)
+        names.update(zip(batches, plans if are_different else shortest_labels(batches), strict=True))
     return [
         _loose_capture(place.path, label)
         if place.loose
         else _recorded_run(place.path, label, state_of, names.get(place.batch, ""))
         for place, label in zip(places, labels, strict=True)
     ]
+
+
+def run_paths(folder: Path) -> list[Path]:
+    """Return the run folders and the loose captures in a folder, without runs that a plan left out."""
+    by_real_path = {os.path.realpath(place.path): place for place in _below(folder)}
+    return [place.path for place in _without_reports_of_exports(by_real_path)]
+
+
+def batch_name(folder: Path) -> str:
+    """Return the name of the plan of a batch folder; empty if the folder is not one."""
+    return str(_facts(folder / BATCH).get("name") or "")
+
+
+def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Place]:
+    return [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
 
 
 def _below(path: Path) -> Iterator[_Place]:

@@ -1,0 +1,85 @@
+"""The captures that a command is given: each that is named, and all in a folder that is not a capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import NotACapture, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
+from nsyswrap.capture.open import GIVE_A_CAPTURE
+from nsyswrap.cli.output import note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+with lazy_imports():
+    from nsyswrap.analysis.ranks import members
+    from nsyswrap.reports.runs import find
+
+_READ = (EXPORT, REPORT)
+_NAMED = 20  # captures in one note
+
+
+def captures_in(paths: Sequence[Path]) -> list[Path]:
+    """Return the captures that are named, and those in each folder that is not a capture itself.
+
+    Raises NotACapture for a folder without captures, and UsageError for one with ranks of several launches.
+    """
+    return [capture for path in paths for capture in (_captures_of(path) if is_folder(path) else [path])]
+
+
+def is_folder(path: Path) -> bool:
+    """Return True for a folder that can hold captures and is not a run folder."""
+    return path.is_dir() and not any((path / name).exists() for name in FILES)
+
+
+def _captures_of(folder: Path) -> list[Path]:
+    ranks = [place.path for place in members.places([folder])]
+    if ranks != [folder]:
+        return ranks
+    found = find.run_paths(folder)
+    runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
+    captures = [run for run in runs if not run.is_dir() or any((run / name).exists() for name in _READ)]
+    if not captures:
+        raise NotACapture(f"no capture in {folder}", GIVE_A_CAPTURE)
+    if without := [run for run in runs if run not in captures]:
+        note(f"nsyswrap: runs without a capture: {listed(without)}")
+    return sorted(captures)
+
+
+def listed(paths: Sequence[Path]) -> str:
+    """Return the first paths as a text, and how many more there are."""
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return ", ".join(map(str, paths[:_NAMED])) + more
+
+
+def is_batch(paths: Sequence[Path]) -> bool:
+    """Return True if the only path is the folder of a batch."""
+    return len(paths) == 1 and bool(find.batch_name(paths[0]))
+
+
+def name_of(paths: Sequence[Path], labels: Sequence[str]) -> str:
+    """Return one name for captures with these labels: a label, or the name of their folder or plan."""
+    if is_batch(paths):
+        return find.batch_name(paths[0])
+    first, *others = labels
+    if others and len(paths) == 1:
+        return paths[0].absolute().name
+    return f"{first}-and-{len(others)}-more" if others else first
+
+
+def as_file_name(name: str) -> str:
+    """Return a name without folders, which does not hide the file."""
+    return name.replace("/", "-").strip(".") or "captures"
+
+
+def are_ranks(paths: Sequence[Path]) -> bool:
+    """Return True if several captures each name their rank, and no two name the same."""
+    if len(paths) <= 1:
+        return False
+    try:
+        return all(place.number is not None for place in members.places(paths))
+    except UsageError:  # ranks of several launches can still be shown side by side
+        return False

@@ -1,0 +1,44 @@
+"""``profile --dry-run`` prints the command line of nsys on a machine that has none."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from nsyswrap.base.nsys import find
+from nsyswrap.cli import profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from conftest import Cli
+
+
+def test_without_an_nsys_it_is_called_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(find.VARIABLE, raising=False)
+    monkeypatch.setattr(find, "candidates", lambda: iter(()))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(profile.command, ["--dry-run", "-o", "run", "true", "x"])
+    assert done.exit_code == 0
+    words = shlex.split(done.stdout)
+    assert words[:5] == ["mkdir", "-p", "run", "&&", "nsys"]
+    assert words[5:7] == ["profile", "--stats=true"]
+    assert words[-2:] == ["true", "x"]
+    assert done.stderr == (
+        "nsyswrap: nsys was not found on PATH or in the usual places\n"
+        f"  install NVIDIA Nsight Systems, or name its nsys in ${find.VARIABLE}\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_nsys_of_another_machine_is_called_as_it_is_named(cli: Cli) -> None:
+    named = "/other/machine/nsys"
+    by_option = cli("profile", "--dry-run", "-o", "run", "--nsys", named, "true")
+    by_variable = cli("profile", "--dry-run", "-o", "run", "true", **{find.VARIABLE: named})
+    for done, source in ((by_option, "--nsys"), (by_variable, f"${find.VARIABLE}")):
+        assert done.returncode == 0
+        assert shlex.split(done.stdout)[4] == named
+        assert done.stderr.startswith(f"nsyswrap: {source} names {named}, which is not an executable\n")

@@ -1,0 +1,214 @@
+"""A folder stands for the captures in it, in ``report``, ``view``, ``plot`` and ``redact --check``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from batch_folders import captured, ended, planned, rows_of
+from rank_exports import Step, run_folder, steps
+from tiny_export import call, kernel, row, write
+
+from nsyswrap.base.run_folder import BATCH, EXPORT, REPORT, RUN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+pytestmark = pytest.mark.slow
+
+KERNELS = "cuda_gpu_kern_sum"
+
+
+def small(path: Path, ns: int = 10) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write(path, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 20, 20 + ns, 1))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A run folder, a loose export with its report beside it, and an export one folder deeper."""
+    small(tmp_path / "runs" / "b-run" / EXPORT, 20)
+    (tmp_path / "runs" / "b-run" / REPORT).write_text("not read")
+    small(tmp_path / "runs" / "a.sqlite", 10)
+    (tmp_path / "runs" / "a.nsys-rep").write_text("not read")
+    small(tmp_path / "runs" / "deep" / "c.sqlite", 30)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    """The batch of the plan 'sizes' in a folder of another name: two runs, one that failed, one left out."""
+    folder = tmp_path / "out"
+    for number, ns in ((1, 10), (2, 20), (4, 40)):
+        captured(planned(folder, number, {"n": number}), ns)
+    ended(planned(folder, 3, {"n": 3}), "nsys_failed")
+    made = [{"number": n, "folder": f"{n:05}", "key": str(n), "active": n != 4} for n in (1, 2, 3, 4)]
+    (folder / BATCH).write_text(json.dumps({"id": "x", "name": "sizes", "runs": made}))
+    return folder
+
+
+def of_csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_screen_for_each_capture(cli: Cli) -> None:
+    done = cli("report", "runs")
+    assert done.returncode == 0
+    assert re.findall("^== (.*)$", done.stdout, re.MULTILINE) == [
+        "runs/a.sqlite",
+        "runs/b-run",
+        "runs/deep/c.sqlite",
+    ]
+    assert "not shown" not in done.stderr
+
+
+def test_the_captures_without_a_screen_are_named(cli: Cli, tmp_path: Path) -> None:
+    for number in range(1, 8):
+        small(tmp_path / "many" / f"{number}.sqlite")
+    done = cli("report", "many")
+    assert done.returncode == 0
+    assert re.findall(r"^== many/(\d)", done.stdout, re.MULTILINE) == list("12345")
+    assert done.stderr == (
+        "nsyswrap: not shown: many/6.sqlite, many/7.sqlite\n"
+        "  name those to show, or compare all: nsyswrap collect many\n"
+    )
+    named = cli("report", *(f"many/{number}.sqlite" for number in range(1, 8)))
+    assert len(re.findall("^== ", named.stdout, re.MULTILINE)) == 7  # all that are named are shown
+
+
+@pytest.mark.usefixtures("runs")
+def test_reports_are_of_all_captures(cli: Cli) -> None:
+    done = cli("report", "runs", "-r", KERNELS, "--format", "csv")
+    assert {(line["Capture"], line["Total Time (ns)"]) for line in of_csv(done.stdout)} == {
+        ("a", "10"),
+        ("b-run", "20"),
+        ("c", "30"),
+    }
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_each_capture_answers(cli: Cli) -> None:
+    done = cli("report", "runs", "--list")
+    assert done.stdout.count(" answers\n") == 3
+
+
+@pytest.mark.usefixtures("batch")
+def test_a_batch_without_the_runs_that_a_plan_left_out(cli: Cli) -> None:
+    done = cli("report", "out", "-r", KERNELS, "--format", "csv")
+    assert sorted(line["Total Time (ns)"] for line in of_csv(done.stdout)) == ["10", "20"]
+    assert "nsyswrap: runs without a capture: out/runs/00003\n" in done.stderr
+
+
+def test_what_a_killed_run_left_is_no_capture(cli: Cli, runs: Path) -> None:
+    small(runs / "killed" / ".recording-x" / EXPORT, 40)
+    (runs / "killed" / RUN).write_text("{}")
+    done = cli("report", "runs", "-r", KERNELS, "--format", "csv")
+    assert {line["Capture"] for line in of_csv(done.stdout)} == {"a", "b-run", "c"}
+    assert done.stderr == "nsyswrap: runs without a capture: runs/killed\n"
+
+
+@pytest.mark.usefixtures("batch")
+def test_a_batch_is_named_by_its_plan(cli: Cli, tmp_path: Path) -> None:
+    assert cli("view", "out").stderr.endswith("wrote sizes.html\n")
+    assert "<title>sizes · nsyswrap</title>" in (tmp_path / "sizes.html").read_text(encoding="utf-8")
+    assert "wrote nsyswrap-plots/sizes/top-kernels.png\n" in cli("plot", "out").stderr
+    captured(planned(tmp_path / "other", 1, {"n": 1}), 5)
+    made = [{"number": 1, "folder": "00001", "key": "1", "active": True}]
+    (tmp_path / "other" / BATCH).write_text(json.dumps({"id": "y", "name": "sizes again", "runs": made}))
+    assert cli("collect", "out", "other", "-o", "all").returncode == 0
+    assert {line["batch"] for line in rows_of(tmp_path / "all" / "results.csv")} == {"sizes", "sizes again"}
+
+
+def test_the_folder_of_a_launch_compares_its_ranks(cli: Cli, tmp_path: Path) -> None:
+    for rank in range(2):
+        run_folder(tmp_path / "job", rank, 2, *steps(Step(100, 400)))
+    done = cli("report", "job")
+    assert done.returncode == 0
+    assert "rank_waiting" in done.stdout
+    assert done.stderr.startswith(
+        "nsyswrap: job holds ranks of a launch: --by rank is assumed\n"
+        "  nsyswrap report job/rank-0 shows one rank\n"
+    )
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_page_and_the_plots_have_the_same_captures(cli: Cli, tmp_path: Path) -> None:
+    assert cli("view", "runs").stderr == "wrote runs.html\n"
+    title = re.findall("<title>(.*)</title>", (tmp_path / "runs.html").read_text(encoding="utf-8"))
+    assert title[0] == "a · b-run · c · nsyswrap"
+    assert cli("plot", "runs", "--kind", "timeline").stderr == "wrote nsyswrap-plots/runs/timeline.png\n"
+
+
+def test_too_many_for_one_plot(cli: Cli, tmp_path: Path) -> None:
+    for number in range(13):
+        small(tmp_path / "many" / f"{number}.sqlite")
+    done = cli("plot", "many")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a plot shows at most 12 captures, not 13" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("report",), ("view",), ("plot",)])
+def test_a_folder_without_captures(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "empty").mkdir()
+    done = cli(*command, "empty")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr == "nsyswrap: no capture in empty\n  give a run folder, a .sqlite or a .nsys-rep\n"
+
+
+@pytest.mark.usefixtures("runs")
+def test_where_one_capture_is_needed_the_folder_names_one(cli: Cli) -> None:
+    done = cli("export", "runs", "--perfetto", "x.json")
+    assert done.returncode == 65
+    assert done.stderr == (
+        "nsyswrap: runs is not a run folder: report.sqlite is missing\n"
+        "  name a capture in it, for example runs/a.sqlite\n"
+    )
+
+
+def test_all_exports_in_a_folder_are_checked_for_secrets(cli: Cli, runs: Path) -> None:
+    done = cli("redact", "--check", "runs")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "runs is a folder of captures: 3 exports checked, other files not\nnothing known to be secret\n",
+    )
+    assert done.stderr == (
+        "nsyswrap: do not share runs/a.nsys-rep, runs/b-run/report.nsys-rep\n"
+        "  a .nsys-rep cannot be redacted, and it can hold the environment\n"
+    )
+    system = row("TARGET_INFO_SYSTEM_ENV", name="Hostname", nameEnum=1, value="planted-host")
+    write(runs / "secret.sqlite", kernel("k", 0, 5), system)
+    done = cli("redact", "--check", "runs")
+    assert done.returncode == 1
+    assert "\nruns/secret.sqlite: user, host and paths: 1: TARGET_INFO_SYSTEM_ENV.Hostname\n" in done.stdout
+    assert "planted" not in done.stdout + done.stderr
+    assert "nsyswrap: 1 of 4 exports would leak\n  nsyswrap redact runs/secret.sqlite -o OUT\n" in done.stderr
+
+
+@pytest.mark.usefixtures("runs", "batch")
+def test_what_is_checked_is_named(cli: Cli, tmp_path: Path) -> None:
+    assert cli("redact", "--check", "runs/b-run").stdout.startswith(
+        "runs/b-run is a run folder: 1 export checked"
+    )
+    assert cli("redact", "--check", "out").stdout.startswith(
+        "out is the folder of a batch: 3 exports checked"
+    )
+    (tmp_path / "empty").mkdir()
+    done = cli("redact", "--check", "empty")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.startswith("nsyswrap: no .sqlite in empty\n")
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_folder_is_redacted_one_capture_at_a_time(cli: Cli, tmp_path: Path) -> None:
+    done = cli("redact", "runs", "-o", "out.sqlite")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "runs is not a capture, it holds runs/a.sqlite, runs/b-run, runs/deep/c.sqlite" in done.stderr
+    assert "nsyswrap redact runs/a.sqlite -o OUT" in done.stderr
+    assert not (tmp_path / "out.sqlite").exists()

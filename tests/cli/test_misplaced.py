@@ -1,0 +1,119 @@
+"""Options of nsyswrap behind PROGRAM go to the program; a note says so where the program cannot mean them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+NO_NSYS = {"NSYSWRAP_NSYS": "/nowhere/nsys"}  # --dry-run needs none
+CPU = "print(sum(range(10)))\n"
+
+
+def noted(cli: Cli, *words: str) -> list[str]:
+    """What a dry run says of the words behind the program."""
+    done = cli("profile", "--dry-run", "-o", "run", *words, **NO_NSYS)
+    assert done.returncode == 0, done.stderr
+    own = list(words if words[0] != "--" else words[1:])
+    assert shlex.split(done.stdout)[-len(own) :] == own
+    return [line for line in done.stderr.splitlines() if "nowhere" not in line and "nsys exec" not in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["-r", "nvtx_sum"], "-r nvtx_sum cpu.py"),
+        (["--report=nvtx_sum"], "--report nvtx_sum cpu.py"),
+        (["1", "--csv", "out", "--top", "3"], "--csv out cpu.py"),
+        (["--no-stats"], "--no-stats cpu.py"),
+        (["--top"], "--top cpu.py"),
+    ],
+)
+def test_a_script_that_reads_no_arguments_does_not_mean_them(
+    cli: Cli, tmp_path: Path, words: list[str], typed: str
+) -> None:
+    (tmp_path / "cpu.py").write_text(CPU)
+    option = typed.split(maxsplit=1)[0]
+    assert noted(cli, "cpu.py", *words) == [
+        f"nsyswrap: {option} was passed to cpu.py: options of nsyswrap stand before PROGRAM",
+        f"  nsyswrap profile {typed}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import argparse\nargparse.ArgumentParser()\n",
+        "import sys\nprint(sys.argv)\n",
+        "from training import main\nmain()\n",  # of the file beside it, which may read them
+        "import click\n",
+    ],
+)
+def test_a_script_that_may_take_them_gets_no_note(cli: Cli, tmp_path: Path, source: str) -> None:
+    (tmp_path / "training.py").touch()
+    (tmp_path / "train.py").write_text(source)
+    assert noted(cli, "train.py", "-o", "out", "--timeout", "5") == []
+
+
+def test_the_name_of_a_report_is_ours_whatever_the_program(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys; print(sys.argv)")
+    assert "-r was passed to train.py" in noted(cli, "train.py", "-r", "cuda_gpu_kern_sum:base")[0]
+    assert "-r was passed to cp" in noted(cli, "cp", "-r", "rank_waiting")[0]
+    assert noted(cli, "cp", "-r", "source", "target") == []
+
+
+def test_what_stands_behind_two_dashes_is_the_programs_own(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cpu.py").write_text(CPU)
+    assert noted(cli, "--", "cpu.py", "-r", "nvtx_sum") == []
+    done = cli("profile", "--dry-run", "-o", "run", "cpu.py", "--", "-r", "nvtx_sum", **NO_NSYS)
+    assert "was passed" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("profile",), ("batch", "sweep")])
+def test_code_is_not_a_program(cli: Cli, command: tuple[str, ...]) -> None:
+    done = cli(*command, "-c", "print(1)")
+    assert (done.returncode, done.stdout) == (2, "")
+    typed = f"nsyswrap {' '.join(command)} -- python3 -c 'print(1)'"
+    assert (
+        done.stderr
+        == f"nsyswrap: nsyswrap {' '.join(command)} takes a program, not the code of -c\n  {typed}\n"
+    )
+
+
+def test_a_sweep_says_so_too(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cpu.py").write_text(CPU)
+    done = cli("batch", "sweep", "--dry-run", "cpu.py", "--repeat", "3")
+    assert "nsyswrap: --repeat was passed to cpu.py" in done.stderr
+    assert "nsyswrap batch sweep --repeat 3 cpu.py" in done.stderr
+
+
+@pytest.mark.usefixtures("nsys")
+def test_what_is_run_is_what_was_typed(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cpu.py").write_text(CPU)
+    done = cli("profile", "--trace", "nvtx", "--no-stats", "cpu.py", "-r", "nvtx_sum")
+    assert done.returncode == 0
+    assert done.stdout.startswith("45\n")
+    assert done.stderr.startswith("nsyswrap: -r was passed to cpu.py")
+    assert "cpu.py -r nvtx_sum" in done.stdout  # the command line on the screen
+
+
+@pytest.mark.usefixtures("nsys")
+def test_the_note_follows_a_failure_it_can_explain(cli: Cli, tmp_path: Path) -> None:
+    program = tmp_path / "strict.sh"
+    program.write_text("#!/bin/sh\ntest $# = 0 || exit 2\n")
+    program.chmod(0o755)
+    profile = ("profile", "--trace", "nvtx", "--no-stats")
+    failed = cli(*profile, "./strict.sh", "--discard-rep")
+    assert failed.returncode == 2
+    assert failed.stderr.endswith(
+        "nsyswrap: --discard-rep was passed to ./strict.sh: options of nsyswrap stand before PROGRAM\n"
+        "  nsyswrap profile --discard-rep ./strict.sh\n"
+    )
+    program.write_text("#!/bin/sh\n: takes --discard-rep\nexit 2\n")
+    assert "was passed" not in cli(*profile, "./strict.sh", "--discard-rep").stderr
