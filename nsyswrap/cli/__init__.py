@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
+import traceback
+import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,34 +16,23 @@ from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import __version__
+from nsyswrap.cli.color import add_color_option
+from nsyswrap.cli.commands import COMMANDS
+from nsyswrap.cli.output import HelpContext, note, note_warning, say, usage_error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-with lazy_imports():  # other names than those of the modules, which are attributes of this package
-    from nsyswrap.cli import output as _output
+with lazy_imports():  # another name than that of the module, which is an attribute of this package
     from nsyswrap.cli import show_config as _config
 
-# Command -> its line in --help, which imports no command.
-COMMANDS = {
-    "profile": "Run a program under nsys and show what the GPU did.",
-    "report": "Show what is in captures: one screen, or reports in any format.",
-    "view": "Write captures as one HTML page: verdicts, timeline, tables.",
-    "plot": "Draw captures: longest kernels, timeline, launches, copies.",
-    "batch": "Run many variants, here or on a Slurm cluster: run, sweep, status, cancel.",
-    "collect": "Put many runs and captures into one table.",
-    "runs": "List the runs begun here, open one, remove old ones.",
-    "scenarios": "Small experiments that teach and prove: list them, run them.",
-    "export": "Write a capture as a timeline for Perfetto, or its events as Parquet.",
-    "redact": "Take environment, output and names out of a capture.",
-    "demo": "See what nsyswrap shows, with a GPU or without.",
-    "run-folder": "Carry out one planned run of a batch, as its tasks do.",
-}
 _SIGPIPE = 141
 
 
 class LazyGroup(click.Group):
     """A group of commands that are imported when they are used."""
+
+    context_class = HelpContext
 
     def make_context(
         self,
@@ -69,8 +59,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
+        _prepare(command)
         for text in settings.apply(ctx, cmd_name, command):
-            _output.note(f"nsyswrap: {text}")
+            note(f"nsyswrap: {text}")
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -81,8 +72,17 @@ class LazyGroup(click.Group):
 
 def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
     if value and not context.resilient_parsing:
-        click.echo(_config.show_config(), nl=False)
+        say(_config.show_config())
         context.exit()
+
+
+def _prepare(command: click.Command) -> None:
+    """Give a command and those below it what all commands have: --color, and help for this terminal."""
+    add_color_option(command)
+    command.context_class = HelpContext
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            _prepare(one)
 
 
 @click.group(
@@ -108,8 +108,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process. Only here errors become messages and exit codes."""
     _open_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # escape a character that the terminal's encoding lacks
-        sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.showwarning = note_warning
+    sys.excepthook = _note_traceback
     code: str | int | None
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
@@ -119,8 +119,7 @@ def main(arguments: list[str] | None = None) -> None:
         _print_error(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        _print_error(usage_error_text(error))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -145,7 +144,11 @@ def _stdout_errors() -> Iterator[None]:
 
 def _print_error(message: str) -> None:
     with suppress(OSError):
-        click.echo(message, err=True)
+        note(message)
+
+
+def _note_traceback(*error: Any) -> None:
+    _print_error("".join(traceback.format_exception(*error)))
 
 
 def _flushed(code: str | int | None) -> str | int | None:

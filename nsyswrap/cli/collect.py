@@ -14,8 +14,8 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
-from nsyswrap.base.text import printable
-from nsyswrap.cli.output import note, progress_line, step, terminal_layout
+from nsyswrap.base.text import ascii_layout
+from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
         ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {printable(ending)}")
+        note(f"nsyswrap: {ending}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
 
@@ -161,8 +161,9 @@ def collect(
     if readable:
         layout = terminal_layout()
         table = combinations.compare(results, parameters, by, top)
-        lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
-        click.echo(text.styled(lines, color=layout.color), nl=False)
+        with ascii_layout(active=layout.ascii):
+            lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
+        say(text.styled(lines, color=layout.color), styled=True)
     list_lacking(results)
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same

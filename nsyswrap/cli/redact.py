@@ -9,7 +9,7 @@ import click
 from nsyswrap.base.errors import CheckFailed, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, say
 
 with lazy_imports():
     from nsyswrap.capture import redact
@@ -43,7 +43,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     secrets = redact.secrets_in(source)
     for secret in secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""
-        click.echo(f"{secret.kind}: {secret.count:,}{names}")
+        say(f"{secret.kind}: {secret.count:,}{names}")
     if secrets:
         raise CheckFailed(f"{source} would leak", f"nsyswrap redact {source} -o OUT")
-    click.echo("nothing known to be secret")
+    say("nothing known to be secret")

@@ -15,7 +15,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT, RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.options import newest_capture, open_all, opener, selection_options, steps_option
-from nsyswrap.cli.output import note, note_silence, step
+from nsyswrap.cli.output import note, note_silence, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ def command(
         if part:
             note(f"nsyswrap: selected: {part}")
     if to_stdout:
-        click.echo(html.encode("utf-8", "surrogateescape"), nl=False)
+        print_data(html)
     else:
         write(output, html)
         note(f"wrote {output}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import clip, printable, screen_width, shorten_all
+from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
@@ -143,7 +143,9 @@ def title(table: Table, width: int, remark: str = "") -> Text:
     line = rich_text.Text()
     line.append(table.schema.title, style="bold cyan")
     line.append(f"  {table.label}{remark}", style="dim")
-    line.truncate(width, overflow="ellipsis")
+    if line.cell_len > width:
+        line.truncate(width - len(ellipsis()))
+        line.append(ellipsis())
     return line
 
 
@@ -176,16 +178,22 @@ def left_out(table: Table, top: int | None) -> list[str]:
 
 
 def styled(lines: Iterable[Line], *, color: bool) -> str:
-    """Return lines as text. Without ``color`` it has no escape sequences."""
+    """Return lines as text. Without ``color`` it has no escape sequences, with it none but its styles."""
     out = io.StringIO()
     console = rich_console.Console(
-        file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
+        file=out,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,  # whatever the environment says: the command has decided
+        highlight=False,
     )
     for line in lines:
+        text = printable(str(line), "\n")
         if color and isinstance(line, rich_text.Text):
+            line.plain = text
             console.print(line, soft_wrap=True)
         else:
-            out.write(f"{line}\n")
+            out.write(f"{text}\n")
     return out.getvalue()
 
 
