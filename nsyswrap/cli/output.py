@@ -108,7 +108,7 @@ def is_utf8(stream: TextIO) -> bool:
     """
     asked = os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8") == "1"
     read_as = "utf8" if asked or os.name == "nt" else locale.nl_langinfo(locale.CODESET)
-    encodings = (stream.encoding or "", read_as)
+    encodings = (stream.encoding or "utf8", read_as)  # a StringIO has none
     return all(name.lower().replace("-", "").replace("_", "") == "utf8" for name in encodings)
 
 

@@ -108,7 +108,7 @@ def test_output_that_is_not_utf8_is_ascii(cli: Cli, export: Path) -> None:
     not_utf8 = {"PYTHONIOENCODING": "ascii:backslashreplace", "PYTHONUTF8": "0"}
     whole = cli("report", export, PYTHONIOENCODING="utf-8").stdout
     assert "█" in whole
-    table = str.maketrans({"█": "#", "▒": "+", "░": ".", "µ": "u", "·": "-", "…": "...", "×": "x"})
+    table = str.maketrans({"█": "#", "▒": "+", "░": ".", "µ": "u", "·": "-", "…": "...", "\u00d7": "x"})
     assert cli("report", export, **not_utf8).stdout == whole.translate(table)
     cli("report", export, "-o", "screen.txt", **not_utf8)
     assert "█" in (export.parent / "screen.txt").read_text(encoding="utf-8")
