@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import re
 from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT
@@ -61,6 +62,17 @@ def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
 def as_ascii(text: str) -> str:
     """Write our own characters as ASCII has them, by one table, and all others as escapes."""
     return text.translate(_TO_ASCII).encode("ascii", "backslashreplace").decode()
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Return True if the stream and the locale of who reads it are UTF-8.
+
+    Python writes UTF-8 in the C locale too. PYTHONIOENCODING and PYTHONUTF8 outrank the locale.
+    """
+    asked = os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8") == "1"
+    read_as = "utf8" if asked or os.name == "nt" else locale.nl_langinfo(locale.CODESET)
+    encodings = (stream.encoding or "utf8", read_as)  # a StringIO has none
+    return all(name.lower().replace("-", "").replace("_", "") == "utf8" for name in encodings)
 
 
 @contextmanager

@@ -7,8 +7,6 @@ reaches a terminal. Only the styles of our screens and the progress line move or
 from __future__ import annotations
 
 import io
-import locale
-import os
 import shutil
 import sys
 import threading
@@ -21,7 +19,7 @@ import click
 from nsyswrap.base.command_name import with_command_name
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, printable
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
 from nsyswrap.cli.color import uses_color
 from nsyswrap.cli.commands import COMMANDS
 
@@ -99,17 +97,6 @@ def _for_stream(text: str, stream: TextIO, *, keep: str, colors: bool = False) -
     """Filter a text: without control characters, and in ASCII where the stream is not UTF-8."""
     text = printable(text, keep, colors=colors)
     return text if is_utf8(stream) else as_ascii(text)
-
-
-def is_utf8(stream: TextIO) -> bool:
-    """Return True if the stream and the locale of who reads it are UTF-8.
-
-    Python writes UTF-8 in the C locale too. PYTHONIOENCODING and PYTHONUTF8 outrank the locale.
-    """
-    asked = os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8") == "1"
-    read_as = "utf8" if asked or os.name == "nt" else locale.nl_langinfo(locale.CODESET)
-    encodings = (stream.encoding or "utf8", read_as)  # a StringIO has none
-    return all(name.lower().replace("-", "").replace("_", "") == "utf8" for name in encodings)
 
 
 def terminal_layout(top: int | None = None) -> Layout:
