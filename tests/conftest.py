@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("tiers",)
 
 ROOT = Path(__file__).resolve().parents[1]
+MAIN = "from nsyswrap.cli import main; main()"  # hints name `nsyswrap`: it was not started as a command
 
 
 class Cli(Protocol):
@@ -113,7 +114,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def cli(tmp_path: Path, environment: dict[str, str]) -> Cli:
     def run(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "nsyswrap", *map(str, arguments)],
+            [sys.executable, "-c", MAIN, *map(str, arguments)],
             cwd=tmp_path,
             env={**environment, **variables},
             input=stdin,

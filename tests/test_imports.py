@@ -33,6 +33,9 @@ MAY_IMPORT = {
 PLACES: dict[str, str] = {}
 LONGEST = 450  # lines of a file
 MOST_AT_ROOT = 10  # modules and packages
+CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "clear", "confirm", "prompt", "progressbar"}
+STREAM_PRINTS = {"write", "writelines", "buffer"}
+STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 
 
@@ -103,6 +106,28 @@ def test_no_imports_in_a_circle() -> None:
     while free := {module for module, named in left.items() if not named & left.keys()}:
         left = {module: named for module, named in left.items() if module not in free}
     assert sorted(left) == []
+
+
+def prints(path: Path) -> set[int]:
+    """Return the lines of a file that print: by `print`, click, a standard stream or a console of rich."""
+    lines = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            by_click = node.attr in CLICK_PRINTS and ast.unparse(node.value) == "click"
+            by_stream = node.attr in STREAM_PRINTS and ast.unparse(node.value) in STREAMS
+            lines |= {node.lineno} if by_click or by_stream else set()
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            to_terminal = called == "Console" and not any(part.arg == "file" for part in node.keywords)
+            lines |= {node.lineno} if to_terminal or ast.unparse(node.func) == "print" else set()
+    return lines
+
+
+def test_one_file_prints() -> None:
+    """What is printed there goes through a filter. A child process prints its result for us to read."""
+    printing = {module for module, path in MODULES.items() if prints(path)}
+    in_children = {name for name in printing if name.startswith("nsyswrap.record.in_program.")}
+    assert printing - in_children == {"nsyswrap.cli.output", "nsyswrap.record.gpus"}
 
 
 def test_no_file_is_too_long() -> None:

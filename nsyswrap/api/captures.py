@@ -23,11 +23,14 @@ with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import answer as answers
     from nsyswrap.capture import frames
-    from nsyswrap.render import notebook, plots
+    from nsyswrap.render import notebook, plots, python_text
 
 
 class Table(ReportTable):
     """A computed report that a notebook can display."""
+
+    def __repr__(self) -> str:
+        return python_text.table_text(self)
 
     def _repr_html_(self) -> str:
         return notebook.table_html(self)
@@ -68,6 +71,9 @@ class Capture(CaptureColumns):
         Raises NotInCapture if the capture lacks the events, UsageError for an unknown kind.
         """
         return plots.find_plot(kind).draw({"": self})
+
+    def __repr__(self) -> str:
+        return python_text.capture_line(self)
 
     def _repr_html_(self) -> str:
         return notebook.summary_html(self)

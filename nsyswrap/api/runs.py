@@ -12,6 +12,7 @@ from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, check_share
+from nsyswrap.base.text import printable
 from nsyswrap.record.spec import Callbacks, RunSpec
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Run:
 
     folder: Path
     status: Status
+
+    def __repr__(self) -> str:
+        """Return the folder, and how the run ended."""
+        ending = ": ".join(filter(None, (self.status.outcome, self.status.message)))
+        return f"<Run {printable(f'{self.folder}: {ending}')}>"
 
     @cached_property
     def capture(self) -> Capture:

@@ -1,18 +1,21 @@
-"""Shorten names for a screen so that they stay different, and label files."""
+"""Text that people read: without control characters, in ASCII where need be, short, and still different."""
 
 from __future__ import annotations
 
+import locale
 import os
 import re
 from collections import defaultdict
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 with lazy_imports():
     from rich import cells
@@ -21,14 +24,65 @@ _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 _FOLDERS = re.compile(r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*")  # of an absolute path
-# Characters that move the cursor, break the line or change the direction of the text.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Characters that move the cursor, break the line, change the direction of the text or are not seen, and the
+# bytes of a file name that is not UTF-8.
+_CONTROL = (
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_UNPRINTABLE = re.compile(_CONTROL)
+_STYLE = "(?:[0124]|3[1236])"  # of our screens
+_STYLE_OR_UNPRINTABLE = re.compile(rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}")
+_NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
 _NARROW = re.compile("[ -~µ…\u00d7]*")
+# Our own characters that are not ASCII. All others come from names.
+_TO_ASCII = str.maketrans(
+    {"…": "...", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
+)
+_in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
 
-def printable(text: str) -> str:
-    """Write control characters as escapes: a name in a capture must not move the cursor."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
+    """Write control characters as escapes: a name in a capture must not move the cursor.
+
+    ``keep`` has those that stay. ``colors`` lets the styles of our own screens through.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        found = match.group()
+        if len(found) > 1 or found in keep:
+            return found
+        code = ord(found)
+        return chr(code - 0xDC00 if code in _NOT_UTF8 else code).encode("unicode_escape").decode()
+
+    text = (_STYLE_OR_UNPRINTABLE if colors else _UNPRINTABLE).sub(escaped, text)
+    return as_ascii(text) if _in_ascii.get() else text
+
+
+def as_ascii(text: str) -> str:
+    """Write our own characters as ASCII has them, by one table, and all others as escapes."""
+    return text.translate(_TO_ASCII).encode("ascii", "backslashreplace").decode()
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Return True if the stream and the locale of who reads it are UTF-8.
+
+    Python writes UTF-8 in the C locale too. PYTHONIOENCODING and PYTHONUTF8 outrank the locale.
+    """
+    asked = os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8") == "1"
+    read_as = "utf8" if asked or os.name == "nt" else locale.nl_langinfo(locale.CODESET)
+    encodings = (stream.encoding or "utf8", read_as)  # a StringIO has none
+    return all(name.lower().replace("-", "").replace("_", "") == "utf8" for name in encodings)
+
+
+@contextmanager
+def ascii_layout(*, active: bool) -> Iterator[None]:
+    """Shorten and measure the texts that are made in this block as ASCII, so that their columns fit."""
+    token = _in_ascii.set(active)
+    try:
+        yield
+    finally:
+        _in_ascii.reset(token)
 
 
 def screen_width(text: str) -> int:
@@ -77,26 +131,34 @@ def shorten(name: str, width: int) -> str:
     """Shorten a name to ``width`` columns by cutting its middle: kernel names differ at either end."""
     if screen_width(name) <= width:
         return name
-    head = (width - 1) * 2 // 3
-    return f"{_first(name, head)}…{_last(name, width - 1 - head)}"
+    mark = ellipsis()[:width]
+    room = width - len(mark)
+    head = room * 2 // 3
+    return f"{_first(name, head)}{mark}{_last(name, room - head)}"
 
 
 def clip(text: str, width: int) -> str:
     """Cut a text to ``width`` columns; an ellipsis marks the cut."""
-    return text if screen_width(text) <= width else f"{_first(text, width - 1)}…"
+    mark = ellipsis()[:width]
+    return text if screen_width(text) <= width else f"{_first(text, width - len(mark))}{mark}"
+
+
+def ellipsis() -> str:
+    """Return the mark of a cut."""
+    return as_ascii("…") if _in_ascii.get() else "…"
 
 
 def _first(text: str, width: int) -> str:
     """Return the longest beginning of ``width`` columns: East Asian characters take two columns."""
-    part = text[:width]
-    while (excess := screen_width(part) - width) > 0:
+    part = text[: max(width, 0)]
+    while part and (excess := screen_width(part) - width) > 0:
         part = part[: -((excess + 1) // 2)]
     return part
 
 
 def _last(text: str, width: int) -> str:
     part = text[max(len(text) - width, 0) :]
-    while (excess := screen_width(part) - width) > 0:
+    while part and (excess := screen_width(part) - width) > 0:
         part = part[(excess + 1) // 2 :]
     return part
 
@@ -104,7 +166,7 @@ def _last(text: str, width: int) -> str:
 def _from(name: str, parting: int, width: int) -> str:
     """Return the beginning of a name, an ellipsis, and the part where it differs from similar names."""
     head = _first(name, width // 3)
-    return clip(f"{head}…{name[max(len(head), parting - _CONTEXT) :]}", width)
+    return clip(f"{head}{ellipsis()}{name[max(len(head), parting - _CONTEXT) :]}", width)
 
 
 def _without_parameters(name: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
+import traceback
+import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +17,10 @@ from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.suggest import unknown
 from nsyswrap.base.version import __version__
+from nsyswrap.cli.color import add_color_option
+from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
+from nsyswrap.cli.output import HelpContext, note, note_warning, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,25 +28,8 @@ if TYPE_CHECKING:
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     from click import shell_completion
 
-    from nsyswrap.cli import output as _output
     from nsyswrap.cli import show_config as _config
 
-# Command -> its heading and its line in --help, which imports no command.
-_ONE, _MANY, _LEARNING, _SHARING = "One program", "Many runs", "Learning", "Sharing"
-COMMANDS = {
-    "profile": (_ONE, "Run a program under nsys and show its GPU activity."),
-    "report": (_ONE, "Show captures: one screen, or reports in any format."),
-    "view": (_ONE, "Write captures as one HTML page with a timeline."),
-    "plot": (_ONE, "Draw captures: kernels, timeline, launches, copies."),
-    "batch": (_MANY, "Run variants of programs, here or on a Slurm cluster."),
-    "collect": (_MANY, "Put many runs into one table and compare them."),
-    "runs": (_MANY, "List the runs begun here, open one, remove old ones."),
-    "demo": (_LEARNING, "Run two small experiments, or show them recorded."),
-    "scenarios": (_LEARNING, "List, explain and run small experiments."),
-    "export": (_SHARING, "Write a capture for Perfetto, or as Parquet."),
-    "redact": (_SHARING, "Remove secrets from a capture before sharing it."),
-}
-_HIDDEN = ("run-folder",)  # the tasks of a batch run it
 # Words of other tools and of sub-commands -> the command to use.
 _OTHER_WORDS = {
     "analyze": "nsyswrap report --advice",
@@ -70,6 +57,8 @@ _SIGPIPE = 141
 class LazyGroup(Group):
     """A group of commands that are imported when they are used."""
 
+    context_class = HelpContext
+
     def make_context(
         self,
         info_name: str | None,
@@ -92,11 +81,12 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command; None if there is none of this name."""
-        if cmd_name not in (*COMMANDS, *_HIDDEN):
+        if cmd_name not in (*COMMANDS, *HIDDEN):
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
+        _prepare(command)
         for text in settings.apply(ctx, cmd_name, command):
-            _output.note(f"nsyswrap: {text}")
+            note(f"nsyswrap: {text}")
         return command
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:
@@ -122,8 +112,17 @@ class LazyGroup(Group):
 
 def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
     if value and not context.resilient_parsing:
-        click.echo(_config.show_config(), nl=False)
+        say(_config.show_config())
         context.exit()
+
+
+def _prepare(command: click.Command) -> None:
+    """Give a command and those below it what all commands have: --color, and help for this terminal."""
+    add_color_option(command)
+    command.context_class = HelpContext
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            _prepare(one)
 
 
 @click.group(
@@ -152,8 +151,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process. Only here errors become messages and exit codes."""
     _open_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # escape a character that the terminal's encoding lacks
-        sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.showwarning = note_warning
+    sys.excepthook = _note_traceback
     code: str | int | None
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
@@ -200,7 +199,11 @@ def _usage_message(error: click.ClickException) -> str:
 
 def _print_error(message: str) -> None:
     with suppress(OSError):
-        click.echo(message, err=True)
+        note(message)
+
+
+def _note_traceback(*error: Any) -> None:
+    _print_error("".join(traceback.format_exception(*error)))
 
 
 def _flushed(code: str | int | None) -> str | int | None:

@@ -10,15 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
 from nsyswrap.cli.batch_status import in_words, progress
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, print_data
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
     ENDED,
@@ -78,7 +76,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         _note_left_out(batch)
         states, wanted = _to_run(batch, options)
         _print_runs(specs, states, wanted)
-        click.echo(executor.preview(executors.Request(batch, plan, options), wanted), nl=False)
+        print_data(executor.preview(executors.Request(batch, plan, options), wanted))
         return 0
     make_place(folder, plan.share)
     with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
@@ -158,4 +156,5 @@ def _print_runs(
         env = [f"{name}={shlex.quote(value)}" for name, value in spec.env.items()]
         typed = " ".join([*env, shlex.join(spec.words)])
         state = states[number]
-        click.echo(f"{state.folder.name}: {typed}" + ("" if number in wanted else f"  # {state.state}"))
+        remark = "" if number in wanted else f"  # {state.state}"
+        print_data(f"{state.folder.name}: {typed}{remark}\n")

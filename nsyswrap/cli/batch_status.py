@@ -15,12 +15,10 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-import click
-
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked
-from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.output import note
+from nsyswrap.base.text import printable, screen_width
+from nsyswrap.cli.output import clear_screen, note, progress_line, say
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch, read_state
 
@@ -30,11 +28,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.batch.executors import BatchState, OnProgress
 
-with lazy_imports():  # used on a terminal only
-    from rich import console as rich_console
-    from rich import progress as rich_progress
-
 _WATCH_S = 2.0
+_BAR = 30  # columns
 
 
 def in_words(states: Mapping[int, RunState]) -> str:
@@ -59,21 +54,17 @@ def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterato
     if not sys.stderr.isatty():
         yield _Lines(before)
         return
-    columns = (
-        rich_progress.BarColumn(bar_width=30),
-        rich_progress.TextColumn("{task.description}", markup=False),
-    )
-    console = rich_console.Console(stderr=True)
-    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=len(states))
-        clock = Clock(len(before))
+    clock, line = Clock(len(before)), progress_line()
 
-        def show(now: Mapping[int, RunState], text: str) -> None:
-            ended = sum(state.state in ENDED for state in now.values())
-            words = ", ".join(filter(None, (in_words(now), clock.left(ended, len(now)), text)))
-            bar.update(task, completed=ended, description=words)
+    def show(now: Mapping[int, RunState], text: str) -> None:
+        ended = sum(state.state in ENDED for state in now.values())
+        done = "█" * (_BAR * ended // max(len(now), 1))
+        line(", ".join(filter(None, (f"{done:░<{_BAR}} {in_words(now)}", clock.left(ended, len(now)), text))))
 
+    try:
         yield show
+    finally:
+        line("")
 
 
 class Clock:
@@ -118,14 +109,14 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
     batch = open_batch(folder)
     state = executors.batch_state(batch)
     while watch:
-        click.clear()  # does nothing without a terminal
-        click.echo(_screen(batch, state, top), nl=False)
+        clear_screen()
+        say(_screen(batch, state, top))
         is_running = any(run.state == "running" for run in state.runs.values())
         if not (state.is_queued or is_running or is_locked(batch.folder)):
             return
         time.sleep(_WATCH_S)
         state = executors.batch_state(batch, state.runs)
-    click.echo(_screen(batch, state, top), nl=False)
+    say(_screen(batch, state, top))
 
 
 def _screen(batch: Batch, state: BatchState, top: int) -> str:
@@ -135,8 +126,12 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
     lines += [f"  {waiting}" for waiting in state.waiting]
     runs = [run for run in state.runs.values() if run.state not in ("done", "planned")]
     runs.sort(key=lambda run: run.state in ENDED)
-    width = max((len(run.folder.name) for run in runs[:top]), default=0)
-    lines += [f"  {run.folder.name:<{width}}  {ending(run)}{_where(run)}" for run in runs[:top]]
+    names = [printable(run.folder.name) for run in runs[:top]]
+    width = max(map(screen_width, names), default=0)
+    lines += [
+        f"  {name}{' ' * (width - screen_width(name))}  {ending(run)}{_where(run)}"
+        for name, run in zip(names, runs, strict=False)
+    ]
     if len(runs) > top:
         lines.append(f"  … {len(runs) - top} more (use --top to show them)")
     return "\n".join(lines) + "\n"

@@ -16,10 +16,10 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import printable
+from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW
-from nsyswrap.cli.output import note, progress_line, step, terminal_layout
+from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
         ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {printable(ending)}")
+        note(f"nsyswrap: {ending}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
 
@@ -178,15 +178,15 @@ def collect(
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
             if result_files.PARQUET not in [path.name for path in written]:
-                note(
-                    f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow\n  {pip_install('parquet')}"
-                )
+                note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
+                note(f"  {pip_install('parquet')}")
             written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
     if readable:
         layout = terminal_layout()
         table = combinations.compare(results, parameters, by, top)
-        lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
-        click.echo(text.styled(lines, color=layout.color), nl=False)
+        with ascii_layout(active=layout.ascii):
+            lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
+        say(text.styled(lines, color=layout.color), styled=True)
     list_lacking(results)
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT, newest_capture, selection_options
-from nsyswrap.cli.output import note, step
+from nsyswrap.cli.output import data_stream, note, step
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -93,7 +92,7 @@ def _write_trace(capture: Capture, path: Path) -> None:
     with step(f"writing {path} …"):
         trace = perfetto_trace.compose(capture)
         if _is_stdout(path):
-            perfetto_trace.stream(trace, sys.stdout.buffer)
+            perfetto_trace.stream(trace, data_stream())
         else:
             perfetto_trace.write(trace, path)
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")

@@ -11,6 +11,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.suggest import did_you_mean, unknown
+from nsyswrap.cli.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -133,7 +134,7 @@ class Group(Command, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of the group."""
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
-            click.echo(ctx.get_help(), color=ctx.color)
+            say(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
 

@@ -1,23 +1,31 @@
-"""What several commands print: notes and progress on stderr, the summary, tables and CSV files."""
+"""All that commands print: results on stdout, notes and progress on stderr. No other file prints.
+
+What people read goes through one filter: no control character of a capture, a file name, a plan or an error
+reaches a terminal. Only the styles of our screens and the progress line move or color anything there.
+"""
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from nsyswrap.base.command_name import with_command_name
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
+from nsyswrap.cli.color import uses_color
+from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.capture.capture import Capture
@@ -38,45 +46,88 @@ _LEAST_WIDTH = 40
 _PATIENCE_S = 1.0
 
 
-def terminal_layout(top: int | None = None) -> Layout:
-    """Return a layout as wide as the terminal or $COLUMNS.
-
-    Only a terminal gets colors, and none if NO_COLOR is set. Only UTF-8 output gets bars.
-    """
-    width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH  # some terminals say 0
-    is_dumb = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return formats.Layout(
-        top,
-        width=max(_LEAST_WIDTH, width),
-        color=sys.stdout.isatty() and not is_dumb,
-        bars=is_utf8(sys.stdout.encoding),
-    )
-
-
-def is_utf8(encoding: str | None) -> bool:
-    """Return True if text in this encoding can have any character."""
-    return (encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+def say(text: str, *, styled: bool = False) -> None:
+    """Print text for people on stdout. ``styled`` keeps the colors of a screen."""
+    _print(text, sys.stdout, colors=styled and uses_color(sys.stdout))
 
 
 def note(message: str) -> None:
     """Print a message on stderr: stdout carries results only."""
-    click.echo(message, err=True)
+    _print(message, sys.stderr)
+
+
+def print_data(content: str) -> None:
+    """Print what programs read, as UTF-8. A terminal gets it without control characters, as from `ls`."""
+    if sys.stdout.isatty():
+        click.echo(_for_stream(content, sys.stdout, keep="\n\t"), nl=False)
+    else:
+        click.echo(content.encode("utf-8", "surrogateescape"), nl=False)
+
+
+def data_stream() -> BinaryIO:
+    """Return stdout for bytes without control characters."""
+    return sys.stdout.buffer
+
+
+def clear_screen() -> None:
+    """Clear the terminal. Elsewhere nothing happens."""
+    click.clear()
+
+
+class HelpContext(click.Context):
+    """A context whose help goes through the filter too: defaults can come from a file."""
+
+    def get_help(self) -> str:
+        """Return the help of the command."""
+        return _for_people(super().get_help(), sys.stdout)
+
+
+def _print(text: str, stream: TextIO, *, colors: bool = False) -> None:
+    text = _for_people(text, stream, colors=colors)
+    if text:
+        click.echo(text, stream, nl=not text.endswith("\n"), color=True)  # the filter decides on colors
+
+
+def _for_people(text: str, stream: TextIO, *, colors: bool = False) -> str:
+    return with_command_name(_for_stream(text, stream, keep="\n", colors=colors), (*COMMANDS, *HIDDEN))
+
+
+def _for_stream(text: str, stream: TextIO, *, keep: str, colors: bool = False) -> str:
+    """Filter a text: without control characters, and in ASCII where the stream is not UTF-8."""
+    text = printable(text, keep, colors=colors)
+    return text if is_utf8(stream) else as_ascii(text)
+
+
+def terminal_layout(top: int | None = None) -> Layout:
+    """Return a layout as wide as the terminal or $COLUMNS, with the colors and characters of stdout."""
+    width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH  # some terminals say 0
+    return formats.Layout(
+        top,
+        width=max(_LEAST_WIDTH, width),
+        color=uses_color(sys.stdout),
+        ascii=not is_utf8(sys.stdout),
+    )
 
 
 def note_broken(nsys: Nsys) -> None:
-    """Warn of an nsys that does not work and was passed over, and say how to repair it."""
-    note(f"nsyswrap: {nsys.path} was passed over: {nsys.fault}\n  {nsys.cure}")
+    """Warn of an nsys that does not work and is ignored, and say how to repair it."""
+    note(f"nsyswrap: {nsys.path} is not usable and was ignored: {nsys.fault}\n  {nsys.cure}")
+
+
+def note_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of a library in one line, in place of `warnings.showwarning`."""
+    note(f"nsyswrap: warning: {message}")
 
 
 def progress_line() -> Callable[[str], None]:
     """Return a callback that replaces one line on a terminal. It prints nothing elsewhere."""
     if not sys.stderr.isatty():
         return lambda _: None
-    width = shutil.get_terminal_size().columns
+    width = max(shutil.get_terminal_size().columns - 1, 1)
 
     def show(message: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{message[: width - 1]}")
-        sys.stderr.flush()
+        line = clip(_for_stream(message, sys.stderr, keep=""), width)
+        click.echo(f"\r{' ' * width}\r{line}", sys.stderr, nl=False)
 
     return show
 
@@ -106,19 +157,15 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) ->
 
     ``readable`` shortens kernel names.
     """
-    with step(f"reading {capture.source} …"):
-        made = summary.summarise(capture)
-    note_tables([table for table, _ in made.tables])
-    if readable:
-        made = summary_screen.with_readable_names(made)
-    return summary_screen.render(
-        made,
-        width=layout.width,
-        color=layout.color,
-        bars=layout.bars,
-        top=layout.top,
-        time_unit=layout.time_unit,
-    )
+    with ascii_layout(active=layout.ascii):
+        with step(f"reading {capture.source} …"):
+            made = summary.summarise(capture)
+        note_tables([table for table, _ in made.tables])
+        if readable:
+            made = summary_screen.with_readable_names(made)
+        return summary_screen.render(
+            made, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
+        )
 
 
 def note_silence(capture: Capture, run: dict[str, Any]) -> None:
@@ -171,7 +218,8 @@ def note_tables(tables: Sequence[Table]) -> None:
 
 def tables_text(tables: Sequence[Table], layout: Layout) -> str:
     """Return tables as text for the terminal."""
-    return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
+    with ascii_layout(active=layout.ascii):
+        return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
 
 
 def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:

@@ -22,7 +22,9 @@ from nsyswrap.cli.output import (
     note,
     note_broken,
     note_silence,
+    print_data,
     progress_line,
+    say,
     summary_text,
     tables_text,
     terminal_layout,
@@ -134,11 +136,11 @@ def command(**options: Any) -> None:
     is_noted = note_first(option for option in misplaced if option.is_certain)
     if one_rank and not one_rank.profiled:
         if asked.dry_run:
-            click.echo(_shell_line(program.argv, env))
+            print_data(f"{_shell_line(program.argv, env)}\n")
         else:
             profile_rank.run_bare(program, env)
     elif asked.dry_run:
-        click.echo(_dry_run(asked.spec(program, one_rank, make_folder=False)))
+        print_data(f"{_dry_run(asked.spec(program, one_rank, make_folder=False))}\n")
     else:
         run = _record(asked, program, one_rank)
         if run.status.outcome == "program_failed" and not is_noted:
@@ -234,9 +236,9 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
     wanted = asked.reports or asked.csv_folder
     tables = make_tables({"": capture}, reports.parse_all(asked.reports))[0] if wanted else []
     if not asked.reports:
-        click.echo(summary_text(capture, layout), nl=False)
+        say(summary_text(capture, layout), styled=True)
     elif not asked.csv_folder:
-        click.echo(tables_text(tables, layout), nl=False)
+        say(tables_text(tables, layout), styled=True)
     note_silence(capture, RunFolder(run.folder).read_run())
     if asked.csv_folder and tables:
         write_csv(asked.csv_folder, tables, layout)

@@ -15,6 +15,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import RunFolder
+from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.folders import are_ranks, captures_in, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
@@ -33,6 +34,8 @@ from nsyswrap.cli.output import (
     make_tables,
     note,
     note_silence,
+    print_data,
+    say,
     step,
     summary_text,
     terminal_layout,
@@ -146,9 +149,9 @@ class ReportOptions:
         layout = terminal_layout(self.top)
         if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
             layout = replace(layout, top=_RANK_ROWS)
-        color = layout.color and not self.output
-        bars = layout.bars or bool(self.output)  # files are UTF-8
-        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe, color=color, bars=bars)
+        if self.output:  # a file has no colors, and is UTF-8
+            layout = replace(layout, color=False, ascii=False)
+        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe)
 
     def with_folders_opened(self) -> ReportOptions:
         """Return the options with the captures of each folder in its place.
@@ -354,7 +357,7 @@ def _answers(captures: Mapping[str, Capture]) -> dict[str, tuple[Answer | None, 
 
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:
     if len(asked.captures) > 1:
-        click.echo(f"== {capture.source}")
+        say(f"== {capture.source}")
     _emit(summary_text(capture, asked.layout, readable=asked.readable), asked.output)
     note_silence(capture, RunFolder(capture.source).read_run())
 
@@ -374,11 +377,12 @@ def _write(document: Document, asked: ReportOptions) -> None:
     with step(f"writing {asked.form} …"):
         if asked.readable:
             document = replace(document, tables=readable_names.readable_tables(document.tables))
-        files = asked.format.render(document, asked.layout)
+        with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
+            files = asked.format.render(document, asked.layout)
     if asked.format.is_binary:
         _write_files(files, asked.output or Path())
     else:
-        _emit("\n".join(map(str, files.values())), asked.output)
+        _emit("\n".join(map(str, files.values())), asked.output, is_data=asked.form != "text")
 
 
 def _note_selection(tables: Sequence[Table]) -> None:
@@ -400,10 +404,12 @@ def _write_files(files: Mapping[str, str | bytes], output: Path) -> None:
         note(f"wrote {path}")
 
 
-def _emit(content: str, output: Path | None) -> None:
+def _emit(content: str, output: Path | None, *, is_data: bool = False) -> None:
     """Print the text, or write it to the file of ``-o``."""
-    if output is None:
-        click.echo(content, nl=False)
-        return
-    write(output, content)
-    note(f"wrote {output}")
+    if output is not None:
+        write(output, content)
+        note(f"wrote {output}")
+    elif is_data:
+        print_data(content)
+    else:
+        say(content, styled=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import click
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.cli.output import note, note_broken, progress_line, tables_text, terminal_layout
+from nsyswrap.cli.output import note, note_broken, progress_line, say, tables_text, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -127,9 +125,9 @@ def run_all(folder: Path, *, force: bool = False) -> None:
                 if one.folder and one.outcome == DONE:
                     done[one.variant] = one.folder
             if done:
-                tables = tables_text(closing_tables(done), terminal_layout())
+                tables = tables_text(closing_tables(done), replace(terminal_layout(), color=False))
                 sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
-                click.echo(sections[-1])
+                say(f"{sections[-1]}\n")
     finally:  # an interrupted run has an index too
         _write_index(folder, outcomes, sections)
     failed = [f"{one.scenario} {one.variant}" for one in outcomes if one.outcome.startswith(FAILED)]

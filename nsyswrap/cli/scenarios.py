@@ -12,7 +12,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.cli.help import Group, completes, option
 from nsyswrap.cli.options import OUTPUT
-from nsyswrap.cli.output import note, tables_text, terminal_layout, write_csv
+from nsyswrap.cli.output import note, say, tables_text, terminal_layout, write_csv
 
 if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario
@@ -50,14 +50,14 @@ def command() -> None:
 def list_scenarios() -> None:
     """List the scenarios, their variants and missing requirements."""
     for scenario in scenarios.scenarios():
-        click.echo(f"{scenario.name:10} {scenario.summary}")
-        click.echo(f"{'':10} variants: {' '.join(scenario.variants)}")
+        say(f"{scenario.name:10} {scenario.summary}")
+        say(f"{'':10} variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
-            click.echo(f"{'':10} cannot run here: {'; '.join(scenario.lacks)}")
+            say(f"{'':10} cannot run here: {'; '.join(scenario.lacks)}")
             continue
         for variant in scenario.variants:
             if lacks := scenario.lacks_for(variant):
-                click.echo(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
+                say(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
 
 
 @command.command("explain", examples=("nsyswrap scenarios explain overlap",))
@@ -65,9 +65,9 @@ def list_scenarios() -> None:
 def explain_scenario(name: str) -> None:
     """Explain a scenario and the figures to look for."""
     scenario = scenarios.find_scenario(name)
-    click.echo(scenario.explanation)
-    click.echo(f"\nRun it: nsyswrap scenarios run {name}")
-    click.echo(f"Look for: {scenario.look_for}")
+    say(scenario.explanation)
+    say(f"\nRun it: nsyswrap scenarios run {name}")
+    say(f"Look for: {scenario.look_for}")
 
 
 @command.command(
@@ -160,7 +160,7 @@ def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
 
 
 def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
-    click.echo(tables_text(tables, terminal_layout()), nl=False)
-    click.echo(f"Look for: {look_for}")
+    say(tables_text(tables, terminal_layout()), styled=True)
+    say(f"Look for: {look_for}")
     if csv_folder:
         write_csv(csv_folder, tables, terminal_layout())

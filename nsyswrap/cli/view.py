@@ -25,7 +25,7 @@ from nsyswrap.cli.options import (
     selection_options,
     steps_option,
 )
-from nsyswrap.cli.output import note, note_silence, step
+from nsyswrap.cli.output import note, note_silence, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def command(
         if part:
             note(f"nsyswrap: selected: {part}")
     if to_stdout:
-        click.echo(html.encode("utf-8", "surrogateescape"), nl=False)
+        print_data(html)
     else:
         write(output, html)
         note(f"wrote {output}")

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import Unit
 from nsyswrap.render.answer_parts import answer_bar
-from nsyswrap.render.formats.text import column_cells, heading, left_out
+from nsyswrap.render.formats.text import (
+    NAMING,
+    column_cells,
+    fitting_columns,
+    heading,
+    left_out,
+    paragraph_lines,
+)
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarise
 
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Column, Table
 
 _TOP = 20  # rows
+WHOLE = ".frame has all"
+_WIDTH = 130  # columns of text; more would need a scroll bar
+_UNWRAPPED = 10_000  # columns: the browser wraps
 _NAME_WIDTH = 80
 _INDENT = "&nbsp;&nbsp;"
 _BOLD = ("verdict", "finding")
@@ -27,21 +37,43 @@ _NO_MATH = "tex2jax_ignore mathjax_ignore"  # notebooks typeset text between dol
 
 
 def table_html(table: Table, top: int | None = _TOP) -> str:
-    """Return a table with its title, all columns and the first ``top`` rows.
+    """Return a table with its title, the columns that fit, names first, and the first ``top`` rows.
 
-    Below the table are the verdict, the number of rows left out, the selection and the notes. Tooltips have
-    the help text of a column and the full form of a shortened name.
+    Below the table are the verdict, what is left out, the selection and the notes. Tooltips have the help
+    text of a column and the full form of a shortened name. Findings are paragraphs, as on a terminal.
     """
-    column_texts = column_cells(table, top, "auto")
-    cells = [_cells(column, texts) for column, texts in zip(table.columns, column_texts, strict=True)]
-    head = "".join(map(_header, table.columns))
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
-    lines = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
-    lines += [_text(f"… {line}") for line in left_out(table, top)]
-    lines += [_text(f"selected: {table.selection}")] if table.selection else []
-    lines += [_text(f"note: {note}") for note in table.notes]
     caption = f"<b>{_text(table.schema.title)}</b> <code>{_text(table.label)}</code>"
-    return _block([caption, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", *lines])
+    notes = [_text(f"note: {note}") for note in table.notes]
+    if table.schema.layout == "paragraphs":
+        _, *lines = paragraph_lines(table, _UNWRAPPED, top=top)[0]
+        return _block([caption, *map(_paragraph_line, lines), *notes])
+    column_texts = column_cells(table, top, "auto")
+    kept = fitting_columns(table.columns, column_texts, _WIDTH)
+    columns = [table.columns[i] for i in names_first(table.columns, kept)]
+    cells = [_cells(table.columns[i], column_texts[i]) for i in names_first(table.columns, kept)]
+    head = "".join(map(_header, columns))
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
+    verdict = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
+    remarks = left_out(table, top, WHOLE)
+    if hidden := len(table.columns) - len(kept):
+        remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({WHOLE})")
+    below = [*verdict, *(_text(f"… {line}") for line in remarks)]
+    below += [_text(f"selected: {table.selection}")] if table.selection else []
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _block([caption, body, *below, *notes])
+
+
+def names_first(columns: Sequence[Column], kept: Sequence[int]) -> list[int]:
+    """Return the columns to show with the column of names in front, unless a text is there already."""
+    names = (i for i in kept if columns[i].name.rpartition("_")[2] in NAMING)
+    first = kept[0] if columns[kept[0]].unit is Unit.TEXT else next(names, kept[0])
+    return [first, *(i for i in kept if i != first)]
+
+
+def _paragraph_line(line: object) -> str:
+    """Return a line of a finding. Its indentation stays."""
+    text = f'<span style="white-space:pre-wrap">{_text(str(line))}</span>'
+    return f"<b>{text}</b>" if getattr(line, "style", "") == "bold" else text
 
 
 def summary_html(capture: Capture) -> str:

@@ -27,24 +27,20 @@ _LEAST_BAR = 10  # columns
 _STYLES = {"bad": "red", "warning": "yellow", "good": "green", "": ""}
 
 
-def render(  # noqa: PLR0913 - how a terminal shows it
+def render(
     summary: Summary,
     *,
     width: int = 100,
     color: bool = False,
-    bars: bool = True,
     top: int | None = None,
     time_unit: TimeUnit = "auto",
 ) -> str:
-    """Return the screen; ``top`` replaces the number of rows each table shows.
-
-    Without ``bars`` it has none: they are Unicode blocks.
-    """
+    """Return the screen; ``top`` replaces the number of rows each table shows."""
     selected = _shared([table for table, _ in summary.tables])
     lines: list[Line] = wrapped(summary.ending, width, "red") if summary.ending else []
     if summary.command:
         lines.append(Text(shorten(printable(summary.command), width), style="dim"))
-    lines += answer_texts(summary.lines, width, bars=bars)
+    lines += answer_texts(summary.lines, width)
     lines += wrapped(summary.origin, width, "")
     lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
     checked, *warnings = summary.trust
@@ -68,11 +64,11 @@ def _about_tables(summary: Summary) -> str:
     return f"{more}; the tables count {'all steps' if chosen else 'start-up too'}"
 
 
-def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, *, bars: bool = True) -> Iterator[Line]:
+def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Line]:
     """Yield the lines of an answer in the styles of a terminal, wrapped if it is narrow."""
     for line in lines:
         style = _STYLES[line.level] or ("dim" if line.kind == "note" else "")
-        text = f"{line}{_bar(line, min(width, WIDTH)) if bars else ''}"
+        text = f"{line}{_bar(line, min(width, WIDTH))}"
         first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
         is_headed = line.kind in HEADED and not line.continues
         yield headed(str(first), style) if is_headed else Text(str(first), style)

@@ -8,7 +8,15 @@ import random
 import pytest
 from rich.cells import cell_len
 
-from nsyswrap.base.text import clip, shorten, shorten_all, without_folders
+from nsyswrap.base.text import (
+    ascii_layout,
+    clip,
+    printable,
+    screen_width,
+    shorten,
+    shorten_all,
+    without_folders,
+)
 
 TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Linear<{}, {}>>(T1::Params)"
 
@@ -116,3 +124,26 @@ def test_wide_characters_count_twice() -> None:
     assert clip("漢字漢字", 7) == "漢字漢…"
     assert clip("漢字漢字", 6) == "漢字…"
     assert cell_len(shorten("漢" * 40, 20)) <= 20
+
+
+def test_control_characters_become_escapes() -> None:
+    assert printable("a\x1b[31m\x9b\u202e\n\t\udc9b\u200b漢") == r"a\x1b[31m\x9b\u202e\n\t\x9b\u200b漢"
+    assert printable("a\n\tb\r", "\n") == "a\n\\tb\\r"
+
+
+def test_only_the_styles_of_our_screens_stay() -> None:
+    ours, hidden, up = "\x1b[1;36mtitle\x1b[0m", "\x1b[8m", "\x1b[2A"
+    assert printable(ours + hidden + up, colors=True) == ours + r"\x1b[8m\x1b[2A"
+
+
+def test_a_layout_in_ascii_has_the_same_width() -> None:
+    with ascii_layout(active=True):
+        assert shorten("vectorized_elementwise_kernel", 13) == "vector...rnel"
+        assert clip("vectorized", 5) == "ve..."
+        assert clip("vectorized", 2) == ".."
+        assert printable("漢 20 µs · 2 \u00d7 █▒░…") == r"\u6f22 20 us - 2 x #+...."
+    assert clip("vectorized", 5) == "vect…"
+
+
+def test_nothing_fits_no_width() -> None:
+    assert [screen_width(clip("漢字", width)) for width in range(5)] == [0, 1, 1, 3, 4]

@@ -265,7 +265,7 @@ def test_a_long_step_is_said_on_a_terminal_and_wiped_away(monkeypatch: pytest.Mo
     monkeypatch.setattr(show, "_PATIENCE_S", 0.01)
     with show.step("reading x.sqlite …"):
         time.sleep(0.2)
-    assert terminal.getvalue() == "\r\x1b[Kreading x.sqlite …\r\x1b[K"
+    assert terminal.getvalue() == f"\r{' ' * 79}\rreading x.sqlite …\r{' ' * 79}\r"
     monkeypatch.setattr(show, "_PATIENCE_S", 60)
     with show.step("making cuda_api_sum …"):
         pass

@@ -243,7 +243,25 @@ def test_colour_is_for_terminals_that_want_it(
     assert b"cuda_gpu_sum" in seen
 
 
-def test_colour_is_not_for_pipes(tmp_path: Path, cli: Cli) -> None:
-    done = cli("report", write(tmp_path / "x.sqlite", kernel("k", 0, 5)), FORCE_COLOR="1", TERM="xterm")
-    assert "\x1b" not in done.stdout
-    assert "cuda_gpu_sum" in done.stdout
+@pytest.mark.parametrize(
+    ("color", "said", "coloured"),
+    [
+        ("auto", {}, False),  # a pipe
+        ("auto", {"FORCE_COLOR": "1"}, True),
+        ("auto", {"FORCE_COLOR": "0"}, False),
+        ("auto", {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ("always", {"NO_COLOR": "1", "TERM": "dumb"}, True),
+        ("never", {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_the_option_outranks_the_variables(
+    tmp_path: Path, environment: dict[str, str], color: str, said: dict[str, str], *, coloured: bool
+) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    env = {name: value for name, value in environment.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    command = [sys.executable, "-m", "nsyswrap", "report", str(path), "--color", color]
+    done = subprocess.run(command, env={**env, "TERM": "xterm", **said}, capture_output=True, check=True)
+    assert (b"\x1b[1;36m" in done.stdout) is coloured  # a title; rich alone would drop the cyan of it
+    assert b"cuda_gpu_sum" in done.stdout
+    assert b"\x1b" not in done.stderr

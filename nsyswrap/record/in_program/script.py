@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
 
 from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,13 @@ class Timing(TypedDict):
     samples_us: list[float]
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat a wrong argument without its control characters."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def make_parser(  # noqa: PLR0913 - the properties of a script
     doc: str | None,
     variants: Sequence[str],
@@ -59,7 +67,7 @@ def make_parser(  # noqa: PLR0913 - the properties of a script
     ``options.variants`` lists the requested variants, None for all. A script that runs one variant at a time
     gives its default as ``only``; ``options.variant`` is then the requested one.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if only:
         parser.add_argument(
             option,
@@ -135,16 +143,20 @@ def main(
                 return 0
         result = {"scenario": name, **measure(options)}
     except NsyswrapError as error:
-        print(f"{name}:", "; ".join(filter(None, (str(error), error.hint))), file=sys.stderr)
+        _note(f"{name}: {'; '.join(filter(None, (str(error), error.hint)))}")
         return error.exit_code
     except AssertionError as error:
-        print(f"{name}: the result is wrong: {error}", file=sys.stderr)
+        _note(f"{name}: the result is wrong: {error}")
         return 1
     except RuntimeError as error:  # from PyTorch, as when memory is short
-        print(f"{name}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
+        _note(f"{name}: {str(error).partition(chr(10))[0]}")
         return 1
     print(json.dumps(result))
     return 0
+
+
+def _note(message: str) -> None:
+    print(printable(message, "\n"), file=sys.stderr)
 
 
 def become(

@@ -28,7 +28,8 @@ class Layout:
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
-    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences, ``bars`` Unicode blocks.
+    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences. ``ascii`` is for a
+    terminal that lacks all other characters.
     """
 
     top: int | None = None
@@ -36,7 +37,7 @@ class Layout:
     csv_safe: bool = False
     width: int = 100
     color: bool = False
-    bars: bool = True
+    ascii: bool = False
 
 
 @dataclass(frozen=True)

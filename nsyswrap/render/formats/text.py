@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import clip, printable, screen_width, shorten_all
+from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_all
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
@@ -34,7 +34,7 @@ _NAME_WIDTH = 44  # a name column gets this much before columns of figures are l
 _NAME_LEAST, _NAME_MORE = 8, 12  # and this much before all of them are: more on a screen of 80 columns
 _WIDE = 80
 _NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others keep their least
-_NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
+NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
 
 
 def render(
@@ -50,7 +50,7 @@ def render(
     They are one screen: a verdict is there once, and the last text ends with a line on the columns that are
     left out of all of them.
     """
-    lines_of = {"table": _table_lines, "paragraphs": _paragraph_lines}
+    lines_of = {"table": _table_lines, "paragraphs": paragraph_lines}
     made = {
         f"{table.label}.txt": lines_of[table.schema.layout](table, width, top=top, time_unit=time_unit)
         for table in _without_repeated_verdicts(tables)
@@ -86,7 +86,8 @@ def table_lines(
     ``whole`` says where to find the columns that do not fit. If it is empty, they are not mentioned, and the
     title says how many rows are left out.
     """
-    lines, hidden = _table_lines(table, width, top=top, time_unit=time_unit, rows_in_title=not whole)
+    rows_at = ("" if whole == _WHOLE else whole) if whole else None
+    lines, hidden = _table_lines(table, width, top=top, time_unit=time_unit, rows_at=rows_at)
     return [*lines, *(_columns_left_out([hidden], whole, width) if hidden and whole else ())]
 
 
@@ -96,9 +97,12 @@ def _table_lines(
     *,
     top: int | None = None,
     time_unit: TimeUnit = "auto",
-    rows_in_title: bool = False,
+    rows_at: str | None = "",
 ) -> tuple[list[Line], int]:
-    """Return the lines of a table, and the number of columns that are left out for width."""
+    """Return the lines of a table, and the number of columns that are left out for width.
+
+    ``rows_at`` says where the other rows are, if not in the report; None lets the title count the rows.
+    """
     columns = table.columns
     cells, widths, rooms = _fitted(table, column_cells(table, top, time_unit), width)
     kept = list(rooms)
@@ -106,9 +110,9 @@ def _table_lines(
     if columns[kept[-1]].is_sentence:
         laid.append(_paragraphs(columns[kept[-1]], cells[kept[-1]], _taken(laid), width))
     head, *body = (_GAP.join(row).rstrip() for row in zip(*laid, strict=True))
-    remarks = [] if rows_in_title and len(table) else left_out(table, top)
+    remarks = [] if rows_at is None and len(table) else left_out(table, top, rows_at or "")
     lines = [
-        title(table, width, _rows_shown(table, top) if rows_in_title else ""),
+        title(table, width, _rows_shown(table, top) if rows_at is None else ""),
         rich_text.Text(head, style="underline"),
         *body,
         *_notes(table, remarks, width),
@@ -138,12 +142,19 @@ def _fitted(
         cells = shorter
 
 
+def fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the numbers of the columns that fit into ``width``."""
+    return _fitting(columns, [_width(*pair) for pair in zip(columns, cells, strict=True)], width)
+
+
 def title(table: Table, width: int, remark: str = "") -> Text:
     """Return the line above a table."""
     line = rich_text.Text()
     line.append(table.schema.title, style="bold cyan")
     line.append(f"  {table.label}{remark}", style="dim")
-    line.truncate(width, overflow="ellipsis")
+    if line.cell_len > width:
+        line.truncate(width - len(ellipsis()))
+        line.append(ellipsis())
     return line
 
 
@@ -166,26 +177,35 @@ def heading(column: Column) -> str:
     return f"{column.header} %" if column.unit is Unit.PERCENT else column.header
 
 
-def left_out(table: Table, top: int | None) -> list[str]:
-    """Return a remark that there are no rows, or how many are not among the first ``top``."""
+def left_out(table: Table, top: int | None, whole: str = "") -> list[str]:
+    """Return a remark that there are no rows, or how many are not among the first ``top``.
+
+    ``whole`` says where they are, if not in the report.
+    """
     if not len(table):
         return ["no rows"]
     more = len(table) - (len(table) if top is None else top)
     name = table.schema.name + table.suffix.replace("_", ":")
-    return [f"{more:,} more row{'' if more == 1 else 's'} (-r {name})"] if more > 0 else []
+    return [f"{more:,} more row{'' if more == 1 else 's'} ({whole or f'-r {name}'})"] if more > 0 else []
 
 
 def styled(lines: Iterable[Line], *, color: bool) -> str:
-    """Return lines as text. Without ``color`` it has no escape sequences."""
+    """Return lines as text. Without ``color`` it has no escape sequences, with it none but its styles."""
     out = io.StringIO()
     console = rich_console.Console(
-        file=out, force_terminal=color, color_system="standard" if color else None, highlight=False
+        file=out,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,  # whatever the environment says: the command has decided
+        highlight=False,
     )
     for line in lines:
+        text = printable(str(line), "\n")
         if color and isinstance(line, rich_text.Text):
+            line.plain = text
             console.print(line, soft_wrap=True)
         else:
-            out.write(f"{line}\n")
+            out.write(f"{text}\n")
     return out.getvalue()
 
 
@@ -210,7 +230,7 @@ def _bold(text: str, style: str, end: int) -> Text:
 def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
     if column.unit is Unit.TEXT:
         if value is None:
-            return "(no name)" if column.name.rpartition("_")[2] in _NAMING else "-"
+            return "(no name)" if column.name.rpartition("_")[2] in NAMING else "-"
         return printable(str(value))
     return moment(value, time_unit) if column.is_timestamp else human(value, column.unit, time_unit)
 
@@ -311,7 +331,7 @@ def _notes(table: Table, remarks: Sequence[str], width: int) -> list[Line]:
     return lines
 
 
-def _paragraph_lines(
+def paragraph_lines(
     table: Table, width: int, *, top: int | None = None, time_unit: TimeUnit = "auto"
 ) -> tuple[list[Line], int]:
     """Return findings as paragraphs: what was found, the evidence, what to do, and when that is wrong.

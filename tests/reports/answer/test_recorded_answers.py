@@ -55,7 +55,7 @@ def rows_of(capture: Capture, report: str) -> list[dict[str, Any]]:
 
 
 def test_the_first_lines_have_the_answer(capture: Capture) -> None:
-    shown = screen.render(summarise(capture), width=80, bars=True).splitlines()
+    shown = screen.render(summarise(capture), width=80).splitlines()
     assert len(shown) <= 60
     assert max(map(cell_len, shown)) <= 80
     first = shown[:FIRST]

@@ -1,0 +1,53 @@
+"""How this installation of nsyswrap is started: hints name a command that works when it is typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_NAME = "nsyswrap"
+
+
+@cache
+def command_name() -> str:
+    """Return how this process was started: ``nsyswrap``, ``.venv/bin/nsyswrap`` or ``python3 -m nsyswrap``.
+
+    It is ``nsyswrap`` too if another program uses the package, as Python and pytest do.
+    """
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py" and started.parent.name == _NAME:
+        return f"{shlex.quote(_from_here(sys.orig_argv[0]))} -m {_NAME}"
+    if started.name != _NAME or _is_same(shutil.which(_NAME), started):
+        return _NAME
+    return shlex.quote(_from_here(str(started)))
+
+
+def with_command_name(text: str, commands: Collection[str]) -> str:
+    """Return a text in which ``nsyswrap <command>`` can be typed as it stands. Usage lines stay."""
+    if command_name() == _NAME:
+        return text
+    words = "|".join(map(re.escape, [*commands, "--help"]))
+    hint = rf"(?<!Usage: )(?<![\w./~-]){_NAME}(?= (?:{words})(?![\w/-]))"
+    return re.sub(hint, lambda _: command_name(), text)
+
+
+def _from_here(program: str) -> str:
+    """Return the path relative to the working folder if it is below. A name to be looked up stays."""
+    with suppress(ValueError, OSError):
+        return str(Path(program).relative_to(Path.cwd()))
+    return program
+
+
+def _is_same(found: str | None, started: Path) -> bool:
+    with suppress(OSError):
+        return found is not None and Path(found).samefile(started)
+    return False

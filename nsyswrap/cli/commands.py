@@ -1,0 +1,20 @@
+"""The commands, in the order of use."""
+
+from __future__ import annotations
+
+# Command -> its heading and its line in --help, which imports no command.
+_ONE, _MANY, _LEARNING, _SHARING = "One program", "Many runs", "Learning", "Sharing"
+COMMANDS = {
+    "profile": (_ONE, "Run a program under nsys and show its GPU activity."),
+    "report": (_ONE, "Show captures: one screen, or reports in any format."),
+    "view": (_ONE, "Write captures as one HTML page with a timeline."),
+    "plot": (_ONE, "Draw captures: kernels, timeline, launches, copies."),
+    "batch": (_MANY, "Run variants of programs, here or on a Slurm cluster."),
+    "collect": (_MANY, "Put many runs into one table and compare them."),
+    "runs": (_MANY, "List the runs begun here, open one, remove old ones."),
+    "demo": (_LEARNING, "Run two small experiments, or show them recorded."),
+    "scenarios": (_LEARNING, "List, explain and run small experiments."),
+    "export": (_SHARING, "Write a capture for Perfetto, or as Parquet."),
+    "redact": (_SHARING, "Remove secrets from a capture before sharing it."),
+}
+HIDDEN = ("run-folder",)  # the tasks of a batch run it

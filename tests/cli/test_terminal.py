@@ -1,0 +1,142 @@
+"""What a terminal gets: names that hold control characters neither move its cursor nor color its text."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import call, kernel, nvtx, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A title, hidden text, "move up", a C1 escape sequence, two overrides of the direction, a tab and a return.
+EVIL = "e\x1b]0;x\x07\x1b[8m\x1b[2A\x9b31m\u202e\u2066\tl\r"
+STYLE = re.compile("\x1b\\[(?:[0124]|3[1236])(?:;(?:[0124]|3[1236]))*m")
+PROGRESS = re.compile("\r +\r")  # wipes a line
+UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+PLAN = """
+program = ["{python}", "{evil}.py"]
+[vary]
+"{evil}" = ["{evil}"]
+"""
+
+
+def at_terminal(folder: Path, environment: dict[str, str], *arguments: str | bytes) -> str:
+    """Return all that a command prints on a terminal, both streams, as the terminal gets it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nsyswrap", *arguments],
+        cwd=folder,
+        env={**environment, "TERM": "xterm", "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    got = b""
+    try:
+        while part := os.read(ours, 65536):
+            got += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    process.wait(timeout=60)
+    return got.decode(errors="surrogateescape").replace("\r\n", "\n")  # as the terminal's driver writes a \n
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    events = (
+        call("cudaLaunchKernel", 0, 5, 1),
+        kernel(f"{EVIL} kernel", 10, 30, 1),
+        nvtx(f"{EVIL} range", 0, 40),
+    )
+    write(tmp_path / f"{EVIL}.sqlite", *events)
+    write(tmp_path / "x.sqlite", *events)
+    (tmp_path / f"{EVIL}.damaged.sqlite").write_bytes(b"SQLite format 3\0 and no more")
+    (tmp_path / f"{EVIL}.py").write_text("")
+    escaped = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
+    (tmp_path / "plan.toml").write_text(PLAN.format(python=sys.executable, evil=escaped))
+    (tmp_path / "runs" / EVIL).mkdir(parents=True)
+    (tmp_path / "runs" / EVIL / "run.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", f"{EVIL}.sqlite"],
+        ["report", f"{EVIL}.sqlite", "x.sqlite"],
+        ["report", f"{EVIL}.sqlite", "--nvtx", f"wrong {EVIL}"],
+        ["report", f"{EVIL}.sqlite", "-r", "nvtx_sum", "-r", "cuda_gpu_kern_sum"],
+        ["report", f"{EVIL}.sqlite", "-r", EVIL],
+        ["report", f"{EVIL}.sqlite", "--list"],
+        ["report", f"{EVIL}.sqlite", "--top", EVIL],
+        ["report", f"{EVIL}.sqlite", f"--{EVIL}"],
+        ["report", f"{EVIL}.sqlite", "-r", "nvtx_sum", "--format", "csv"],
+        ["report", f"{EVIL}.sqlite", "-r", "nvtx_sum", "--format", "tsv"],
+        ["report", f"{EVIL}.sqlite", "-r", "nvtx_sum", "--format", "json"],
+        ["report", f"{EVIL}.sqlite", "-r", "nvtx_sum", "--format", "markdown"],
+        ["report", f"{EVIL}.damaged.sqlite"],
+        ["report", f"{EVIL}.absent"],
+        ["report", b"\x9b31m\xff.absent"],
+        ["report", "--explain", EVIL],
+        ["view", f"{EVIL}.sqlite"],
+        ["view", f"{EVIL}.sqlite", "-o", "-"],
+        ["plot", f"{EVIL}.sqlite", "-o", EVIL],
+        ["export", f"{EVIL}.sqlite", "--perfetto", "-"],
+        ["export", f"{EVIL}.sqlite", "--perfetto", f"{EVIL}.json"],
+        ["redact", "--check", f"{EVIL}.sqlite"],
+        ["redact", f"{EVIL}.sqlite", "-o", f"{EVIL}.out.sqlite"],
+        ["collect", "runs"],
+        ["collect", f"{EVIL}.sqlite", "x.sqlite", "-o", EVIL],
+        ["batch", "run", "plan.toml", "--dry-run"],
+        ["batch", "run", EVIL],
+        ["batch", "status", f"runs/{EVIL}"],
+        ["scenarios", "run", EVIL],
+        ["profile", "--dry-run", f"{EVIL}.py", EVIL],
+        ["profile", f"{EVIL}.absent"],
+        [EVIL],
+    ],
+    ids=lambda command: " ".join(str(part) for part in command).replace(EVIL, "EVIL").replace("\x9b", ""),
+)
+def test_no_control_character_reaches_a_terminal(
+    folder: Path, environment: dict[str, str], command: list[str | bytes]
+) -> None:
+    got = at_terminal(folder, environment, *command)
+    assert got.strip()
+    assert UNWANTED.findall(PROGRESS.sub("", STYLE.sub("", got))) == []
+    got.encode()  # no byte is left that is not UTF-8
+
+
+def test_data_in_a_pipe_stay_as_they_are(folder: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "nsyswrap", "report", "x.sqlite", "-r", "nvtx_sum", "--format", "csv"]
+    env = {**environment, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True)
+    assert f"{EVIL} range".encode() in done.stdout
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}],
+    ids=lambda variables: "".join(variables.values()),
+)
+def test_a_terminal_without_utf8_gets_ascii_in_columns(
+    folder: Path, environment: dict[str, str], variables: dict[str, str]
+) -> None:
+    names = ("漢字 µ", "k" * 200)
+    write(folder / "y.sqlite", *(kernel(name, 0, 20_000 + i, 1) for i, name in enumerate(names)))
+    env = {name: value for name, value in environment.items() if not name.startswith(("LC_", "PYTHONIO"))}
+    command = ["report", "y.sqlite", "-r", "cuda_gpu_sum", "--color", "never"]
+    assert at_terminal(folder, {**env, **variables}, *command).splitlines()[1:] == [
+        "Time %  Total Time  Instances      Avg      Med  Operation",
+        f"  50.0     20.0 us          1  20.0 us  20.0 us  {'k' * 32}...{'k' * 16}",
+        "  50.0     20.0 us          1  20.0 us  20.0 us  \\u6f22\\u5b57 u",
+        "... 4 columns left out for width (--format csv has all)",
+    ]
