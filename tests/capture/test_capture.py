@@ -185,7 +185,7 @@ def test_a_frame_of_events_can_be_changed_without_harm(tmp_path: Path) -> None:
 def test_a_report_by_name(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     assert capture.report("cuda_gpu_kern_sum").frame["total_ns"].tolist() == [5]
-    with pytest.raises(UsageError, match="no report 'kernels'"):
+    with pytest.raises(UsageError, match="no report named 'kernels'"):
         capture.report("kernels")
 
 
