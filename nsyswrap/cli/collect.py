@@ -156,7 +156,8 @@ def collect(
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
             if result_files.PARQUET not in [path.name for path in written]:
-                note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow\n  {pip_install('parquet')}")
+                note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
+                note(f"  {pip_install('parquet')}")
             written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
     if readable:
         layout = terminal_layout()
