@@ -62,7 +62,7 @@ def command(
     taken = [perfetto] if perfetto is not None and not _is_stdout(perfetto) and perfetto.exists() else []
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
-        raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or give another name")
+        raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     selected = _open_selected(capture or newest_capture(), selection)
     if perfetto is not None:
         _write_trace(selected, perfetto)

@@ -156,7 +156,7 @@ def _dry_run(spec: RunSpec) -> str:
     if nsys_command.cannot_write_into(spec.output):
         raise UsageError(
             f"--dry-run has no command line for {str(spec.output)!r}: nsys itself cannot write into it",
-            "use another --output, or leave out --dry-run",
+            "use another --output, or omit --dry-run",
         )
     line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), spec.env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"

@@ -40,7 +40,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     if capture.suffix in _RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
     if check and output is not None:
-        raise UsageError("--check cannot be used with --output", "leave out one of them")
+        raise UsageError("--check cannot be used with --output", "omit one of them")
     if output is None and not check:
         raise UsageError("no output is named", "use -o OUT to redact, or --check")
     if output is None:

@@ -189,9 +189,7 @@ class ReportOptions:
         if self.format.one_table and not self.named_reports:
             raise UsageError(
                 f"--format {self.form} needs the name of a report",
-                "leave out --format"
-                if self.csv_folder
-                else "use -r NAME, or --csv DIR for a file of each report",
+                "omit --format" if self.csv_folder else "use -r NAME, or --csv DIR for a file of each report",
             )
         if self.output and len(self.captures) > 1 and self.is_screen:
             raise UsageError(
@@ -199,12 +197,12 @@ class ReportOptions:
             )
         if self.output and self.csv_folder and self.is_screen:
             raise UsageError(
-                "-o cannot be used with --csv alone", "leave out -o, or name reports to print with -r"
+                "-o cannot be used with --csv alone", "omit -o, or name reports to print with -r"
             )
         if self.readable and not self.format.for_people:
             raise UsageError(
                 f"--readable cannot be used with --format {self.form}",
-                "leave out --readable, or use --format text or markdown",
+                "omit --readable, or use --format text or markdown",
             )
 
     def check_alone(self) -> None:
@@ -219,7 +217,7 @@ class ReportOptions:
             "--by": self.by,
         }
         for other in filter(others.get, others):
-            raise UsageError(f"{option} cannot be used with {other}", f"leave out {other}")
+            raise UsageError(f"{option} cannot be used with {other}", f"omit {other}")
 
 
 @click.command(

@@ -144,7 +144,7 @@ def test_csv_is_of_named_reports(
     )
     assert not (tmp_path / "all.csv").exists()
     done = cli("report", export, "--format", form, "--csv", "out")
-    assert (done.returncode, done.stderr.splitlines()[1]) == (2, "  leave out --format")
+    assert (done.returncode, done.stderr.splitlines()[1]) == (2, "  omit --format")
 
 
 def test_two_reports_in_one_stream_are_as_nsys_writes_them(cli: Cli, nsys: str, tmp_path: Path) -> None:
