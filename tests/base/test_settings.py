@@ -15,7 +15,8 @@ from nsyswrap.base import settings
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.nsys import find
 from nsyswrap.base.settings import SETTINGS, Value
-from nsyswrap.cli import COMMANDS, cli
+from nsyswrap.cli import cli
+from nsyswrap.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,7 +38,7 @@ def test_a_table_shows_its_first_rows(capture: Capture, monkeypatch: pytest.Monk
 
 def test_the_notes_of_a_table_are_under_it(capture: Capture) -> None:
     table = capture.select(time="1s/2s").report("cuda_gpu_kern_sum")
-    assert str(table).splitlines()[-1] == "note: nothing in what is selected"
+    assert str(table).splitlines()[-1] == "note: no events in the selection"
 
 
 def test_findings_are_paragraphs(tmp_path: Path) -> None:
