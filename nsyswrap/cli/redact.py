@@ -13,7 +13,7 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, say
 
 with lazy_imports():
     from nsyswrap.capture import redact
