@@ -49,8 +49,8 @@ _NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 def command(output: Path | None) -> None:
     """Run two small experiments and show the answer for each.
 
-    The scenarios `add` and `add2` are run, and the answer for each is shown. Without a GPU or without nsys, captures
-    recorded on a real GPU are shown instead.
+    The scenarios `add` and `add2` are run, and the answer for each is shown. Without a GPU or without nsys,
+    captures recorded on a real GPU are shown instead.
     """
     lacks = _lacks()
     if lacks:

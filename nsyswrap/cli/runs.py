@@ -64,7 +64,8 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 def command(context: click.Context) -> None:
     """List the runs begun here, open one, remove old ones.
 
-    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs of a batch are one line.
+    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs
+    of a batch are one line.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)
@@ -120,7 +121,12 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
     examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
 )
 @option(
-    _RUNS, "--older-than", "age_s", callback=_age, metavar="AGE", help="Remove runs begun 12h, 30d or 8w ago."
+    _RUNS,
+    "--older-than",
+    "age_s",
+    callback=_age,
+    metavar="AGE",
+    help="Remove only runs older than 12h, 30d or 8w.",
 )
 @option(_RUNS, "--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N newest runs.")
 @option(_RUNS, "--yes", "confirmed", is_flag=True, help="Remove the runs, not only list them.")
