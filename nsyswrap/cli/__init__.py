@@ -36,7 +36,7 @@ _OTHER_WORDS = {
     "cancel": "nsyswrap batch cancel DIR",
     "compare": "nsyswrap report A B -r gpu_time",
     "diff": "nsyswrap report A B -r gpu_time",
-    "list": "nsyswrap report --list",
+    "list": "nsyswrap runs",
     "run": "nsyswrap profile PROGRAM",
     "stats": "nsyswrap report",
     "status": "nsyswrap batch status DIR",

@@ -18,7 +18,7 @@ from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import note, say, terminal_layout
+from nsyswrap.cli.output import note, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +64,8 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 def command(context: click.Context) -> None:
     """List the runs begun here, open one, remove old ones.
 
-    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the
-    runs of a batch are one line.
+    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs
+    of a batch are one line.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)
@@ -91,7 +91,7 @@ def list_runs(*, everywhere: bool, top: int) -> None:
     if not runs:
         note("nsyswrap: no run was begun " + ("yet" if everywhere else "in this folder or below"))
         return
-    say("\n".join(_table(runs[:top], events=True)))
+    click.echo("\n".join(_table(runs[:top], events=True)))
     if len(runs) > top:
         note(f"nsyswrap: {len(runs) - top:,} more (--top)")
 
@@ -121,7 +121,12 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
     examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
 )
 @option(
-    _RUNS, "--older-than", "age_s", callback=_age, metavar="AGE", help="Remove runs begun 12h, 30d or 8w ago."
+    _RUNS,
+    "--older-than",
+    "age_s",
+    callback=_age,
+    metavar="AGE",
+    help="Remove only runs older than 12h, 30d or 8w.",
 )
 @option(_RUNS, "--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N newest runs.")
 @option(_RUNS, "--yes", "confirmed", is_flag=True, help="Remove the runs, not only list them.")
@@ -145,7 +150,7 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
     elif confirmed:
         sys.exit(_remove(runs))
     else:
-        say("\n".join(_table(runs)))
+        click.echo("\n".join(_table(runs)))
         size = human(sum(run.size_bytes for run in runs), Unit.BYTES)
         note(f"nsyswrap: {_counted(len(runs))} to remove, {size}; use --yes to remove")
 
@@ -161,7 +166,7 @@ def _remove(runs: Sequence[StoredRun]) -> int:
             exit_code = error.exit_code
             continue
         freed, removed = freed + size, removed + 1
-        say(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
+        click.echo(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
         if left:
             more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
             note(f"nsyswrap: kept other files: {', '.join(map(_short, left[:_LISTED]))}{more}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMPLETED = [
     ("nsyswrap re", ["report", "redact"]),
-    ("nsyswrap run", []),  # run-folder is hidden
+    ("nsyswrap run", ["runs"]),  # run-folder is hidden
     ("nsyswrap batch s", ["sweep", "status"]),
     ("nsyswrap report -r cuda_gpu_kern", ["cuda_gpu_kern_sum", "cuda_gpu_kern_gb_sum"]),
     ("nsyswrap report x.sqlite -r gpu_time,gpu_i", ["gpu_time,gpu_idle"]),

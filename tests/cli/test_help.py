@@ -60,7 +60,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def parse(arguments: list[str]) -> click.Context:
     """Parse a command line as click does, without running the command."""
     context = click.Context(top, info_name="nsyswrap")
-    while isinstance(context.command, click.Group):
+    while isinstance(context.command, click.Group) and arguments:
         name, *arguments = arguments
         command = context.command.get_command(context, name)
         assert command is not None, name
