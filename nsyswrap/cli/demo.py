@@ -12,9 +12,10 @@ import click
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
+from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
-from nsyswrap.cli.output import note, tables_text, terminal_layout
+from nsyswrap.cli.output import note, say, tables_text, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,24 +50,24 @@ _NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 def command(output: Path | None) -> None:
     """Run two small experiments and show the answer for each.
 
-    The scenarios `add` and `add2` are run, and the answer for each is shown. Without a GPU or without nsys,
-    captures recorded on a real GPU are shown instead.
+    The scenarios `add` and `add2` are run, and the answer for each is shown. Without a GPU or without
+    nsys, captures recorded on a real GPU are shown instead.
     """
     lacks = _lacks()
     if lacks:
-        click.echo("Recorded on an NVIDIA H200, not run on this machine.")
+        say("Recorded on an NVIDIA H200, not run on this machine.")
         note(f"nsyswrap: cannot run it here: {'; '.join(lacks)}")
         base = RECORDED
     else:
-        click.echo("Run on this machine.")
+        say("Run on this machine.")
         base = output or default_output("demo")
         for name in SCENARIOS:
             scenario = scenarios.find_scenario(name)
             scenario_runs.run_variants(scenario, scenario.variants, base / name)
     layout = replace(terminal_layout(), width=min(_WIDTH, terminal_layout().width))
     for name, (variant, table) in SCENARIOS.items():
-        click.echo(_shown(name, base / name, variant, table, layout), nl=False)
-    click.echo("".join(_next_lines(base / name / variant)), nl=False)
+        say(_shown(name, base / name, variant, table, layout), styled=True)
+    say("".join(_next_lines(base / name / variant)))
 
 
 def _lacks() -> list[str]:
@@ -81,9 +82,10 @@ def _lacks() -> list[str]:
 def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) -> str:
     """Return the answer for one variant, and the table over all variants that supports it."""
     scenario = scenarios.find_scenario(name)
-    _, lines = summary.answer_with_lines(capture.open_capture(folder / variant).decided())
-    answer = [line for line in lines if line.kind != "note"]  # that note names the newest run
-    texts = summary_screen.answer_texts(answer, layout.width, bars=layout.bars)
+    with ascii_layout(active=layout.ascii):
+        _, lines = summary.answer_with_lines(capture.open_capture(folder / variant).decided())
+        answer = [line for line in lines if line.kind != "note"]  # that note names the newest run
+        texts = list(summary_screen.answer_texts(answer, layout.width))
     tables = scenario_runs.closing_tables({one: folder / one for one in scenario.variants})
     kept = [one for one in tables if one.schema.name == table]
     return (

@@ -18,7 +18,7 @@ from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import note, terminal_layout
+from nsyswrap.cli.output import note, say, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def list_runs(*, everywhere: bool, top: int) -> None:
     if not runs:
         note("nsyswrap: no run was begun " + ("yet" if everywhere else "in this folder or below"))
         return
-    click.echo("\n".join(_table(runs[:top], events=True)))
+    say("\n".join(_table(runs[:top], events=True)))
     if len(runs) > top:
         note(f"nsyswrap: {len(runs) - top:,} more (--top)")
 
@@ -150,7 +150,7 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
     elif confirmed:
         sys.exit(_remove(runs))
     else:
-        click.echo("\n".join(_table(runs)))
+        say("\n".join(_table(runs)))
         size = human(sum(run.size_bytes for run in runs), Unit.BYTES)
         note(f"nsyswrap: {_counted(len(runs))} to remove, {size}; use --yes to remove")
 
@@ -166,7 +166,7 @@ def _remove(runs: Sequence[StoredRun]) -> int:
             exit_code = error.exit_code
             continue
         freed, removed = freed + size, removed + 1
-        click.echo(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
+        say(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
         if left:
             more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
             note(f"nsyswrap: kept other files: {', '.join(map(_short, left[:_LISTED]))}{more}")
