@@ -134,7 +134,7 @@ def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
     page = render({"x": open_capture(folder)})
     assert str(tmp_path) not in page
     assert not re.search(r"/(tmp|data|var)\b", page)
-    assert "lies in x/.recording-1/report.qdstrm" in page
+    assert "is in x/.recording-1/report.qdstrm" in page
     for kept in (">train.py --data=data data<", "the clock of x.log jumped", "x holds no CUDA API calls"):
         assert kept in page
 
