@@ -122,7 +122,7 @@ def test_what_would_run(program: str, tmp_path: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("ranks", "variables", "said"),
     [
-        ("0", {}, "this process is none"),
+        ("0", {}, "--ranks cannot be used without a launcher"),
         ("0,2", launch(0), "no rank 2; expected 0 to 1"),
         ("first", launch(0), "invalid --ranks 'first': expected ranks"),
     ],
