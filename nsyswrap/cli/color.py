@@ -18,9 +18,10 @@ def add_color_option(command: click.Command) -> None:
                 ["--color"],
                 type=click.Choice(list(_CHOICES)),
                 default="auto",
+                metavar="WHEN",
                 expose_value=False,
                 callback=_keep,
-                help="When to use colors. [auto: on a terminal]",
+                help="Use colors: auto (on a terminal), always or never.",
             )
         )
 
