@@ -167,8 +167,8 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """
     if view.get("steps") and selection.windowed:
         raise UsageError(
-            "--steps does not go with --time or --nvtx: what these select is judged as it is",
-            "leave out one of them",
+            "--steps cannot be used with --time or --nvtx",
+            "omit one of them: a selected time is judged whole",
         )
 
     def open_one(path: Path) -> Capture:

@@ -64,7 +64,7 @@ def test_steps_of_a_selected_time_are_an_error(cli: Cli, export: Path) -> None:
     for command, option, value in (("report", "--nvtx", "step"), ("view", "--time", "0ns/9ns")):
         done = cli(command, export, "--steps", "2-3", option, value)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "--steps does not go with --time or --nvtx" in done.stderr
+        assert "--steps cannot be used with --time or --nvtx" in done.stderr
 
 
 def test_python_users_choose_steps_too(export: Path) -> None:

@@ -84,7 +84,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
         "Overlapping copies",
         "copy the next part on a separate stream, from pinned memory, while a kernel works on this one",
         "with torch.cuda.stream(copies): following = batch.to('cuda', non_blocking=True)",
-        "each kernel needs the data copied before it, and there is nothing else to compute",
+        "each kernel needs the data copied before it, and no other work can run meanwhile",
         "gpu_time",
         cover=exposed,
     )

@@ -115,7 +115,13 @@ SCHEMA = Schema(
     columns=(
         Column("start_ns", "Start", Unit.NS, "when the operation began on the GPU"),
         Column("duration_ns", "Duration", Unit.NS, "GPU time of the operation"),
-        Column("correlation_id", "CorrId", Unit.ID, "what it shares with the API call that started it", 6),
+        Column(
+            "correlation_id",
+            "CorrId",
+            Unit.ID,
+            "correlation id, shared with the API call that started the work",
+            6,
+        ),
         *(
             Column(f"{field}_{axis}", f"{header}{axis.upper()}", Unit.COUNT, f"{what} in dimension {axis}", 5)
             for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))
