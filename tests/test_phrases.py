@@ -34,9 +34,8 @@ BANNED = {
     r"\bleave .{0,40}\bout\b": "omit ...",
     r"\bgive another\b": "use another ...",
     r"\b(in the way|at work|with room|make room|free some room)\b": "exists, in use, free some disk space",
-    r"(?i)(synchron|util|initial|optim|recogn)is(e[drs]?|ing|ation)\b(?!=)|colour|behaviour|neighbour|labell": (
-        "American spelling"
-    ),
+    r"(?i)(synchron|util|initial|optim|recogn)is(e[drs]?|ing|ation)\b(?!=)": "American spelling",
+    r"(?i)colour|behaviour|neighbour|labell": "American spelling",
 }
 
 

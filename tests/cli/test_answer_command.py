@@ -55,7 +55,7 @@ def test_steps_that_are_not_there_are_an_error(cli: Cli, export: Path) -> None:
     for command, chosen in (("report", "epoch"), ("report", "17-20"), ("view", "epoch/1")):
         done = cli(command, export, "--steps", chosen)
         assert (done.returncode, done.stdout) == (65, "")
-        assert "--steps" in done.stderr or "there are 6, from 0" in done.stderr
+        assert "--steps" in done.stderr or "the capture has 6 steps, numbered from 0" in done.stderr
     with pytest.raises(NotInCapture, match="epoch"):
         _ = open_capture(export).select(steps="epoch").answer
 

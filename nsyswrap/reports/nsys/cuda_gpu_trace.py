@@ -119,7 +119,7 @@ SCHEMA = Schema(
             "correlation_id",
             "CorrId",
             Unit.ID,
-            "correlation id, shared with the API call that started the work",
+            "correlation id, also of the API call behind it",
             6,
         ),
         *(

@@ -77,7 +77,7 @@ def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
 
 def _left_out_notes(nesting: Tree) -> tuple[str, ...]:
     left_out = int((nesting.depth == MISSING).sum())
-    text = f"{left_out} ranges omitted, as in nsys: they are one of two, or inside two, with the same thread and times"
+    text = f"{left_out} ranges omitted, as in nsys: of equal thread and times, or inside such ranges"
     return (text,) if left_out else ()
 
 

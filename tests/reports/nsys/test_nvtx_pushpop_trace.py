@@ -56,9 +56,7 @@ def test_the_push_pop_trace_says_what_it_leaves_out(tmp_path: Path) -> None:
     twins = [nvtx("a", 10, 20), nvtx("b", 10, 20), nvtx("inside", 12, 13)]
     table = opened(tmp_path, *twins, nvtx("c", 30, 40)).report(REPORT)
     assert values_of(table, "name") == [(":c",)]
-    assert table.notes == (
-        "left out, as in nsys: 3 ranges that are or lie in two of one thread and the same times",
-    )
+    assert table.notes == ("3 ranges omitted, as in nsys: of equal thread and times, or inside such ranges",)
 
 
 def test_rows_keep_their_numbers_in_a_part(tmp_path: Path) -> None:
