@@ -57,11 +57,11 @@ def render(
 
 def _about_tables(summary: Summary) -> str:
     """Return how to see all of a table, and that the tables are not limited to the steady part."""
-    more = "-r NAME shows all rows and columns of a table"
+    more = "all rows: -r NAME; all columns: -r NAME --format csv"
     if summary.answer is None or summary.answer.part != "steady part":
         return more
     chosen = summary.answer.steps is not None and summary.answer.steps.chosen
-    return f"{more}; the tables count {'all steps' if chosen else 'start-up too'}"
+    return f"{more}; tables include {'all steps' if chosen else 'start-up'}"
 
 
 def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Line]:
