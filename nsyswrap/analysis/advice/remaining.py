@@ -9,16 +9,22 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_operations import MEMCPY
 from nsyswrap.base.units import duration
+from nsyswrap.capture.schema import UM_TO_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.arrays.intervals import Cover
 
 _MOSTLY_PERCENT = 20.0  # of the time: a GPU that is idle for longer gets a finding in any case
-# By cause: headline, remedy, what to do, line of code, when it is wrong.
+_TO_HOST = "pages_to_host"
+_CAUSE_OF = {_TO_HOST: "migration"}  # other findings are named after their cause
+# By finding: headline, remedy, what to do, line of code, when it is wrong.
 _TEXTS = {
     "profiler": (
         "Profiler overhead: nsys itself leaves the GPU idle",
@@ -93,6 +99,13 @@ _TEXTS = {
         "cudaMemPrefetchAsync(following, bytes, device, copies);",
         "the host computes on these pages in that time",
     ),
+    "pages_to_host": (
+        "Unified memory: the GPU is idle while the host fetches pages",
+        "Prefetching to the host",
+        "move results to the host in one piece: prefetch or copy them; -r gpu_idle lists the gaps",
+        "cudaMemPrefetchAsync(results, bytes, cudaCpuDeviceId, stream);",
+        "the host computes on these pages in that time",
+    ),
     "unknown": (
         "Unexplained GPU idle time: launches are not recorded",
         "Recording the launches",
@@ -109,25 +122,36 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
     If the GPU is mostly idle and there would be none at all, the largest cause counts.
     """
     explained = joined(*(piece.cover for piece in known)) if known else None
-    everything = np.ones(len(context.gaps), dtype=bool)
+    to_host = _end_with_pages_to_host(context)
     left: dict[str, Cover] = {}
-    for cause in CAUSES:
-        cover = context.idle(everything, (cause,))
-        left[cause] = difference(cover, explained) if explained is not None else cover
-    findings = [_finding(cause, cover) for cause, cover in left.items() if context.worth(cover.length)]
+    for name in _TEXTS:
+        cover = context.idle(to_host if name == _TO_HOST else ~to_host, (_CAUSE_OF.get(name, name),))
+        left[name] = difference(cover, explained) if explained is not None else cover
+    findings = [_finding(name, cover) for name, cover in left.items() if context.worth(cover.length)]
     idle = sum(cover.length for cover in left.values())
     if not findings and not known and 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
         findings = [_finding(*max(left.items(), key=lambda item: item[1].length))]
     return findings
 
 
-def _finding(cause: str, cover: Cover) -> Advice:
-    headline, remedy, do, example, unless = _TEXTS[cause]
+def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
+    """Return which gaps end with a migration to the host: the host touched a page, no kernel waits for it."""
+    gaps = context.gaps
+    to_host = np.zeros(len(gaps), dtype=bool)
+    rows = np.flatnonzero(gaps.parts["migration"] > 0)
+    if len(rows):
+        kinds = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"]
+        to_host[rows] = kinds[gaps.operations.row[gaps.after[rows]]] == UM_TO_HOST
+    return to_host
+
+
+def _finding(name: str, cover: Cover) -> Advice:
+    headline, remedy, do, example, unless = _TEXTS[name]
     return Advice(
-        f"idle_{cause}",
+        f"idle_{name}",
         f"{headline} ({duration(cover.length)})",
         cover.length,
-        f"idle {duration(cover.length)}: {CAUSES[cause]}",
+        f"idle {duration(cover.length)}: {CAUSES[_CAUSE_OF.get(name, name)]}",
         remedy,
         do,
         example,

@@ -219,4 +219,6 @@ def test_pages_that_move_after_the_last_kernel_keep_none_waiting(tmp_path: Path)
         *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
         memcpy(12, 400, 450, 65_536, streamId=0, migrationCause=FAULT),
     ]
-    assert stakes(tmp_path, *rows) == {"idle_migration": 100}
+    found = findings_of(new(tmp_path, *rows))["idle_pages_to_host"]
+    assert found.potential_ns == 100
+    assert found.what == "Unified memory: the GPU is idle while the host fetches pages (100 ns)"
