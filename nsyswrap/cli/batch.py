@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Group, option
-from nsyswrap.cli.misplaced import code_option, find_misplaced, note_first
+from nsyswrap.cli.misplaced import code_option
 from nsyswrap.cli.options import SHOW, with_options
 from nsyswrap.cli.recording import PROGRAM, module_option, recording_options
 from nsyswrap.record.batch import executors
@@ -135,7 +135,6 @@ def run(plan: Path, **options: Any) -> None:
 @_settings_options
 def sweep(program: tuple[str, ...], **options: Any) -> None:
     """Run a program with all combinations of parameters."""
-    note_first(option for option in find_misplaced(program) if option.is_certain)
     sys.exit(batch_run.carry_out(batch_run.plan_of(program, options), options))
 
 

@@ -15,7 +15,7 @@ from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.misplaced import code_option, find_misplaced, note_first
+from nsyswrap.cli.misplaced import code_option, note_misplaced_option, note_misplaced_report
 from nsyswrap.cli.options import SHOW, csv_option, report_option, top_option
 from nsyswrap.cli.output import (
     make_tables,
@@ -132,8 +132,8 @@ def command(**options: Any) -> None:
     _check_reports(asked.reports, one_rank)  # before the program runs
     env = asked.recording.environment
     program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
-    misplaced = find_misplaced(asked.program) if not one_rank or one_rank.speaks else []
-    is_noted = note_first(option for option in misplaced if option.is_certain)
+    speaks = not one_rank or one_rank.speaks
+    is_noted = speaks and note_misplaced_report(asked.program)
     if one_rank and not one_rank.profiled:
         if asked.dry_run:
             print_data(f"{_shell_line(program.argv, env)}\n")
@@ -143,8 +143,8 @@ def command(**options: Any) -> None:
         print_data(f"{_dry_run(asked.spec(program, one_rank, make_folder=False))}\n")
     else:
         run = _record(asked, program, one_rank)
-        if run.status.outcome == "program_failed" and not is_noted:
-            note_first(option for option in misplaced if option.is_likely)
+        if run.status.outcome == "program_failed" and speaks and not is_noted:
+            note_misplaced_option(asked.program)
         sys.exit(run.status.exit_code)
 
 
