@@ -15,7 +15,7 @@ import click
 from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.suggest import unknown
+from nsyswrap.base.suggest import did_you_mean, unknown
 from nsyswrap.base.version import __version__
 from nsyswrap.cli.color import add_color_option
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
@@ -191,9 +191,9 @@ def _usage_message(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
-        message, hint = unknown("option", error.option_name, options)
+        message, hint = f"no option named {error.option_name!r}", did_you_mean(error.option_name, options)
     if context:
-        hint = f"{hint if hint.startswith('did') else ''} {context.command_path} --help shows all options"
+        hint = f"{hint} {context.command_path} --help shows all options"
     return f"nsyswrap: {message[:1].lower()}{message[1:]}" + (f"\n  {hint.strip()}" if hint else "")
 
 

@@ -11,7 +11,6 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.suggest import did_you_mean, unknown
-from nsyswrap.cli.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -134,8 +133,7 @@ class Group(Command, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of the group."""
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
-            say(ctx.get_help())
-            ctx.exit()
+            args = ["--help"]
         return super().parse_args(ctx, args)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:

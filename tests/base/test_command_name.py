@@ -30,15 +30,15 @@ def checkout(tmp_path: Path) -> Path:
 def hint(folder: Path, environment: dict[str, str], *command: str, path: str = os.defpath) -> str:
     """Return the command that a usage error advises."""
     done = subprocess.run(
-        [*command, "report", "--top", "x"],
+        [*command, "report", "--qqq"],
         cwd=folder,
         env={**environment, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
     )
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("Try ")]
-    return line.removeprefix("Try '").removesuffix(" report --help' for help.")
+    [line] = [line for line in done.stderr.splitlines() if line.endswith(" shows all options")]
+    return line.strip().removesuffix(" report --help shows all options")
 
 
 def test_a_script_that_is_not_on_the_path(checkout: Path, environment: dict[str, str]) -> None:
@@ -62,6 +62,12 @@ def test_a_script_on_the_path(checkout: Path, environment: dict[str, str]) -> No
 
 def test_a_module(tmp_path: Path, environment: dict[str, str]) -> None:
     assert hint(tmp_path, environment, sys.executable, "-m", "nsyswrap") == f"{sys.executable} -m nsyswrap"
+
+
+def test_help_names_the_module_once(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "nsyswrap"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.count(sys.executable) == done.stdout.count(f"{sys.executable} -m nsyswrap ") > 0
 
 
 @pytest.mark.parametrize(
