@@ -55,6 +55,18 @@ def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def user_folder(variable: str, default: str) -> Path | None:
+    """Return the folder of nsyswrap in that of an XDG variable or in ``~/<default>``; None without a home.
+
+    The folder need not exist.
+    """
+    base = os.environ.get(variable, "")
+    try:
+        return (Path(base) if base.startswith("/") else Path.home() / default) / "nsyswrap"
+    except RuntimeError:  # a user without an entry in passwd, in a container
+        return None
+
+
 def umask() -> int:
     """Return the umask of this process."""
     with suppress(OSError):  # os.umask() changes it for a moment, for all threads

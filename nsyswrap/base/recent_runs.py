@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.files import user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, RUN, STATUS, RunFolder
 
@@ -141,12 +142,8 @@ def _lines() -> Iterator[tuple[str, str, float]]:
 
 def _index_folder() -> Path | None:
     """Return ``$XDG_STATE_HOME/nsyswrap/runs`` or that in ``~/.local/state``; None without a home."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    try:
-        state = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
-    except RuntimeError:
-        return None
-    return state / "nsyswrap" / _FILES
+    folder = user_folder("XDG_STATE_HOME", ".local/state")
+    return folder and folder / _FILES
 
 
 def _unlisted(here: Path) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.files import user_folder
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 
 RUN = "run.json"
@@ -303,11 +304,10 @@ def cache_dir(*names: str) -> Path:
 
     Raises OutputError if it cannot be created.
     """
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError as error:  # a user without an entry in passwd, in a container
-        raise OutputError(f"no folder for the cache: {error}", "set HOME or XDG_CACHE_HOME") from None
-    path = base.joinpath("nsyswrap", *names)
+    base = user_folder("XDG_CACHE_HOME", ".cache")
+    if base is None:
+        raise OutputError("no folder for the cache: the home folder is unknown", "set HOME or XDG_CACHE_HOME")
+    path = base.joinpath(*names)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)  # cached exports hold environments
     except OSError as error:

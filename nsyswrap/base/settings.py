@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.files import user_folder
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.suggest import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     import click
 
 with lazy_imports():  # used where there is a file with settings
-    import difflib
-
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -190,9 +190,8 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     """Raises UsageError for an unknown key and for an invalid value."""
     for key, value in table.items():
         if key not in SETTINGS:
-            close = difflib.get_close_matches(key, SETTINGS, 1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"{source}: no setting named {key!r}", f"{meant}settings: {', '.join(SETTINGS)}")
+            message, hint = unknown("setting", key, SETTINGS)
+            raise UsageError(f"{source}: {message}", hint)
         if not SETTINGS[key].accepts(value):
             raise UsageError(f"{source}: invalid {key} {value!r}: expected {SETTINGS[key].expected}")
     return {key: Value(value, source) for key, value in table.items()}
@@ -217,9 +216,5 @@ def _is_file(path: Path) -> bool:
 
 def user_file() -> Path | None:
     """Return the path of the user's file, which need not exist; None without a home."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    try:
-        folder = Path(base) if base.startswith("/") else Path.home() / ".config"
-    except RuntimeError:
-        return None
-    return folder / "nsyswrap" / "config.toml"
+    folder = user_folder("XDG_CONFIG_HOME", ".config")
+    return folder and folder / "config.toml"

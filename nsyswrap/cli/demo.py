@@ -11,6 +11,7 @@ import click
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import short_path
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.help import Command, option
@@ -97,7 +98,7 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
 
 def _next_lines(folder: Path) -> Iterable[str]:
     """Yield the commands to type next, with the folder seen from here."""
-    path = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    path = short_path(folder, Path.cwd())
     yield "\nNext:\n"
     for arguments in _NEXT:
         yield f"  nsyswrap {arguments.format(folder=shlex.quote(str(path)))}\n"

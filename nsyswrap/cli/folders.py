@@ -19,7 +19,6 @@ with lazy_imports():
     from nsyswrap.reports.runs import find
 
 _READ = (EXPORT, REPORT)
-_NAMED = 20  # captures in one note
 
 
 def captures_in(paths: Sequence[Path]) -> list[Path]:
@@ -49,10 +48,10 @@ def _captures_of(folder: Path) -> list[Path]:
     return sorted(captures)
 
 
-def listed(paths: Sequence[Path]) -> str:
-    """Return the first paths as a text, and how many more there are."""
-    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
-    return ", ".join(map(str, paths[:_NAMED])) + more
+def listed(paths: Sequence[Path], most: int = 20) -> str:
+    """Return the first ``most`` paths as a text, and how many more there are."""
+    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
+    return ", ".join(map(str, paths[:most])) + more
 
 
 def is_batch(paths: Sequence[Path]) -> bool:

@@ -16,6 +16,7 @@ from nsyswrap.base.recent_runs import ago, program_of, short_path
 from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
+from nsyswrap.cli.folders import listed
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import note, say, terminal_layout
@@ -168,8 +169,8 @@ def _remove(runs: Sequence[StoredRun]) -> int:
         freed, removed = freed + size, removed + 1
         say(f"removed {_short(run.path)} ({human(size, Unit.BYTES)})")
         if left:
-            more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
-            note(f"nsyswrap: kept other files: {', '.join(map(_short, left[:_LISTED]))}{more}")
+            kept = [short_path(path, Path.cwd()) for path in left]
+            note(f"nsyswrap: kept other files: {listed(kept, _LISTED)}")
     note(f"nsyswrap: {_counted(removed)} removed, {human(freed, Unit.BYTES)} freed")
     return exit_code
 

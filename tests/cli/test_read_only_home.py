@@ -70,7 +70,7 @@ def test_a_program_is_recorded(run: Run) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("45\n")
     assert "home" not in done.stderr
-    assert "cache" not in done.stderr
+    assert "cache folder" not in done.stderr
 
 
 @pytest.mark.usefixtures("nsys")
