@@ -73,7 +73,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from nsyswrap import measure as stopwatch
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarize
 from nsyswrap.record.in_program.torch_extension import build as build_extension
 from nsyswrap.record.in_program.torch_extension import import_torch, load
 from nsyswrap.record.scenarios import kernels_dir
@@ -146,7 +146,7 @@ def time_block(  # noqa: PLR0913 - all of them set the conditions of one measure
         samples = [time_iteration(operation, sync, span, wait) for _ in range(iterations)]
     # Outside the range. Work that is still queued must not delay the next block.
     instruments.synchronise()
-    return summarise(sync, operator, samples, span=span, launches=warmup + iterations)
+    return summarize(sync, operator, samples, span=span, launches=warmup + iterations)
 
 
 def time_all(

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program.rank_processes import await_ranks, leave_result
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarize
 from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def time_steps(step: Callable[[], None], place: Place, options: argparse.Namespa
             place.synchronise()
             samples.append(time.perf_counter() - start)
     count = options.warmup + options.iterations
-    return summarise(options.variant, operator, samples, span=span, launches=count)
+    return summarize(options.variant, operator, samples, span=span, launches=count)
 
 
 def train(torch: ModuleType, place: Place, options: argparse.Namespace) -> dict[str, Any]:

@@ -58,7 +58,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarise
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarize
 from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def run(variant: str, marker: Marker, work: Work, steps: int) -> list[Timing]:
     marker.mark("end of epoch")
     marker.end(whole)
     return [
-        summarise(variant, operator, seconds, span=operator, launches=steps)
+        summarize(variant, operator, seconds, span=operator, launches=steps)
         for operator, seconds in samples.items()
     ]
 

@@ -159,7 +159,7 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) ->
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
-            made = summary.summarise(capture)
+            made = summary.summarize(capture)
         note_tables([table for table, _ in made.tables])
         if readable:
             made = summary_screen.with_readable_names(made)

@@ -17,7 +17,7 @@ from nsyswrap.render.formats.text import (
     paragraph_lines,
 )
 from nsyswrap.reports.answer import sentences
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,7 +78,7 @@ def _paragraph_line(line: object) -> str:
 
 def summary_html(capture: Capture) -> str:
     """Return the summary of a capture: command, answer, origin, diagnostics and tables."""
-    summary = summarise(capture)
+    summary = summarize(capture)
     lines = [f"<code>{_text(summary.command)}</code>"] if summary.command else []
     if summary.ending:
         lines.insert(0, f"<b>{_text(summary.ending)}</b>")

@@ -44,7 +44,7 @@ class Summary:
     tables: Sequence[tuple[Table, int | None]]
 
 
-def summarise(capture: Capture) -> Summary:
+def summarize(capture: Capture) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the

@@ -16,7 +16,7 @@ from nsyswrap.base.text import shorten_all
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
 from nsyswrap.render.readable_names import distinct_names, readable_tables
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +135,7 @@ def test_a_missing_name_stays_missing(tmp_path: Path) -> None:
 
 
 def test_on_the_screen(tmp_path: Path) -> None:
-    summary = summarise(opened(tmp_path, kernel(ADD, 0, 10)))
+    summary = summarize(opened(tmp_path, kernel(ADD, 0, 10)))
     assert f"elementwise add<float> {TIMES}4" in screen.render(screen.with_readable_names(summary))
     assert "elementwise add" not in screen.render(summary)
 

@@ -12,7 +12,7 @@ from tiny_export import PID, call, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, selected_ns, window, windows
 from nsyswrap.render.page.lanes import streams, threads
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +119,7 @@ def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: Capture) -> No
 
 
 def test_the_screen_counts_the_same_kernels_everywhere(part: Capture) -> None:
-    made = summarise(part)
+    made = summarize(part)
     [kernels] = [row for row in records_of(made.tables[0][0]) if row["category"] == "CUDA_KERNEL"]
     assert made.trust[0].startswith("2 kernels")
     assert (kernels["instances"], kernels["total_ns"]) == (2, 25)

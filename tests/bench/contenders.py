@@ -38,7 +38,7 @@ class Contender:
 
 
 def on_export(nsys: Nsys) -> list[Contender]:
-    """Return those that summarise an export; nsys-ai only where it is installed."""
+    """Return those that summarize an export; nsys-ai only where it is installed."""
     found = [
         Contender(NSYS, lambda export, folder: by_nsys(nsys, export, folder)),
         Contender(OURS, lambda export, folder: by_us(nsys, SUMMARIES, export, _one_file(folder))),

@@ -11,7 +11,7 @@ from labels import FOLDERS, Label, read_labels
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.api import open_capture
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recordin
 def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
     capture = open_capture(recording)
     answer = answer_of(capture)
-    lines = [line.text for line in summarise(capture).lines]
+    lines = [line.text for line in summarize(capture).lines]
     assert max(map(len, lines)) <= SIZE[1]
     top = "\n".join(lines[: SIZE[0]])
     if answer.withheld:

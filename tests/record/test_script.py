@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, summarise, under_nsys
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, summarize, under_nsys
 
 if TYPE_CHECKING:
     import argparse
@@ -126,7 +126,7 @@ def test_an_error_of_pytorchs_is_its_first_line(
 
 def test_summary_of_samples() -> None:
     samples = [3e-6, 1e-6, 2e-6, 10e-6]
-    assert summarise("both", "torch", samples, span="both/torch", launches=5) == {
+    assert summarize("both", "torch", samples, span="both/torch", launches=5) == {
         "variant": "both",
         "operator": "torch",
         "range": "both/torch",

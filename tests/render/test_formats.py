@@ -18,7 +18,7 @@ from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
 from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports import NAMES, parse
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_what_is_selected_stands_under_the_table(tmp_path: Path) -> None:
 
 def test_what_is_selected_stands_above_the_tables_of_the_screen(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 10, 50, 1), call("f", 0, 9, 1)).select(time="5/20", process=100)
-    lines = screen.render(summarise(capture)).splitlines()
+    lines = screen.render(summarize(capture)).splitlines()
     selected = [line for line in lines if line.startswith("selected")]
     assert selected == [
         "selected: time 0.000000005s/0.00000002s; process 100; rows cut at its ends (--clip yes)"
@@ -137,7 +137,7 @@ def test_what_is_selected_stands_above_the_tables_of_the_screen(tmp_path: Path) 
 
 
 def test_a_screen_of_everything_speaks_of_no_window(tmp_path: Path) -> None:
-    assert "selected" not in screen.render(summarise(opened(tmp_path, kernel("k", 10, 50, 1))))
+    assert "selected" not in screen.render(summarize(opened(tmp_path, kernel("k", 10, 50, 1))))
 
 
 def test_files_and_titles_say_how_a_report_was_asked_for(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from nsyswrap.render.formats import Document, Layout, csv, text
 from nsyswrap.render.formats.json import FORMAT as JSON
 from nsyswrap.render.short_forms import abbreviated
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_one_line_tells_of_the_columns_left_out_of_all_tables(tmp_path: Path) ->
 
 
 def test_the_summary_screen_tells_once_that_tables_have_more(tmp_path: Path) -> None:
-    lines = summary_screen.render(summarise(opened(tmp_path, *everything())), width=80).splitlines()
+    lines = summary_screen.render(summarize(opened(tmp_path, *everything())), width=80).splitlines()
     assert sum("columns" in line for line in lines) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_verdict_that_two_tables_share_stands_once(tmp_path: Path) -> None:
 
 
 def test_no_line_of_a_colored_screen_is_bold_but_headings() -> None:
-    summary = summarise(open_capture(PICTURED))
+    summary = summarize(open_capture(PICTURED))
     lines = [
         Text.from_ansi(line) for line in summary_screen.render(summary, width=80, color=True).splitlines()
     ]

@@ -14,7 +14,7 @@ from nsyswrap.render.formats.text import column_cells, fitting_columns, heading
 from nsyswrap.render.notebook import names_first, table_html
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import sentences
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +134,7 @@ def test_what_is_selected_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["add/grid", "copies/pageable", "hybrid/threads", "graphs/graph"])
 def test_a_capture_shows_its_summary(name: str, tmp_path: Path) -> None:
     capture = open_capture(run_folder(name, tmp_path))
-    summary = summarise(capture)
+    summary = summarize(capture)
     page = Page(capture._repr_html_())
     assert {summary.origin, *summary.trust} <= set(page.said)
     answers = {line.text for line in sentences(summary.lines)}

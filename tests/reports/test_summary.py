@@ -25,7 +25,7 @@ from tiny_export import (
 from nsyswrap import open_capture
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.render import summary_screen as screen
-from nsyswrap.reports.summary import has_gpu_work, summarise
+from nsyswrap.reports.summary import has_gpu_work, summarize
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -38,7 +38,7 @@ EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.s
 
 
 def screen_of(capture: Capture, width: int = 100, **options: Any) -> list[str]:
-    return screen.render(summarise(capture), width=width, **options).splitlines()
+    return screen.render(summarize(capture), width=width, **options).splitlines()
 
 
 def graph(start: int) -> Row:
@@ -80,8 +80,8 @@ def test_the_tables_that_the_capture_can_answer(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     part = opened(tmp_path / "part", memcpy(1, 0, 5, 8))
     names = ["cuda_gpu_sum", "memcpy_bandwidth", "launch_overhead", "cuda_api_sum"]
-    assert [table.schema.name for table, _ in summarise(full).tables] == names
-    assert [table.schema.name for table, _ in summarise(part).tables] == names[:2]
+    assert [table.schema.name for table, _ in summarize(full).tables] == names
+    assert [table.schema.name for table, _ in summarize(part).tables] == names[:2]
 
 
 def test_top_replaces_the_number_of_rows(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_what_moves_the_cursor_is_written_as_an_escape(tmp_path: Path) -> None:
 
 
 def test_where_it_ran(tmp_path: Path) -> None:
-    summary = summarise(
+    summary = summarize(
         opened(
             tmp_path,
             kernel("k", 0, 5, deviceId=1),
@@ -146,11 +146,11 @@ def test_how_many_gpus_did_something(tmp_path: Path, gpus: list[str], used: list
         kernel("k", 0, 5, deviceId=device, pid=100 + used[:i].count(device)) for i, device in enumerate(used)
     ]
     work = work or [nvtx("step", 0, 5)]
-    assert summarise(opened(tmp_path, *named, *work)).origin == f"{said} · nsys before 2022"
+    assert summarize(opened(tmp_path, *named, *work)).origin == f"{said} · nsys before 2022"
 
 
 def test_an_old_export_says_little(tmp_path: Path) -> None:
-    summary = summarise(opened(tmp_path, kernel("k", 0, 5)))
+    summary = summarize(opened(tmp_path, kernel("k", 0, 5)))
     assert (summary.command, summary.origin) == ("", "GPU unknown · nsys before 2022")
 
 

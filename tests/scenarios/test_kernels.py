@@ -15,7 +15,7 @@ import pytest
 from scenario_scripts import load
 
 from nsyswrap.record import gpus as device
-from nsyswrap.record.in_program.script import summarise
+from nsyswrap.record.in_program.script import summarize
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 NO_GPU = device.query().error
@@ -232,9 +232,9 @@ def test_the_result_has_the_keys_and_the_figures_that_python_gives_it(shared: Pa
     *_, odd, even = result.pop("timings")
     assert result == {"scenario": "shared", "n": 7, "iterations": 3, "device": "GPU", "cuda": "12.1"}
     samples = [3e-6, 1e-6, 10.5e-6]
-    assert odd == summarise("one", "odd", samples, span="one/odd", launches=5)
+    assert odd == summarize("one", "odd", samples, span="one/odd", launches=5)
     samples = [2000.000000125, 1e-9, 0.0, 4e-6]
-    assert even == summarise("two", "even", samples, span="two/even", launches=7)
+    assert even == summarize("two", "even", samples, span="two/even", launches=7)
 
 
 def test_blocks_are_named_by_their_size(shared: Path) -> None:

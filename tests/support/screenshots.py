@@ -26,7 +26,7 @@ from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.page import render
 from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content
-from nsyswrap.reports.summary import summarise
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -118,7 +118,7 @@ def _terminal() -> str:
     """Return the summary screen as a page, in the colours that a terminal shows."""
     console = Console(width=_WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     console.print(f"$ {_COMMAND}", style="bold", highlight=False)
-    summary = summarise(open_capture(_FIRST))
+    summary = summarize(open_capture(_FIRST))
     console.print(Text.from_ansi(screen.render(summary, width=_WIDTH, color=True)))
     return console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=False)
 

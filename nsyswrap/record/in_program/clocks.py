@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.profilers import STAYS_OFF, Profiled, kernels_us, read, torch_profiler
-from nsyswrap.record.in_program.script import CLOCK_OPTION, Timing, summarise, under_nsys
+from nsyswrap.record.in_program.script import CLOCK_OPTION, Timing, summarize, under_nsys
 
 if TYPE_CHECKING:
     import argparse
@@ -72,7 +72,7 @@ def time_operation(  # noqa: PLR0913 - the settings of one measurement
     _warm_up(torch, operation, span, warmup)
     samples = _SAMPLERS[clock](torch, operation, span, iterations)
     torch.cuda.synchronize()
-    return summarise(variant, operator, samples, span=span, launches=warmup + iterations)
+    return summarize(variant, operator, samples, span=span, launches=warmup + iterations)
 
 
 def time_profiled(  # noqa: PLR0913 - the settings of one measurement
@@ -98,7 +98,7 @@ def time_profiled(  # noqa: PLR0913 - the settings of one measurement
             samples += _sync(torch, operation, span, 1)
             if profiler:
                 after_launch(profiler, done)
-    timing = summarise(variant, operator, samples, span=span, launches=warmup + launches)
+    timing = summarize(variant, operator, samples, span=span, launches=warmup + launches)
     return {**timing, "profiler": read(torch, profiler, launches) if profiler else None}
 
 

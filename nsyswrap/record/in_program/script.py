@@ -190,7 +190,7 @@ def under_nsys() -> bool:
     return any(name in os.environ for name in ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY"))
 
 
-def summarise(variant: str, operator: str, samples_s: Sequence[float], *, span: str, launches: int) -> Timing:
+def summarize(variant: str, operator: str, samples_s: Sequence[float], *, span: str, launches: int) -> Timing:
     """Return the samples, given in seconds, and their summary in microseconds. ``span``: their NVTX range."""
     # Rounded to 1 ns, the resolution of the clocks.
     samples_us = [round(1e6 * sample, 3) for sample in samples_s]

@@ -77,7 +77,7 @@ class Subject:
         for capture in self.captures.values():
             read_ahead(capture, reports)
         self.summaries = {
-            label: _without_paths(summary.summarise(capture)) for label, capture in self.captures.items()
+            label: _without_paths(summary.summarize(capture)) for label, capture in self.captures.items()
         }
         self._made = MadeReports()
         for label, made in self.summaries.items():

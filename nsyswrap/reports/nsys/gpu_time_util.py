@@ -1,7 +1,7 @@
 """Stretches of time in which a device was hardly used, between its first operation and its last.
 
 For each process the time of a device is cut into ``chunks`` of equal length; those in use for less than
-``threshold`` percent are listed, and neighbours are put together. In use is time, not how much of the GPU an
+``threshold`` percent are listed, and neighbors are put together. In use is time, not how much of the GPU an
 operation fills; operations side by side add up, to more than 100 % too. See what the host did meanwhile, and
 launch earlier, or more at a time.
 """
@@ -60,7 +60,7 @@ def _stretches(work: DeviceWork, threshold: int, chunks: int, rounding: Rounding
     start, end = _chunks(work, chunks)
     percent = overlap(work.start_ns, work.end_ns, start, end) / (end - start) * 100
     low = np.flatnonzero(percent < threshold)
-    used_before = low - np.arange(len(low))  # is the same in neighbours
+    used_before = low - np.arange(len(low))  # is the same in neighbors
     for used in np.unique(used_before).tolist():
         part = low[used_before == used]
         sizes = (end - start)[part]

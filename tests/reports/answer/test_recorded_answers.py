@@ -18,7 +18,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import answer_lines, as_dict
-from nsyswrap.reports.summary import has_gpu_work, summarise
+from nsyswrap.reports.summary import has_gpu_work, summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def rows_of(capture: Capture, report: str) -> list[dict[str, Any]]:
 
 
 def test_the_first_lines_have_the_answer(capture: Capture) -> None:
-    shown = screen.render(summarise(capture), width=80).splitlines()
+    shown = screen.render(summarize(capture), width=80).splitlines()
     assert len(shown) <= 60
     assert max(map(cell_len, shown)) <= 80
     first = shown[:FIRST]

@@ -95,7 +95,7 @@ class Picture {
     this.connection();
   }
 
-  colour(name) {
+  color(name) {
     return this.style.getPropertyValue(`--${name}`).trim();
   }
 
@@ -103,7 +103,7 @@ class Picture {
   ink(series) {
     if (!this.inks.has(series)) {
       const { hue, texture } = this.content.series[series];
-      this.inks.set(series, texture ? this.textured(this.colour(`hue-${hue}`), texture) : this.colour(`hue-${hue}`));
+      this.inks.set(series, texture ? this.textured(this.color(`hue-${hue}`), texture) : this.color(`hue-${hue}`));
     }
     return this.inks.get(series);
   }
@@ -114,7 +114,7 @@ class Picture {
     const pen = tile.getContext("2d");
     pen.fillStyle = hue;
     pen.fillRect(0, 0, 4, 4);
-    pen.fillStyle = this.colour("ground");
+    pen.fillStyle = this.color("ground");
     if (texture === 1) for (let i = 0; i < 4; i++) pen.fillRect(i, 3 - i, 1, 1);
     else pen.fillRect(1, 1, 2, 2);
     return this.pen.createPattern(tile, "repeat");
@@ -125,15 +125,15 @@ class Picture {
     pen.font = "11px system-ui, sans-serif";
     for (const [time, text] of this.view.ticks(this.width)) {
       const x = Math.round(this.x(time)) + 0.5;
-      pen.fillStyle = this.colour("line");
+      pen.fillStyle = this.color("line");
       pen.fillRect(x, HEAD - 5, 1, this.height);
-      pen.fillStyle = this.colour("quiet");
+      pen.fillStyle = this.color("quiet");
       if (x + 4 + pen.measureText(text).width < this.width) pen.fillText(text, x + 3, 11);
     }
   }
 
   ground(lane) {
-    this.pen.fillStyle = this.colour(lane === this.lane ? "chosen" : "lane");
+    this.pen.fillStyle = this.color(lane === this.lane ? "chosen" : "lane");
     this.pen.fillRect(0, this.tops[lane] + 1, this.width, LANE - 2);
   }
 
@@ -190,7 +190,7 @@ class Picture {
     const top = this.tops[item.lane] + 2;
     pen.fillStyle = this.ink(item.series);
     pen.fillRect(from, top, to - from, LANE - 4);
-    pen.strokeStyle = this.colour(item === this.selected ? "text" : "ground");
+    pen.strokeStyle = this.color(item === this.selected ? "text" : "ground");
     pen.lineWidth = item === this.selected ? 2 : 1;
     pen.strokeRect(from + 0.5, top + 0.5, to - from - 1, LANE - 5);
     if (to - from > 40) this.caption(item, Math.max(from, 0), Math.min(to, this.width), top);
@@ -205,9 +205,9 @@ class Picture {
       text = `${item.name.slice(0, kept)}…`;
     }
     if (kept < 3) return;
-    pen.fillStyle = this.colour("ground");
+    pen.fillStyle = this.color("ground");
     pen.fillRect(from + 3, top + 2, pen.measureText(text).width + 4, LANE - 8);
-    pen.fillStyle = this.colour("text");
+    pen.fillStyle = this.color("text");
     pen.fillText(text, from + 5, top + 13);
   }
 
@@ -217,7 +217,7 @@ class Picture {
     for (const [call, item] of launches(this.content, this.selected)) {
       const [from, to] = [this.x(call.start), this.x(item.start)];
       const [start, end] = [this.tops[call.lane] + LANE / 2, this.tops[item.lane] + LANE / 2];
-      this.pen.strokeStyle = this.colour("text");
+      this.pen.strokeStyle = this.color("text");
       this.pen.lineWidth = 1.5;
       this.pen.beginPath();
       this.pen.moveTo(from, start);
