@@ -11,7 +11,7 @@ import click
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.misplaced import code_option
-from nsyswrap.cli.options import SHOW, with_options
+from nsyswrap.cli.options import SHOW, output_option, with_options
 from nsyswrap.cli.recording import PROGRAM, module_option, recording_options
 from nsyswrap.record.batch import executors
 
@@ -42,15 +42,7 @@ _running_options = with_options(
         for executor in _EXECUTORS.values()
         for one in executor.options
     ),
-    option(
-        BATCH,
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        show_default="nsyswrap-runs/<name>",
-        help="Use this folder.",
-    ),
+    output_option("Use this folder.", group=BATCH, show_default="nsyswrap-runs/<name>"),
     option(BATCH, "--retry-failed", is_flag=True, help="Run failed runs again."),
     option(BATCH, "--dry-run", is_flag=True, help="Print the runs and the job script, run nothing."),
     option(

@@ -18,7 +18,7 @@ from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.help import Command, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW
+from nsyswrap.cli.options import OUTPUT, SHOW, output_option
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 
 if TYPE_CHECKING:
@@ -96,14 +96,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     metavar="N",
     help="Show at most N combinations.",
 )
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the tables into this folder.",
-)
+@output_option("Write the tables into this folder.")
 @option(
     OUTPUT,
     "-r",

@@ -14,8 +14,8 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import short_path
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT
+from nsyswrap.cli.help import Command
+from nsyswrap.cli.options import output_option
 from nsyswrap.cli.output import note, say, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -40,14 +40,7 @@ _NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 
 
 @click.command(cls=Command, examples=("nsyswrap demo",))
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the run folders into this folder.",
-)
+@output_option("Write the run folders into this folder.")
 def command(output: Path | None) -> None:
     """Run two small experiments and show the answer for each.
 

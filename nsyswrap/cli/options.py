@@ -77,6 +77,17 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     )
 
 
+def output_option(
+    help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
+    path = click.Path(path_type=Path, allow_dash=metavar == "FILE")
+    return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
+
+
+captures_argument = click.argument(
+    "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]..."
+)
 explain_option = option(
     SHOW,
     "--explain",

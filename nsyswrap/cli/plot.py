@@ -15,7 +15,16 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, SHOW, newest_capture, open_all, opener, selection_options
+from nsyswrap.cli.options import (
+    OUTPUT,
+    SHOW,
+    captures_argument,
+    newest_capture,
+    open_all,
+    opener,
+    output_option,
+    selection_options,
+)
 from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
@@ -41,7 +50,7 @@ FORMATS = ("png", "svg", "pdf")
         "nsyswrap plot before after -o pictures --kind top-kernels --format svg",
     ),
 )
-@click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
+@captures_argument
 @option(
     SHOW,
     "--kind",
@@ -51,14 +60,7 @@ FORMATS = ("png", "svg", "pdf")
     metavar="KIND",
     help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}; repeatable.",
 )
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write DIR/<kind>.<format> [nsyswrap-plots/<label>].",
-)
+@output_option("Write DIR/<kind>.<format> [nsyswrap-plots/<label>].")
 @option(
     OUTPUT,
     "--format",

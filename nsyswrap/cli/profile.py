@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.misplaced import code_option, note_misplaced_option, note_misplaced_report
-from nsyswrap.cli.options import SHOW, csv_option, report_option, top_option
+from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
     make_tables,
     note,
@@ -34,6 +33,7 @@ from nsyswrap.cli.recording import FOLDER, PROGRAM, module_option, recording_opt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
@@ -107,14 +107,7 @@ class ProfileOptions:
     metavar="N,N-N",
     help="Profile only these ranks of a launch; run the others.",
 )
-@option(
-    FOLDER,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Use this folder, not nsyswrap-runs/<program>-<time>.",
-)
+@output_option("Use this folder, not nsyswrap-runs/<program>-<time>.", group=FOLDER)
 @option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")
 @recording_options
 @report_option

@@ -21,10 +21,12 @@ from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
+    captures_argument,
     csv_option,
     explain_option,
     open_all,
     opener,
+    output_option,
     report_option,
     selection_options,
     steps_option,
@@ -227,7 +229,7 @@ class ReportOptions:
         "nsyswrap report run1 run2 -r gpu_time --format csv",
     ),
 )
-@click.argument("captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]...")
+@captures_argument
 @report_option
 @option(SHOW, "--advice", is_flag=True, help="Say what to change, most time at stake first (-r advice).")
 @option(SHOW, "--by", type=click.Choice(["rank"]), help="Show reports by rank, and compare the ranks.")
@@ -281,14 +283,10 @@ class ReportOptions:
     metavar="FORMAT",
     help=f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
 )
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, allow_dash=True),
-    callback=lambda _context, _option, path: None if str(path) == "-" else path,
+@output_option(
+    "Write into this file; - is stdout.",
     metavar="FILE",
-    help="Write into this file; - is stdout.",
+    callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
 @csv_option(OUTPUT)
 @option(OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells that spreadsheets would run as formulas.")

@@ -11,7 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.cli.help import Group, completes, option
-from nsyswrap.cli.options import OUTPUT
+from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import note, say, tables_text, terminal_layout, write_csv
 
 if TYPE_CHECKING:
@@ -90,14 +90,7 @@ def explain_scenario(name: str) -> None:
     help="Run only this variant; repeatable.",
 )
 @option("Runs", "--cross-check", is_flag=True, help="Compare four clocks that time the same launches.")
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the run folders into this folder.",
-)
+@output_option("Write the run folders into this folder.")
 @option(
     OUTPUT,
     "--csv",

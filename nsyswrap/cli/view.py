@@ -22,6 +22,7 @@ from nsyswrap.cli.options import (
     newest_capture,
     open_all,
     opener,
+    output_option,
     selection_options,
     steps_option,
 )
@@ -57,15 +58,7 @@ _MOST = 40  # captures of a page
     type=click.Choice(["rank"]),
     help="Compare the processes of one capture as ranks of a job.",
 )
-@option(
-    OUTPUT,
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, allow_dash=True),
-    metavar="FILE",
-    show_default="<label>.html",
-    help="Write this file; - is stdout.",
-)
+@output_option("Write this file; - is stdout.", metavar="FILE", show_default="<label>.html")
 @option(OUTPUT, "--open", "opening", is_flag=True, help="Open the page in the browser.")
 @option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
 @selection_options("yes")
