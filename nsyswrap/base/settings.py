@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import user_folder
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.suggest import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     import click
 
 with lazy_imports():  # used where there is a file with settings
+    from nsyswrap.base import suggest
+
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -190,7 +191,7 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     """Raises UsageError for an unknown key and for an invalid value."""
     for key, value in table.items():
         if key not in SETTINGS:
-            message, hint = unknown("setting", key, SETTINGS)
+            message, hint = suggest.unknown("setting", key, SETTINGS)
             raise UsageError(f"{source}: {message}", hint)
         if not SETTINGS[key].accepts(value):
             raise UsageError(f"{source}: invalid {key} {value!r}: expected {SETTINGS[key].expected}")

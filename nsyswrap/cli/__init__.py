@@ -15,7 +15,6 @@ import click
 from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.suggest import did_you_mean, unknown
 from nsyswrap.base.version import __version__
 from nsyswrap.cli.color import add_color_option
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     from click import shell_completion
 
+    from nsyswrap.base import suggest
     from nsyswrap.cli import show_config as _config
 
 # Words of other tools and of sub-commands -> the command to use.
@@ -91,7 +91,7 @@ class LazyGroup(Group):
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:
         """Raise UsageError for a command that does not exist."""
-        message, hint = unknown("command", name, self.list_commands(ctx))
+        message, hint = suggest.unknown("command", name, self.list_commands(ctx))
         raise UsageError(message, f"use {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else hint)
 
     def command_sections(self, _ctx: click.Context) -> dict[str, dict[str, str]]:
@@ -191,7 +191,10 @@ def _usage_message(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
-        message, hint = f"no option named {error.option_name!r}", did_you_mean(error.option_name, options)
+        message, hint = (
+            f"no option named {error.option_name!r}",
+            suggest.did_you_mean(error.option_name, options),
+        )
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"
     return f"nsyswrap: {message[:1].lower()}{message[1:]}" + (f"\n  {hint.strip()}" if hint else "")

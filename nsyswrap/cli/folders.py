@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
-from nsyswrap.capture.open import GIVE_A_CAPTURE
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
+    from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
 
 _READ = (EXPORT, REPORT)
@@ -42,7 +42,7 @@ def _captures_of(folder: Path) -> list[Path]:
     runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
     captures = [run for run in runs if not run.is_dir() or any((run / name).exists() for name in _READ)]
     if not captures:
-        raise NotACapture(f"no capture in {folder}", GIVE_A_CAPTURE)
+        raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     if without := [run for run in runs if run not in captures]:
         note(f"nsyswrap: runs without a capture: {listed(without)}")
     return sorted(captures)

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
-from nsyswrap.base.suggest import unknown
 from nsyswrap.record import gpus
 from nsyswrap.record.in_program.script import CLOCK_OPTION, VARIANT_OPTION
 from nsyswrap.record.program import Program
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 with lazy_imports():
+    from nsyswrap.base import install, suggest
     from nsyswrap.record import nvcc
 
 _PACKAGE = Path(__file__).parents[1]
@@ -120,7 +119,7 @@ class Scenario:
         """Raise UsageError if the script does not have all these variants."""
         for variant in variants:
             if variant not in self.variants:
-                message, hint = unknown("variant", variant, self.variants)
+                message, hint = suggest.unknown("variant", variant, self.variants)
                 raise UsageError(f"{message} in scenario {self.name!r}", hint)
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
@@ -170,7 +169,7 @@ def find_scenario(name: str) -> Scenario:
     """Return the scenario of this name. Raises UsageError if there is none."""
     by_name = {scenario.name: scenario for scenario in scenarios()}
     if name not in by_name:
-        raise UsageError(*unknown("scenario", name, by_name))
+        raise UsageError(*suggest.unknown("scenario", name, by_name))
     return by_name[name]
 
 
@@ -213,7 +212,7 @@ def _missing(needs: Iterable[str]) -> list[str]:
 def _lacks_module(name: str) -> str:
     if importlib.util.find_spec(name):
         return ""
-    return f"{name} is not installed ({pip_install('scenarios')})"
+    return f"{name} is not installed ({install.pip_install('scenarios')})"
 
 
 def _lacks_ninja() -> str:
@@ -221,7 +220,7 @@ def _lacks_ninja() -> str:
     return (
         ""
         if shutil.which("ninja") or beside.exists()
-        else f"ninja is not installed ({pip_install('scenarios')})"
+        else f"ninja is not installed ({install.pip_install('scenarios')})"
     )
 
 
