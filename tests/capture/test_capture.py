@@ -54,7 +54,7 @@ def test_a_run_that_left_no_export_says_how_it_ended(tmp_path: Path) -> None:
 
 
 def test_any_other_folder_is_no_run_folder(tmp_path: Path) -> None:
-    with pytest.raises(NotACapture, match="no run folder: it has no report"):
+    with pytest.raises(NotACapture, match=r"not a run folder: report\.sqlite is missing"):
         open_capture(tmp_path)
 
 
@@ -289,7 +289,7 @@ def test_a_kind_that_there_is_not(tmp_path: Path) -> None:
     for ask in (capture.has, capture.events, capture.columns):
         with pytest.raises(UsageError, match="no kind of event named 'kernels'") as caught:
             ask("kernels")
-        assert "kernel memcpy memset api" in caught.value.hint
+        assert caught.value.hint == "did you mean 'kernel'?"
 
 
 def test_metadata_that_is_no_number_is_left_unsaid(tmp_path: Path) -> None:

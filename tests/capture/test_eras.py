@@ -88,7 +88,9 @@ def test_an_era_that_was_compared(table: str, version: str, tmp_path: Path) -> N
 def test_an_export_that_is_newer_than_any_compared(version: str, tmp_path: Path, cli: Cli) -> None:
     export = write(tmp_path / "x.sqlite", *EVERYTHING, *metadata("META_DATA_EXPORT", version))
     note = newer_than_known(open_capture(export).info)
-    assert note.startswith(f"written by nsys 2030.1.1.1 (schema {version}), newer than any ")
+    assert note.startswith(
+        f"written by nsys 2030.1.1.1 (schema {version}), newer than the last tested release "
+    )
     assert schema.ERAS[-1][0] in note
     done = cli("report", export, "-r", "cuda_gpu_sum")
     assert done.returncode == 0
@@ -210,7 +212,7 @@ def test_an_export_before_2022_4_says_nothing_of_what_numbers_mean(
     newer = (COPY_KINDS, MEM_KINDS)
     old = opened(tmp_path, *(event for event in EVERYTHING if event.table not in newer))
     assert said(old) == whole
-    assert "labels are built in" in str(old.report("cuda_gpu_mem_time_sum").notes)
+    assert "built-in labels used" in str(old.report("cuda_gpu_mem_time_sum").notes)
 
 
 # What else is an SQLite file: the tables of a browser's history, and of another profiler's database.
@@ -238,8 +240,9 @@ def test_sqlite_files_that_are_no_export(name: str, tmp_path: Path, cli: Cli) ->
         open_capture(path)
     done = cli("report", path)
     assert (done.returncode, done.stdout) == (65, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"nsyswrap: {path} is ")
+    line, hint = done.stderr.splitlines()
+    assert line.startswith(f"nsyswrap: {path} is not a capture: ")
+    assert hint.startswith("  give a .sqlite ")
 
 
 PUBLIC = ROOT.parent / "shared" / "exports"

@@ -98,7 +98,7 @@ JUNK = [
     (text, NotACapture, "is not a capture: it is not an SQLite database"),
     (noise, NotACapture, "is not a capture: it is not an SQLite database"),
     (only_magic, CaptureError, "cannot be read|cut off"),
-    (folder, NotACapture, "Is a directory|no run folder"),
+    (folder, NotACapture, "Is a directory|no capture in"),
     (missing, NotACapture, "not found"),
     (cut_off, DamagedCapture, r"is cut off: [\d,]+ of [\d,]+ bytes"),
     (overwritten, DamagedCapture, "cannot be read: database disk image is malformed"),
@@ -128,7 +128,8 @@ def test_junk_is_one_clear_line_and_exit_code_65(
     message, *hint = done.stderr.splitlines()
     assert done.returncode == error.exit_code == 65
     assert done.stdout == ""
-    assert message.startswith(f"nsyswrap: {tmp_path / 'x.sqlite'}")
+    assert message.startswith("nsyswrap: ")
+    assert str(tmp_path / "x.sqlite") in message
     assert re.search(said, message)
     assert all(line.startswith("  ") for line in hint)
     assert len(hint) <= 1
@@ -139,7 +140,7 @@ def test_a_pipe_is_told_and_not_waited_for(name: str, tmp_path: Path, cli: Cli) 
     os.mkfifo(tmp_path / name)
     done = cli("report", name)
     assert (done.returncode, done.stdout) == (65, "")
-    assert re.match(f"nsyswrap: {name} is no(t a capture: it is a pipe| file)", done.stderr)
+    assert re.match(f"nsyswrap: {name} is not a (capture: it is a pipe|file)", done.stderr)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

@@ -166,8 +166,8 @@ def test_records_that_overflow(page_size: int, before: int, behind: int) -> None
 
 # What follows the table's name, what fills it, and why its column ``a`` is not read here.
 UNUSUAL = {
-    "a float": ("(a INTEGER)", "INSERT INTO {} VALUES (0.5)", "no integer"),
-    "a text": ("(a INTEGER)", "INSERT INTO {} VALUES ('soon')", "no integer"),
+    "a float": ("(a INTEGER)", "INSERT INTO {} VALUES (0.5)", "a value that is not an integer"),
+    "a text": ("(a INTEGER)", "INSERT INTO {} VALUES ('soon')", "a value that is not an integer"),
     "the rowid": ("(a INTEGER PRIMARY KEY)", "INSERT INTO {} VALUES (3)", "primary key"),
     "no rowid": ("(k PRIMARY KEY, a) WITHOUT ROWID", "INSERT INTO {} VALUES (3, 4)", "damaged leaf"),
     "a column later": ("(b)", "INSERT INTO {} VALUES (1); ALTER TABLE {} ADD a INTEGER DEFAULT 3", "short"),

@@ -194,7 +194,7 @@ def test_the_source_is_not_changed_and_nothing_else_is_left_behind(tmp_path: Pat
 
 def test_what_exists_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("mine", encoding="utf-8")
-    with pytest.raises(OutputError, match=r"copy\.sqlite exists"):
+    with pytest.raises(OutputError, match=r"copy\.sqlite already exists"):
         redact(planted(tmp_path / "x.sqlite"), tmp_path / "copy.sqlite")
     assert (tmp_path / "copy.sqlite").read_text(encoding="utf-8") == "mine"
 

@@ -122,11 +122,23 @@ def test_a_selection_says_how_many_ranges_it_takes(
             "numbers start at 0; the last is step@lib/0",
         ),
         ("step@other", "no NVTX range named 'step@other'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("Step", "no NVTX range named 'Step'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("step@", "no NVTX range named 'step@'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("step/-1", "no NVTX range named 'step/-1'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("step/1-", "no NVTX range named 'step/1-'", "names: a/b, a/1, 2, step, step@lib, "),
-        ("step/²", "no NVTX range named 'step/²'", "names: a/b, a/1, 2, step, step@lib, "),
+        ("Step", "no NVTX range named 'Step'", "did you mean 'step'? names: a/b, a/1, 2, step, step@lib, "),
+        ("step@", "no NVTX range named 'step@'", "did you mean 'step'? names: a/b, a/1, 2, step, step@lib, "),
+        (
+            "step/-1",
+            "no NVTX range named 'step/-1'",
+            "did you mean 'step'? names: a/b, a/1, 2, step, step@lib, ",
+        ),
+        (
+            "step/1-",
+            "no NVTX range named 'step/1-'",
+            "did you mean 'step'? names: a/b, a/1, 2, step, step@lib, ",
+        ),
+        (
+            "step/²",
+            "no NVTX range named 'step/²'",
+            "did you mean 'step'? names: a/b, a/1, 2, step, step@lib, ",
+        ),
         ("a/1", "no NVTX range named 'a'", "use a/1/0-0 for all ranges named 'a/1'; names: a/b, "),
     ],
 )

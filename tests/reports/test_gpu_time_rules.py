@@ -28,7 +28,7 @@ def test_whole_graphs_are_no_work_to_nsys_and_that_is_said(tmp_path: Path) -> No
     capture = opened(tmp_path, kernel("k", 1, 2), graph(10, 600 * MS, 1), kernel("k", 601 * MS, 602 * MS))
     for rule in RULES[4:]:
         assert len(rows_of(capture, rule)) == 1
-        assert "1 whole-graph executions do not count as work" in notes_text(capture, rule)
+        assert "1 whole-graph executions do not count as busy" in notes_text(capture, rule)
 
 
 def test_a_trimmed_export_has_one_process_and_no_contexts(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_one_operation_leaves_nothing_to_say(tmp_path: Path) -> None:
         ("gpu_time_util:chunks=0", "at least 1 and at most 1000"),
         ("gpu_time_util:chunks=1001", "at least 1 and at most 1000"),
         ("gpu_gaps:gap=-1", "at least 0"),
-        ("gpu_gaps:chunks=3", "it takes rows=N, gap=N"),
+        ("gpu_gaps:chunks=3", "options: rows=N, gap=N"),
     ],
 )
 def test_options_out_of_range(asked: str, hint: str, tmp_path: Path) -> None:

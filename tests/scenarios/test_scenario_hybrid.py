@@ -118,7 +118,7 @@ def test_without_a_runtime_it_says_what_will_be_missing(
     parser = experiment.make_parser("", hybrid.VARIANTS, counts=hybrid.COUNTS)
     hybrid.measure(parser.parse_args(["--built", "program"]))
     said = capsys.readouterr().err
-    assert said.startswith("hybrid: no OpenMP events without")
+    assert said.startswith("hybrid: no OpenMP events: install ")
     assert said.count("\n") == 1
     assert "LD_PRELOAD" not in os.environ
     assert len(became) == 1

@@ -138,7 +138,7 @@ class TestChoice:
     def test_numbers_that_no_step_has(self, tmp_path: Path) -> None:
         with pytest.raises(NotInCapture, match="no steps 12-20") as caught:
             only(tmp_path, training(12), "12-20")
-        assert caught.value.hint == "there are 12, from 0"
+        assert caught.value.hint == "the capture has 12 steps, numbered from 0"
 
     def test_a_choice_can_be_one_step(self, tmp_path: Path) -> None:
         steps = only(tmp_path, training(12), "forward/2")

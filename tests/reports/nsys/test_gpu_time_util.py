@@ -68,7 +68,7 @@ def test_the_least_used_come_first_and_of_those_the_shortest(tmp_path: Path) -> 
         "4,1.0,100,500,100,0,1",
     ]
     assert starts_of(capture, "gpu_time_util:chunks=12:rows=2") == [200, 500]
-    assert "2 of 4 rows, the first and not the least used" in notes_text(
+    assert "2 of 4 rows (the first and not the least used, as in nsys)" in notes_text(
         capture, "gpu_time_util:chunks=12:rows=2"
     )
 

@@ -65,9 +65,9 @@ def surprised() -> None:
     ("how", "said"),
     [
         (killed, "ended by SIGKILL, as happens when memory runs out"),
-        (lambda: os._exit(3), "ended with 3"),
-        (without_memory, "cannot be read: MemoryError"),
-        (surprised, "cannot be read: IndexError: nobody thought of this"),
+        (lambda: os._exit(3), "the reading process ended with exit code 3"),
+        (without_memory, ": MemoryError"),
+        (surprised, ": IndexError: nobody thought of this"),
     ],
 )
 def test_what_dies_at_a_capture_costs_that_one(
