@@ -16,10 +16,9 @@ from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import __version__
-from nsyswrap.cli.color import add_color_option
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
-from nsyswrap.cli.output import HelpContext, note, note_warning, say
+from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,8 @@ import click
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Group, option
-from nsyswrap.cli.misplaced import code_option
 from nsyswrap.cli.options import SHOW, output_option, with_options
-from nsyswrap.cli.recording import PROGRAM, module_option, recording_options
+from nsyswrap.cli.recording import PROGRAM, code_option, module_option, recording_options
 from nsyswrap.record.batch import executors
 
 with lazy_imports():  # --help needs none of these

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
 
@@ -70,17 +69,3 @@ def _own_options(program: Sequence[str]) -> Iterator[tuple[str, str]]:
         flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if flag in options:
             yield flag, "" if options[flag].is_flag else value if equals else following
-
-
-def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:
-    if code is not None and not context.resilient_parsing:
-        raise UsageError(
-            f"{context.command_path} takes a program, not the code of -c",
-            f"{context.command_path} -- python3 -c {shlex.quote(code)}",
-        )
-
-
-# As in `python -c`: it names the way that works.
-code_option = click.option(
-    "-c", "code", hidden=True, is_eager=True, expose_value=False, callback=_refuse_code
-)

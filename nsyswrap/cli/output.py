@@ -6,6 +6,7 @@ reaches a terminal. Only the styles of our screens and the progress line move or
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -15,11 +16,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from nsyswrap.base.command_name import with_command_name
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
-from nsyswrap.cli.color import uses_color
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis import no_gpu_work
+    from nsyswrap.base import command_name
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
@@ -44,6 +44,7 @@ with lazy_imports():
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
 _PATIENCE_S = 1.0
+_CHOICES = {"auto": None, "always": True, "never": False}
 
 
 def say(text: str, *, styled: bool = False) -> None:
@@ -82,6 +83,39 @@ class HelpContext(click.Context):
         return _for_people(super().get_help(), sys.stdout)
 
 
+def add_color_option(command: click.Command) -> None:
+    """Add --color to a command. click keeps the value in the context, for the commands below too."""
+    if all(parameter.name != "color" for parameter in command.params):
+        command.params.append(
+            click.Option(
+                ["--color"],
+                type=click.Choice(list(_CHOICES)),
+                default="auto",
+                metavar="WHEN",
+                expose_value=False,
+                callback=_keep,
+                help="Use colors: auto (on a terminal), always or never.",
+            )
+        )
+
+
+def _keep(context: click.Context, _: click.Parameter, value: str) -> None:
+    if value != "auto":  # a group's choice counts for its commands
+        context.color = _CHOICES[value]
+
+
+def uses_color(stream: TextIO) -> bool:
+    """Return True if text on this stream is to have colors."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.color is not None:
+        return context.color
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
 def _print(text: str, stream: TextIO, *, colors: bool = False) -> None:
     text = _for_people(text, stream, colors=colors)
     if text:
@@ -89,7 +123,9 @@ def _print(text: str, stream: TextIO, *, colors: bool = False) -> None:
 
 
 def _for_people(text: str, stream: TextIO, *, colors: bool = False) -> str:
-    return with_command_name(_for_stream(text, stream, keep="\n", colors=colors), (*COMMANDS, *HIDDEN))
+    return command_name.with_command_name(
+        _for_stream(text, stream, keep="\n", colors=colors), (*COMMANDS, *HIDDEN)
+    )
 
 
 def _for_stream(text: str, stream: TextIO, *, keep: str, colors: bool = False) -> str:

@@ -14,7 +14,6 @@ from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.misplaced import code_option, note_misplaced_option, note_misplaced_report
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
     make_tables,
@@ -29,7 +28,7 @@ from nsyswrap.cli.output import (
     terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import FOLDER, PROGRAM, module_option, recording_options
+from nsyswrap.cli.recording import FOLDER, PROGRAM, code_option, module_option, recording_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +45,7 @@ with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.cli import profile_rank
+    from nsyswrap.cli import misplaced, profile_rank
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.record import spec as record_spec
@@ -126,7 +125,8 @@ def command(**options: Any) -> None:
     env = asked.recording.environment
     program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
     speaks = not one_rank or one_rank.speaks
-    is_noted = speaks and note_misplaced_report(asked.program)
+    has_report = any(word.startswith(("-r", "--report")) for word in asked.program)
+    is_noted = speaks and has_report and misplaced.note_misplaced_report(asked.program)
     if one_rank and not one_rank.profiled:
         if asked.dry_run:
             print_data(f"{_shell_line(program.argv, env)}\n")
@@ -137,7 +137,7 @@ def command(**options: Any) -> None:
     else:
         run = _record(asked, program, one_rank)
         if run.status.outcome == "program_failed" and speaks and not is_noted:
-            note_misplaced_option(asked.program)
+            misplaced.note_misplaced_option(asked.program)
         sys.exit(run.status.exit_code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -163,3 +164,17 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command(recording=RecordingOptions(**values), **options)
 
     return _add_options(with_recording)
+
+
+def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:
+    if code is not None and not context.resilient_parsing:
+        raise UsageError(
+            f"{context.command_path} takes a program, not the code of -c",
+            f"{context.command_path} -- python3 -c {shlex.quote(code)}",
+        )
+
+
+# As in `python -c`: it names the way that works.
+code_option = click.option(
+    "-c", "code", hidden=True, is_eager=True, expose_value=False, callback=_refuse_code
+)

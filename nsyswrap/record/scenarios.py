@@ -23,7 +23,6 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
 from nsyswrap.record import gpus
-from nsyswrap.record.in_program.script import CLOCK_OPTION, VARIANT_OPTION
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.base import install, suggest
     from nsyswrap.record import nvcc
+    from nsyswrap.record.in_program import script
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -124,13 +124,13 @@ class Scenario:
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
         """Return the arguments that select one variant."""
-        return str(self.constants.get("VARIANT_OPTION", VARIANT_OPTION)), variant
+        return str(self.constants.get("VARIANT_OPTION", script.VARIANT_OPTION)), variant
 
     def clock_argv(self, clock: str) -> tuple[str, ...]:
         """Return the arguments that time all variants that run under nsys with one clock."""
         option, _ = self.variant_argv("")
-        variants = [] if option == CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
-        return (*(part for variant in variants for part in (option, variant)), CLOCK_OPTION, clock)
+        variants = [] if option == script.CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
+        return (*(part for variant in variants for part in (option, variant)), script.CLOCK_OPTION, clock)
 
     def spec(
         self, arguments: tuple[str, ...], output: Path, *, variant: str = "", force: bool = False

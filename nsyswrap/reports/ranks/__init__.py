@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.units import Unit
 
 with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.analysis.ranks import job as ranks_job
+    from nsyswrap.base import units
     from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def with_rank_names(schema: Schema, job: Job) -> Schema:
     if job.numbered:
         return schema
     columns = (
-        replace(column, unit=Unit.TEXT) if column.name in _RANKS else column for column in schema.columns
+        replace(column, unit=units.Unit.TEXT) if column.name in _RANKS else column
+        for column in schema.columns
     )
     return replace(schema, columns=tuple(columns))
