@@ -79,8 +79,8 @@ def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
     assert all(float(row["wall_s"]) > 0 for row in found)
     assert (folder / "b/results.parquet").exists()
     assert {row["s"] for row in rows(folder / "b/summaries.csv")} <= {"0.0", "0.3"}
-    assert "best s=0" in done.stdout
-    assert "worst s=0.3" in done.stdout
+    assert "fastest 's=0" in done.stdout
+    assert "slowest 's=0.3" in done.stdout
     assert "prog ended with exit code 3" in done.stderr
 
 

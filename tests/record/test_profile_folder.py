@@ -78,7 +78,7 @@ def test_no_temporary_folder(tmp_path: Path, cli: Cli, folder: str) -> None:
     done = cli("profile", "-o", "run", "echo", "this never runs", TMPDIR=folder)
     assert (done.returncode, done.stdout) == (73, "")
     assert f"cannot make a temporary folder in {folder}: No such file or directory" in done.stderr
-    assert "is TMPDIR a folder that can be written" in done.stderr
+    assert "check that TMPDIR is writable and has free space" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

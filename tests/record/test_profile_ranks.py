@@ -63,7 +63,7 @@ def test_ranks_started_together_have_a_folder_each(
     said = [one.communicate(timeout=120) for one in started]
     job = "nsyswrap-runs/job-77"
     ends = [f"nsyswrap: rank {rank} of 2: done  {job}/rank-{rank}/\n" for rank in range(2)]
-    ends[0] += f"all ranks   nsyswrap report {job} --by rank\n"
+    ends[0] += f"all ranks   {sys.executable} -m nsyswrap report {job} --by rank\n"
     assert said == [(f"rank {rank} None \n", ends[rank]) for rank in range(2)]
     for rank in range(2):
         folder = tmp_path / job / f"rank-{rank}"

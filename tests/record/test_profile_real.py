@@ -198,7 +198,7 @@ def test_reports_of_a_run_without_gpu_work(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_a_report_that_does_not_exist_is_told_before_the_program_runs(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "-r", "kernel_sum", "echo", "this never runs")
+    done = cli("profile", "-r", "cuda_gpu_kernsum", "echo", "this never runs")
     assert (done.returncode, done.stdout) == (2, "")
     assert "cuda_gpu_kern_sum" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -206,8 +206,8 @@ def test_a_batch_on_a_disk_that_is_too_small(
             assert check_export(run / EXPORT) == ""
         else:
             assert not (run / EXPORT).exists()
-            assert "free some disk space" in status.hint or "make room" in status.hint
-            named = re.findall(r"lies in (\S+);", status.hint)
+            assert "free some disk space" in status.hint
+            named = re.findall(r"recording kept in (\S+);", status.hint)
             assert bool(named) is (status.outcome == "nsys_failed" and not discard)
             assert all(Path(recording).is_file() for recording in named)
         assert not discard or not (run / REPORT).exists()

@@ -136,5 +136,5 @@ def test_without_slurm_it_is_said(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_folder_that_slurm_cannot_log_to_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     done = sweep(cluster, tmp_path, "-o", "back\\slash")
     assert done.returncode == 73
-    assert "below a backslash" in done.stderr
+    assert "to a path with a backslash" in done.stderr
     assert not (tmp_path / "back\\slash" / FOLDER).exists()
