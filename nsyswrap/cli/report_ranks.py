@@ -48,7 +48,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
         except CaptureError as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {place.label}: {error}")
+            note(f"nsyswrap: {place.label}: {error.message}")
             exit_code = error.exit_code
             continue
         for remark in capture.remarks:

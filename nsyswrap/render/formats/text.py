@@ -142,9 +142,15 @@ def _fitted(
         cells = shorter
 
 
-def fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the numbers of the columns that fit into ``width``."""
-    return _fitting(columns, [_width(*pair) for pair in zip(columns, cells, strict=True)], width)
+def fitted_columns(table: Table, cells: list[list[str]], width: int) -> dict[int, list[str]]:
+    """Return the columns that fit into ``width`` by number, with their cells as short as the width needs."""
+    cells, _, rooms = _fitted(table, cells, width)
+    return {
+        i: shorten_all(cells[i], room)
+        if table.columns[i].unit is Unit.TEXT and not table.columns[i].is_sentence
+        else cells[i]
+        for i, room in rooms.items()
+    }
 
 
 def title(table: Table, width: int, remark: str = "") -> Text:
