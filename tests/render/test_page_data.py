@@ -186,7 +186,7 @@ def test_the_counts_of_a_card_are_those_of_its_medians(tmp_path: Path) -> None:
         "Repeats": "3",
         "API Med": "10 ns",
         "Kernel Med": "30 ns",
-        "Uncontended": "2",
+        "Repeats into an idle stream": "2",
         "Latency Med": "17.5 ns",
     }
 

@@ -143,14 +143,13 @@ def _fitted(
 
 
 def fitted_columns(table: Table, cells: list[list[str]], width: int) -> dict[int, list[str]]:
-    """Return the columns that fit into ``width`` by number, with their cells as short as the width needs."""
-    cells, _, rooms = _fitted(table, cells, width)
-    return {
-        i: shorten_all(cells[i], room)
-        if table.columns[i].unit is Unit.TEXT and not table.columns[i].is_sentence
-        else cells[i]
-        for i, room in rooms.items()
+    """Return the columns that fit into ``width`` by number, with their names shortened."""
+    names = {
+        i for i, column in enumerate(table.columns) if column.unit is Unit.TEXT and not column.is_sentence
     }
+    short = [shorten_all(texts, _NAME_WIDTH) if i in names else texts for i, texts in enumerate(cells)]
+    fitted, _, rooms = _fitted(table, short, width)
+    return {i: shorten_all(fitted[i], room) if i in names else fitted[i] for i, room in rooms.items()}
 
 
 def title(table: Table, width: int, remark: str = "") -> Text:
