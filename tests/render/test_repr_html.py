@@ -13,13 +13,16 @@ from nsyswrap.api import open_capture
 from nsyswrap.render.formats.text import column_cells, fitted_columns, heading
 from nsyswrap.render.notebook import names_first, table_html
 from nsyswrap.render.readable_names import readable_tables
-from nsyswrap.reports import NAMES
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from browser import Visit
+
+pytest_plugins = ("browser",)
 CELL = "font-size:12px;padding:2px 8px;text-align:"
 NAME = '<script>alert("1")</script> & $x$ \n \U0001f600 ' + "y" * 1500
 
@@ -120,9 +123,22 @@ def test_a_kernel_has_its_readable_name_and_the_full_one_in_the_title(tmp_path: 
     [full] = [name for name in capture.report("cuda_gpu_kern_sum").data["name"] if "at::native" in str(name)]
     for html in (capture.report("cuda_gpu_kern_sum")._repr_html_(), capture._repr_html_()):
         cells = [cell for table in Page(html).tables for row in table for cell in row]
-        assert "elementwise add<float> ×4" in cells
+        assert "elementwise add<float> \N{MULTIPLICATION SIGN}4" in cells
         assert not any("at::native" in cell for cell in cells)
         assert full in Page(html).wholes
+
+
+@pytest.mark.parametrize("name", ["gelu/compile", "graphs/graph", "copies/pageable"])
+def test_no_table_is_wider_than_a_notebook(name: str, tmp_path: Path, visit: Visit) -> None:
+    capture = open_capture(run_folder(name, tmp_path))
+    tables = [capture.report(one) for one in NAMES if not find_report(one).lacks(capture)]
+    html = "".join(table._repr_html_() for table in tables)
+    (tmp_path / "x.html").write_text(
+        f'<!DOCTYPE html><meta charset="utf-8"><body style="width:900px;margin:0">{html}', encoding="utf-8"
+    )
+    widths = visit(tmp_path / "x.html").eval_on_selector_all("table", "all => all.map(t => t.offsetWidth)")
+    assert len(widths) > 10
+    assert max(widths) <= 900
 
 
 def test_a_name_that_is_no_utf8_can_be_sent(tmp_path: Path) -> None:
