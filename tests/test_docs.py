@@ -20,6 +20,7 @@ from nsyswrap.record import gpus
 
 ROOT = reference.ROOT
 PAGES = reference.pages()
+GUARANTEES = reference.DOCS / "guarantees.md"
 COMMANDS = commands(PAGES)
 NO_GPU = gpus.query().error
 LARGEST_README = 12_000  # bytes
@@ -115,6 +116,11 @@ def test_at_most_one_command_in_ten_is_run_by_no_test() -> None:
     assert len(rest) <= len(COMMANDS) / 10, [command.line for command in rest]
 
 
+def test_the_guarantees_say_why_no_test_runs_a_command() -> None:
+    explained = set(re.findall(r"^\| ([^|]+) \|", GUARANTEES.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {command.needs for command in left_out(COMMANDS)} <= explained
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=ids)
 def test_the_python_of_a_page_runs(page: Path, checkout: Path) -> None:
@@ -195,7 +201,7 @@ def test_every_picture_is_shown() -> None:
 
 
 def test_each_promise_is_held_by_a_test_that_there_is() -> None:
-    named = re.findall(r"`(test_\w+)`", (reference.DOCS / "guarantees.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`(test_\w+)`", GUARANTEES.read_text(encoding="utf-8"))
     defined = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("**/test_*.py"))
     assert len(named) > 12
     assert [name for name in named if f"def {name}(" not in defined] == []

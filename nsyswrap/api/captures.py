@@ -26,6 +26,9 @@ with lazy_imports():
     from nsyswrap.render import notebook, plots, python_text
 
 
+_UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
+
+
 class Table(ReportTable):
     """A computed report that a notebook can display."""
 
@@ -56,6 +59,14 @@ class Capture(CaptureColumns):
         """
         made = reports.find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
         return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    @property
+    def selected(self) -> str:
+        """The selection as text. Without ``clip`` reports differ: ``.selection`` of a table says its rule."""
+        selection = self.view.selection
+        if selection.clip is not None or not selection.windowed:
+            return super().selected
+        return f"{selection.part(self.window)}; {_UNDECIDED}"
 
     @property
     def answer(self) -> Answer:

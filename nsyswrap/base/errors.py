@@ -16,8 +16,8 @@
     └── ProgramNotFound      127   the program does not exist
 
 A run that was started raises none of these for its result: nsys failed (70), timed out (75), interrupted
-(129, 130, 143) or the program's own code. The ``Status`` of its run folder holds the result. A message says
-what is wrong and where. ``hint`` says what to do next.
+(129, 130, 143) or the program's own code. The ``Status`` of its run folder holds the result. ``message``
+says what is wrong and where. ``hint`` says what to do next. ``str`` of an error has both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class NsyswrapError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
+        self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        """Return the message, and the hint on a line of its own: so a traceback shows both."""
+        return "\n".join(filter(None, (self.message, self.hint)))
 
 
 class CheckFailed(NsyswrapError):

@@ -243,7 +243,7 @@ def ending(path: Path) -> str:
     try:
         status = RunFolder(folder).read_status()
     except CaptureError as error:
-        return str(error)
+        return error.message
     words = _ENDINGS[status.outcome]
     return f"{words}: {status.message}" if words and status.message else words
 

@@ -158,7 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     except SystemExit as end:
         code = end.code
     except NsyswrapError as error:
-        _print_error(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
+        _print_error(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
         _print_error(_usage_message(error))

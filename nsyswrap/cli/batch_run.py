@@ -93,7 +93,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         try:
             collect.collect([folder], folder, by=options["by"], top=options["top"])
         except CaptureError as error:  # no run has a capture; how the runs ended is printed already
-            note(f"nsyswrap: {error}")
+            note(f"nsyswrap: {error.message}")
     if interruption:
         return 128 + interruption.signal
     return 0 if all(state.state == "done" for state in states.values()) else _FAILED

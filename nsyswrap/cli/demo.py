@@ -69,7 +69,7 @@ def _lacks() -> list[str]:
     try:
         find.find_nsys()
     except Unavailable as error:
-        lacks.append(str(error))
+        lacks.append(error.message)
     return list(dict.fromkeys(lacks))
 
 

@@ -10,6 +10,7 @@ from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.cli.options import newest_capture
+from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ _QUALIFIERS = {
     "base": "kernels by their base name, without namespaces and template arguments",
     "mangled": "kernels by the name the compiler gave them",
     "nvtx-name": "the innermost NVTX range around the launch before each kernel's name",
+}
+_COLUMNS = {
+    "parity": "Columns of nsys' CSV; in brackets: name in JSON and Python, unit, source",
+    "analysis": "Columns of the screen; in brackets: name in CSV, JSON and Python, unit, source",
 }
 _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns", Unit.PERCENT: "%"}
 
@@ -104,12 +109,13 @@ def explain(name: str) -> str:
     facts += [(f":{qualifier}", _QUALIFIERS[qualifier]) for qualifier in report.qualifiers]
     facts += [(f":{o.name}=N", f"{o.help}; {o.default} if left out") for o in report.options]
     columns = [(_header(report, column), _meaning(report, column)) for column in report.columns]
-    return "\n".join([*lines, *_section("Report", facts), *_section("Columns", columns)])
+    return "\n".join([*lines, *_section("Report", facts), *_section(_COLUMNS[report.layer], columns)])
 
 
 def _header(report: Report, column: Column) -> str:
-    """Return the header of a column in CSV, with its unit."""
-    return column.name if report.layer == "analysis" else column.header.strip() + csv_label(column.unit, "ns")
+    """Return the header of a column: for nsys' reports that of its CSV, for others that of the screen."""
+    parity = report.layer == "parity"
+    return column.header.strip() + csv_label(column.unit, "ns") if parity else heading(column)
 
 
 def _meaning(report: Report, column: Column) -> str:

@@ -224,7 +224,7 @@ def open_all(
         except CaptureError as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {error}")
+            note(f"nsyswrap: {error.message}")
             exit_code = error.exit_code
             continue
         for remark in capture.remarks:

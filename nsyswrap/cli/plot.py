@@ -117,7 +117,7 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
             with step(f"reading {capture.source} for {plot.name} …"):
                 quantities[label] = plot.compute(capture.decided())
         except NotInCapture as error:
-            note(f"nsyswrap: no {plot.name}: {error}; {error.hint}")
+            note(f"nsyswrap: no {plot.name}: {error.message}; {error.hint}")
     if quantities:
         with step(f"drawing {plot.name} …"):
             picture = figure.content(plot.draw_data(quantities), form)

@@ -160,7 +160,7 @@ def _nsys_of(spec: RunSpec) -> Nsys:
     try:
         return find.find_nsys(spec.nsys_path)[0]
     except Unavailable as error:
-        note(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
+        note(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
         return find.Nsys(spec.nsys_path or os.environ.get(find.VARIABLE) or "nsys", "")
 
 

@@ -15,6 +15,7 @@ from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, step
+from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
 from nsyswrap.reports.make import MadeReports
@@ -48,7 +49,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
         except CaptureError as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {place.label}: {error}")
+            note(f"nsyswrap: {place.label}: {error.message}")
             exit_code = error.exit_code
             continue
         for remark in capture.remarks:
@@ -124,8 +125,8 @@ def explain(name: str) -> str:
     lines = [f"{report.schema.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):
         lines += ["", *textwrap.wrap(paragraph, _WIDTH)]
-    lines += ["", "Columns"]
+    lines += ["", "Columns of the screen; in brackets: name in CSV, JSON and Python, unit"]
     for column in report.schema.columns:
-        text = f"  {column.name:18}{column.help} [{column.unit.value}]"
+        text = f"  {heading(column):18}{column.help} [{column.name}, {column.unit.value}]"
         lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 20)
     return "\n".join([*lines, ""])

@@ -163,7 +163,7 @@ def _remove(runs: Sequence[StoredRun]) -> int:
         try:
             size, left = run.remove()
         except OutputError as error:
-            note(f"nsyswrap: {error}")
+            note(f"nsyswrap: {error.message}")
             exit_code = error.exit_code
             continue
         freed, removed = freed + size, removed + 1

@@ -200,8 +200,8 @@ def _run_each(scenario: Scenario, folder: Path, *, force: bool) -> Iterator[Outc
         except NsyswrapError as error:
             if error.exit_code in _INTERRUPTED:
                 raise
-            note(f"nsyswrap: {error}" + (f"\n  {error.hint}" if error.hint else ""))
-            yield Outcome(scenario.name, variant, f"{FAILED}: {error}", folder / variant)
+            note(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+            yield Outcome(scenario.name, variant, f"{FAILED}: {error.message}", folder / variant)
 
 
 def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> None:

@@ -74,7 +74,7 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
 
 def not_redacted(spec: RunSpec, status: Status, error: NsyswrapError) -> Status:
     """Return the status of a run whose export was removed, as its environment could not be."""
-    words = f"the export was deleted, because its environment could not be removed: {error}"
+    words = f"the export was deleted, because its environment could not be removed: {error.message}"
     if spec.discard_rep:
         cure = "free some disk space and profile again"
     else:
@@ -133,7 +133,7 @@ def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
         cure = temporary_room(spec.env) if number == signal.SIGBUS else ""  # nsys maps files in that folder
         return f"nsys itself was killed by signal {number}", cure
     if evidence.reimport_error:
-        return str(evidence.reimport_error), evidence.reimport_error.hint
+        return evidence.reimport_error.message, evidence.reimport_error.hint
     return _cause_in_options(spec, evidence)
 
 

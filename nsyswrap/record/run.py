@@ -229,7 +229,7 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
         if reimport.complete(nsys.path, private.output, environment):
             facts["exported_by"] = "nsyswrap, after nsys failed"
     except NsyswrapError as error:
-        return type(error)(private.with_final_paths(str(error)), private.with_final_paths(error.hint))
+        return type(error)(private.with_final_paths(error.message), private.with_final_paths(error.hint))
     return None
 
 
@@ -278,11 +278,11 @@ def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: 
     try:
         run.write(RUN, facts)
     except OutputError as error:
-        status = replace(status, message="; ".join(filter(None, (status.message, str(error)))))
+        status = replace(status, message="; ".join(filter(None, (status.message, error.message))))
     try:
         run.write_status(status)
     except OutputError as error:
-        message = "; ".join(filter(None, (status.message, str(error))))
+        message = "; ".join(filter(None, (status.message, error.message)))
         return replace(status, exit_code=status.exit_code or error.exit_code, message=message)
     return status
 

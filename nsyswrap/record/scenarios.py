@@ -228,7 +228,7 @@ def _lacks_nvcc() -> str:
     try:
         nvcc.find_nvcc()
     except Unavailable as error:
-        return str(error)
+        return error.message
     return ""
 
 

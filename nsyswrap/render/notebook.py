@@ -5,17 +5,18 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import printable, shorten_all
+from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.formats.text import (
     NAMING,
     column_cells,
-    fitting_columns,
+    fitted_columns,
     heading,
     left_out,
     paragraph_lines,
 )
+from nsyswrap.render.readable_names import readable_tables
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 _TOP = 20  # rows
 WHOLE = ".frame has all"
-_WIDTH = 130  # columns of text; more would need a scroll bar
+_WIDTH = 100  # columns of text: a table is no wider than 900 px
 _UNWRAPPED = 10_000  # columns: the browser wraps
-_NAME_WIDTH = 80
+_CELL = "font-size:12px;padding:2px 8px;text-align:"  # a notebook's own padding may be none
 _INDENT = "&nbsp;&nbsp;"
 _BOLD = ("verdict", "finding")
 _NO_MATH = "tex2jax_ignore mathjax_ignore"  # notebooks typeset text between dollar signs
@@ -42,20 +43,26 @@ def table_html(table: Table, top: int | None = _TOP) -> str:
     Below the table are the verdict, what is left out, the selection and the notes. Tooltips have the help
     text of a column and the full form of a shortened name. Findings are paragraphs, as on a terminal.
     """
+    [readable] = readable_tables([table])
+    return _table(table, readable, top)
+
+
+def _table(table: Table, readable: Table, top: int | None) -> str:
+    """Return a table. ``readable`` has readable kernel names, and ``table`` the full ones for tooltips."""
     caption = f"<b>{_text(table.schema.title)}</b> <code>{_text(table.label)}</code>"
     notes = [_text(f"note: {note}") for note in table.notes]
     if table.schema.layout == "paragraphs":
         _, *lines = paragraph_lines(table, _UNWRAPPED, top=top)[0]
         return _block([caption, *map(_paragraph_line, lines), *notes])
-    column_texts = column_cells(table, top, "auto")
-    kept = fitting_columns(table.columns, column_texts, _WIDTH)
-    columns = [table.columns[i] for i in names_first(table.columns, kept)]
-    cells = [_cells(table.columns[i], column_texts[i]) for i in names_first(table.columns, kept)]
-    head = "".join(map(_header, columns))
+    wholes = column_cells(table, top, "auto")
+    shown = fitted_columns(readable, column_cells(readable, top, "auto"), _WIDTH)
+    order = names_first(table.columns, list(shown))
+    head = "".join(_header(table.columns[i]) for i in order)
+    cells = [_cells(table.columns[i], shown[i], wholes[i]) for i in order]
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     verdict = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
     remarks = left_out(table, top, WHOLE)
-    if hidden := len(table.columns) - len(kept):
+    if hidden := len(table.columns) - len(shown):
         remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({WHOLE})")
     below = [*verdict, *(_text(f"… {line}") for line in remarks)]
     below += [_text(f"selected: {table.selection}")] if table.selection else []
@@ -84,7 +91,9 @@ def summary_html(capture: Capture) -> str:
         lines.insert(0, f"<b>{_text(summary.ending)}</b>")
     lines += [_answer_line(line) for line in sentences(summary.lines)]
     lines += [_text(line) for line in (summary.origin, *summary.trust)]
-    return _block([*lines, *(table_html(table, rows) for table, rows in summary.tables)])
+    tables = [table for table, _ in summary.tables]
+    shown = zip(summary.tables, readable_tables(tables), strict=True)
+    return _block([*lines, *(_table(table, readable, rows) for (table, rows), readable in shown)])
 
 
 def _answer_line(line: Line) -> str:
@@ -99,23 +108,23 @@ def _block(parts: Iterable[str]) -> str:
 
 
 def _header(column: Column) -> str:
-    style = _style(column)
-    return f'<th title="{_text(column.help)}"{style}>{_text(heading(column))}</th>'
+    return f'<th title="{_text(column.help)}"{_style(column)}>{_text(heading(column))}</th>'
 
 
-def _cells(column: Column, texts: Sequence[str]) -> list[str]:
-    if column.unit is not Unit.TEXT:  # a number and its unit stay on one line
-        return [f"<td{_style(column, ';white-space:nowrap')}>{_text(text)}</td>" for text in texts]
+def _cells(column: Column, shown: Sequence[str], wholes: Sequence[str]) -> list[str]:
     if column.is_sentence:
-        return [f"<td{_style(column)}>{_text(text)}</td>" for text in texts]
+        return [f"<td{_style(column)}>{_text(text)}</td>" for text in shown]
+    style = _style(column, ";white-space:nowrap")  # a number and its unit stay on one line
+    if column.unit is not Unit.TEXT:
+        return [f"<td{style}>{_text(text)}</td>" for text in shown]
     return [
-        f'<td{_style(column)} title="{_text(text)}">{_text(short)}</td>'
-        for text, short in zip(texts, shorten_all(texts, _NAME_WIDTH), strict=True)
+        f'<td{style} title="{_text(whole)}">{_text(text)}</td>'
+        for text, whole in zip(shown, wholes, strict=True)
     ]
 
 
 def _style(column: Column, more: str = "") -> str:
-    return f' style="text-align:{"left" if column.unit is Unit.TEXT else "right"}{more}"'
+    return f' style="{_CELL}{"left" if column.unit is Unit.TEXT else "right"}{more}"'
 
 
 def _text(text: str) -> str:

@@ -52,7 +52,7 @@ class MadeReports:
         try:
             self.tables.setdefault(schema.name + suffix, {})[capture] = make()
         except NotInCapture as error:
-            self.missing.append(Missing(schema, suffix, capture, f"{error}; {error.hint}"))
+            self.missing.append(Missing(schema, suffix, capture, f"{error.message}; {error.hint}"))
 
     def combined(self) -> list[Table]:
         """Return one table for each report: of several captures, with a column of their labels in front.

@@ -64,7 +64,7 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
         answer = answer_of(capture)
         return answer, answer_lines(capture, answer)
     except NotInCapture as error:
-        return None, list(wrapped_lines(f"No verdict: {error}", "verdict", "bad"))
+        return None, list(wrapped_lines(f"No verdict: {error.message}", "verdict", "bad"))
 
 
 def has_gpu_work(capture: Capture) -> bool:

@@ -53,7 +53,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="nsyswrap-bench.") as scratch:
             _run(options, Path(scratch))
     except NsyswrapError as error:
-        _say(f"{error}\n  {error.hint}" if error.hint else str(error))
+        _say(str(error))
         return error.exit_code
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}")

@@ -49,7 +49,7 @@ def answer(capture: Capture, name: str) -> Table | str:
     try:
         return capture.report(name)
     except NotInCapture as error:
-        return f"{error}; {error.hint}"
+        return f"{error.message}; {error.hint}"
 
 
 def said(capture: Capture) -> dict[str, list[tuple[Any, ...]] | str]:

@@ -159,6 +159,8 @@ def test_left_to_the_reports_nsys_own_are_whole_and_the_others_are_cut(tmp_path:
     capture = opened(tmp_path, memcpy(1, 0, 100, 8)).select(time="40/60")
     assert capture.report("cuda_gpu_mem_time_sum").data["total_ns"] == [100]
     assert capture.report("memcpy_bandwidth").data["total_ns"] == [20]
+    rule = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
+    assert capture.selected.endswith(f"; {rule}")
     assert "whole rows (--clip no)" in capture.report("cuda_gpu_mem_time_sum").selection
     assert "cut at its ends (--clip yes)" in capture.report("memcpy_bandwidth").selection
 

@@ -15,7 +15,8 @@ from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.reports.ranks import NAMES
+from nsyswrap.render.formats.text import heading
+from nsyswrap.reports.ranks import NAMES, find_rank_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,4 +187,9 @@ def test_every_report_over_ranks_is_explained(cli: Cli, name: str) -> None:
     done = cli("report", "--explain", name)
     assert done.returncode == 0
     assert name in done.stdout.splitlines()[0]
-    assert "Columns" in done.stdout
+    assert "Columns of the screen" in done.stdout
+    flat = " ".join(done.stdout.split())
+    for column in find_rank_report(name).schema.columns:
+        assert (
+            f" {heading(column)} {' '.join(column.help.split())} [{column.name}, {column.unit.value}]" in flat
+        )

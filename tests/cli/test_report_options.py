@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -299,6 +300,16 @@ def test_every_column_is_explained(cli: Cli, name: str) -> None:
         assert " ".join(column.help.split()) in flat
         assert f"[{column.name}, " in flat
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_an_explanation_names_a_column_as_the_screen_and_as_programs_do(cli: Cli) -> None:
+    own = cli("report", "--explain", "timing_audit").stdout
+    assert re.search(r"^  Expected  .*?\[should_med_ns, ns, computed\]", own, re.MULTILINE | re.DOTALL)
+    assert re.search(r"^  Error %  ", own, re.MULTILINE)
+    assert "Columns of the screen; in brackets: name in CSV, JSON and Python" in own
+    of_nsys = cli("report", "--explain", KERNELS).stdout
+    assert re.search(r"^  Total Time \(ns\)  ", of_nsys, re.MULTILINE)
+    assert "Columns of nsys' CSV" in of_nsys
 
 
 @pytest.mark.parametrize("options", [["--list"], ["--explain", KERNELS]])

@@ -180,7 +180,7 @@ def test_a_gpu_that_never_idled_is_said_to_have(tmp_path: Path) -> None:
 
 def test_of_several_devices_each_has_its_figure(tmp_path: Path) -> None:
     capture = open_capture(run_folder("ddp/straggler", tmp_path))
-    told = re.findall(r'<dt>(Utilization[^<]*)</dt><dd data-value="([^"]*)"', render({"x": capture}))
+    told = re.findall(r'<dt[^>]*>(Utilization[^<]*)</dt><dd data-value="([^"]*)"', render({"x": capture}))
     table = capture.report("gpu_time")
     shares = [repr(share) for share in table.data["utilisation_percent"].tolist()]  # type: ignore[union-attr]
     assert told == [("Utilization, GPU 0", shares[0]), ("Utilization, GPU 1", shares[1])]
@@ -189,7 +189,7 @@ def test_of_several_devices_each_has_its_figure(tmp_path: Path) -> None:
 def test_of_a_device_that_several_processes_used_the_whole_is_told(tmp_path: Path) -> None:
     rows = [kernel("k", begin, begin + 40, 1, pid=pid) for pid, begin in ((100, 0), (200, 60))]
     page = render({"x": opened(tmp_path, *rows, memcpy(1, 0, 50, 8, deviceId=1))})
-    told = re.findall(r"<dt>(Utilization[^<]*)</dt><dd [^>]*>([^<]*)", page)
+    told = re.findall(r"<dt[^>]*>(Utilization[^<]*)</dt><dd [^>]*>([^<]*)", page)
     assert told == [("Utilization, GPU 0", "80.0 %"), ("Utilization, GPU 1", "100.0 %")]
 
 

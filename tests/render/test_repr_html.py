@@ -10,15 +10,20 @@ from recorded import run_folder
 from tiny_export import diagnostic, everything, kernel, opened
 
 from nsyswrap.api import open_capture
-from nsyswrap.render.formats.text import column_cells, fitting_columns, heading
+from nsyswrap.render.formats.text import column_cells, fitted_columns, heading
 from nsyswrap.render.notebook import names_first, table_html
-from nsyswrap.reports import NAMES
+from nsyswrap.render.readable_names import readable_tables
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from browser import Visit
+
+pytest_plugins = ("browser",)
+CELL = "font-size:12px;padding:2px 8px;text-align:"
 NAME = '<script>alert("1")</script> & $x$ \n \U0001f600 ' + "y" * 1500
 
 
@@ -62,7 +67,12 @@ def test_every_report_shows_the_cells_of_the_screen(name: str, tmp_path: Path) -
     page = Page(table._repr_html_())
     [[heads, *rows]] = page.tables
     texts = column_cells(table, 20, "auto")
-    order = names_first(table.columns, fitting_columns(table.columns, texts, 130))
+    [readable] = readable_tables([table])
+    shown = fitted_columns(readable, column_cells(readable, 20, "auto"), 100)
+    order = names_first(table.columns, list(shown))
+    assert [row[k] for row in rows for k in range(len(order))] == [
+        cell for row in zip(*(shown[i] for i in order), strict=True) for cell in row
+    ]
     assert heads == [heading(table.columns[i]) for i in order]
     hidden = len(table.columns) - len(order)
     assert ("left out for width (.frame has all)" in "".join(page.said)) is bool(hidden)
@@ -90,12 +100,10 @@ def test_figures_stand_on_the_right_and_say_what_they_are(tmp_path: Path) -> Non
     heads = [attributes for tag, attributes in Page(table._repr_html_()).tags if tag == "th"]
     *figures, name = [column.help for column in table.columns]
     assert [head["title"] for head in heads] == [name, *figures]
-    assert [head["style"] for head in heads] == ["text-align:left", *["text-align:right"] * 8]
+    assert len(figures) == 8
+    assert [head["style"] for head in heads] == [f"{CELL}left", *[f"{CELL}right"] * (len(heads) - 1)]
     cells = [attributes["style"] for tag, attributes in Page(table._repr_html_()).tags if tag == "td"]
-    assert cells == [
-        "text-align:left",
-        *["text-align:right;white-space:nowrap"] * 8,
-    ]  # a unit never wraps
+    assert cells == [f"{CELL}left;white-space:nowrap", *[f"{CELL}right;white-space:nowrap"] * 8]
 
 
 def test_names_are_text_and_shortened_ones_keep_the_whole_in_the_title(tmp_path: Path) -> None:
@@ -108,6 +116,29 @@ def test_names_are_text_and_shortened_ones_keep_the_whole_in_the_title(tmp_path:
     titles = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
     assert titles[0] == NAME.replace("\n", "\\n")
     assert "mathjax_ignore" in str(page.tags[0][1]["class"])
+
+
+def test_a_kernel_has_its_readable_name_and_the_full_one_in_the_title(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("add2/none", tmp_path))
+    [full] = [name for name in capture.report("cuda_gpu_kern_sum").data["name"] if "at::native" in str(name)]
+    for html in (capture.report("cuda_gpu_kern_sum")._repr_html_(), capture._repr_html_()):
+        cells = [cell for table in Page(html).tables for row in table for cell in row]
+        assert "elementwise add<float> \N{MULTIPLICATION SIGN}4" in cells
+        assert not any("at::native" in cell for cell in cells)
+        assert full in Page(html).wholes
+
+
+@pytest.mark.parametrize("name", ["gelu/compile", "graphs/graph", "copies/pageable"])
+def test_no_table_is_wider_than_a_notebook(name: str, tmp_path: Path, visit: Visit) -> None:
+    capture = open_capture(run_folder(name, tmp_path))
+    tables = [capture.report(one) for one in NAMES if not find_report(one).lacks(capture)]
+    html = "".join(table._repr_html_() for table in tables)
+    (tmp_path / "x.html").write_text(
+        f'<!DOCTYPE html><meta charset="utf-8"><body style="width:900px;margin:0">{html}', encoding="utf-8"
+    )
+    widths = visit(tmp_path / "x.html").eval_on_selector_all("table", "all => all.map(t => t.offsetWidth)")
+    assert len(widths) > 10
+    assert max(widths) <= 900
 
 
 def test_a_name_that_is_no_utf8_can_be_sent(tmp_path: Path) -> None:

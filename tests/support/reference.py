@@ -23,6 +23,7 @@ import click
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.cli import cli, main
+from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import INSIGHT, NSYS, find_report, module, ranks
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ def reports_page() -> str:
         "`nsyswrap report --explain NAME` prints the same for one report.",
         "`nsyswrap report CAPTURE --list` says which of them a capture can answer.",
     ]
-    for heading, names, remark in _GROUPS:
+    for group, names, remark in _GROUPS:
         rows = [(f"[`{name}`](#{name})", _escaped(_found(name).schema.title)) for name in names]
-        lines += ["", f"## {heading}", "", remark, "", *_table(("report", "title"), rows)]
-    for heading, names, _ in _GROUPS:
-        lines += ["", f"## {heading}, column by column"]
+        lines += ["", f"## {group}", "", remark, "", *_table(("report", "title"), rows)]
+    for group, names, _ in _GROUPS:
+        lines += ["", f"## {group}, column by column"]
         for name in names:
             lines += ["", f"### {name}", "", *_about(name)]
     return "\n".join(lines) + "\n"
@@ -138,7 +139,8 @@ def _about(name: str) -> Iterator[str]:
         yield from (f"- {fact}" for fact in facts)
     yield ""
     rows = [_column_row(column, parity=name in NSYS) for column in report.schema.columns]
-    yield from _table(("column", "in JSON", "unit", "meaning"), rows)
+    names = ("nsys' CSV", "JSON, Python") if name in NSYS else ("screen", "CSV, JSON, Python")
+    yield from _table((*names, "unit", "meaning"), rows)
 
 
 def _needs(groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -156,7 +158,7 @@ def _options(report: Report | RankReport) -> Iterator[str]:
 
 
 def _column_row(column: Column, *, parity: bool) -> tuple[str, ...]:
-    header = column.header.strip() + (csv_label(column.unit, "ns") if parity else "")
+    header = column.header.strip() + csv_label(column.unit, "ns") if parity else heading(column)
     era = f" Only with `--rounding {column.era}`." if column.era else ""
     unit = "" if column.unit in (Unit.TEXT, Unit.NUMBER) else column.unit.value.replace("_per_", "/")
     return _escaped(header), f"`{column.name}`", unit, _escaped(column.help) + era

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nsyswrap.api import Capture
+    from nsyswrap.capture.capture import Capture
 
 
 def traced(capture: Capture, folder: Path) -> Read:

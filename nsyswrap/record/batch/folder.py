@@ -109,7 +109,7 @@ def read_state(folder: Path, number: int = 0) -> RunState:
         try:
             status = run.read_status()
         except CaptureError as error:  # the disk was full
-            return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, str(error)))
+            return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
         return RunState(number, folder, status.outcome, status, _claim(folder))
     claim = _claim(folder)
     if claim is None:

@@ -70,7 +70,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                     return scenarios.run_alone(prepared)
                 return _run(prepared, execute, job)
         except NsyswrapError as error:
-            status = Status("not_started", None, None, error.exit_code, str(error), error.hint)
+            status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
             existing(folder).write_status(status)
             return status
 

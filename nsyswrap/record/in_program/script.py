@@ -143,7 +143,7 @@ def main(
                 return 0
         result = {"scenario": name, **measure(options)}
     except NsyswrapError as error:
-        _note(f"{name}: {'; '.join(filter(None, (str(error), error.hint)))}")
+        _note(f"{name}: {'; '.join(filter(None, (error.message, error.hint)))}")
         return error.exit_code
     except AssertionError as error:
         _note(f"{name}: the result is wrong: {error}")

@@ -142,9 +142,14 @@ def _fitted(
         cells = shorter
 
 
-def fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the numbers of the columns that fit into ``width``."""
-    return _fitting(columns, [_width(*pair) for pair in zip(columns, cells, strict=True)], width)
+def fitted_columns(table: Table, cells: list[list[str]], width: int) -> dict[int, list[str]]:
+    """Return the columns that fit into ``width`` by number, with their names shortened."""
+    names = {
+        i for i, column in enumerate(table.columns) if column.unit is Unit.TEXT and not column.is_sentence
+    }
+    short = [shorten_all(texts, _NAME_WIDTH) if i in names else texts for i, texts in enumerate(cells)]
+    fitted, _, rooms = _fitted(table, short, width)
+    return {i: shorten_all(fitted[i], room) if i in names else fitted[i] for i, room in rooms.items()}
 
 
 def title(table: Table, width: int, remark: str = "") -> Text:

@@ -35,6 +35,7 @@ _MARGIN = 1.5  # a factor on both sides of an axis
 _LIMITS_WITHOUT_DATA = (1e3, 1e5)  # ns
 _SERIES = {"repeat launches": REPEAT, "first launches": FIRST}
 _HEIGHTS = (3, 1)  # of the two histograms
+_COUNTED = ("number of repeat launches", "first\nlaunches")  # a low axis has no room for more
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _latencies(places: Sequence[Axes], part: LaunchTimes, edges: NDArray[Any]) -
             axes.text(
                 0.5, 0.4, "no launch into an idle stream", transform=axes.transAxes, ha="center", color=GRAY
             )
-    for axes, label, ticks in zip(places, ("repeat", "first"), (4, 2), strict=True):
+    for axes, label, ticks in zip(places, _COUNTED, (4, 2), strict=True):
         axes.set_ylabel(label)
         axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -150,7 +151,11 @@ def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
     if len(times):
         median = float(np.median(times))
         axes.axvline(median, color="black", linewidth=0.8)
-        axes.set_title(f"median {duration(median)}, {len(times):,} into an idle stream")
+        axes.set_title(f"median {duration(median)}; {_launches(len(times))} into an idle stream")
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} repeat launch{'' if count == 1 else 'es'}"
 
 
 def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 HEIGHTS = (
-    f"height: busy share of each 1/{BINS} of the time, at least a twentieth of a lane; copies and memsets "
-    "hang from the top at half height; long NVTX ranges are drawn one by one"
+    f"height: busy share of each 1/{BINS} of the time, at least a twentieth of a lane; upper half: "
+    "copies and memsets; long NVTX ranges are drawn one by one"
 )
 _HEIGHT = 0.84  # of a lane; the rest is the space between lanes
 _LEAST = 0.05  # of that height, so that a short event is visible

@@ -71,7 +71,7 @@ def _made(
     try:
         checks.extend(diagnose(capture))
     except NotInCapture as missing:  # a third party trimmed the export
-        checks.append(unknown(subject, f"not checked: {missing}"))
+        checks.append(unknown(subject, f"not checked: {missing.message}"))
     return checks
 
 

@@ -171,7 +171,7 @@ def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
     try:
         status = RunFolder(path).read_status()
     except CaptureError as error:
-        return "damaged", None, str(error)
+        return "damaged", None, error.message
     return status.outcome, status.exit_code, status.message
 
 

@@ -164,7 +164,7 @@ def _made(task: Task) -> Made:
         made = digest(task.capture)
         write(made, task.target)
     except NsyswrapError as error:
-        return Made(None, error=str(error))
+        return Made(None, error=error.message)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
     return Made(made.totals, tuple(made.summaries))

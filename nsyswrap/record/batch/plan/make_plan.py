@@ -93,7 +93,7 @@ def sweep(
             table = Table(content, f"{block.where}: --{name}")
             checked[name] = executors.find_executor(name).check_settings(table)
     except PlanError as error:
-        raise UsageError(str(error), error.hint) from None
+        raise UsageError(error.message, error.hint) from None
     return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
 
 
@@ -177,7 +177,7 @@ def _scenario(run: Table) -> dict[str, Any]:
         variants = run.get("variants", TEXTS, list(scenario.variants))
         scenario.check(variants)
     except UsageError as error:
-        raise PlanError(f"{run.where}: {error}", error.hint) from None
+        raise PlanError(f"{run.where}: {error.message}", error.hint) from None
     if not variants or len(set(variants)) < len(variants):
         run.refuse(
             "invalid variants: expected at least one, each once", f"variants: {' '.join(scenario.variants)}"

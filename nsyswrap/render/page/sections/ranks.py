@@ -257,7 +257,7 @@ def _verdict_and_picture(job: Job) -> tuple[object, ...]:
     try:
         table = make(job, "rank_waiting")
     except NotInCapture as error:
-        return (missing([f"{error}; {error.hint}"]), by_step(job))
+        return (missing([f"{error.message}; {error.hint}"]), by_step(job))
     verdict = element("p", table.verdict, class_="lead") if table.verdict else joined(map(_note, table.notes))
     return (verdict, element("div", _by_rank(job, table), by_step(job), class_="two"))
 

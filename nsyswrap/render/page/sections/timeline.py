@@ -323,8 +323,8 @@ _BUTTONS = (
 _KEYS = (
     "Drag to move, scroll to zoom. Keys: ← and → move, + and \N{MINUS SIGN} zoom, Home shows all, "
     "↑ and ↓ choose a lane, N and P select its next and previous event. A box with an outline is one event. "
-    "Where events are narrower than a pixel, the height is the share of time taken. Pale areas are sums of "
-    "events that the page does not keep one by one."
+    "Where events are narrower than a pixel, the height is the share of time taken. Pale: many "
+    "events drawn as one."
 )
 
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
 
-    Figure = tuple[str, object, str]  # header, value, and the value as text
+    Figure = tuple[str, object, str, str]  # header, value, the value as text, and what the header means
     Figures = Callable[[Table], list[Figure]]
 
 # The columns of the tiles.
 _LAUNCH_COLUMNS = ("repeat_launches", "api_med_ns", "kernel_med_ns", "uncontended", "latency_med_ns")
+_HEADERS = {"uncontended": "Repeats into an idle stream"}  # where the column's header says too little
 _DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
 _MOST_DEVICES = 8
 _WHOLE = "Whole capture, start-up included."
@@ -89,9 +90,9 @@ def _device_figures(table: Table) -> list[Figure]:
     for device, row in zip(table.data["device_id"], table.rows(), strict=True):
         row_of_device.setdefault(device, row)  # the first row of a device counts all its processes
     return [
-        (f"{header}, GPU {id_text(int(device))}", value, text)
+        (f"{header}, GPU {id_text(int(device))}", value, text, meaning)
         for device, row in list(row_of_device.items())[:_MOST_DEVICES]
-        for header, value, text in _figures(table, _DEVICE_COLUMNS[-1:], row)
+        for header, value, text, meaning in _figures(table, _DEVICE_COLUMNS[-1:], row)
     ]
 
 
@@ -100,14 +101,19 @@ def _audit_figures(table: Table) -> list[Figure]:
     counts: dict[str, int] = {}
     for verdict, instances in zip(table.data["verdict"], table.data["instances"], strict=True):
         counts[str(verdict)] = counts.get(str(verdict), 0) + int(instances)
-    return [(name, count, f"{count:,}") for name, count in counts.items()]
+    return [(name, count, f"{count:,}", "NVTX ranges with this verdict") for name, count in counts.items()]
 
 
 def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[Figure]:
-    """Return header, value and text of the named columns in a row of the table."""
+    """Return header, value, text and meaning of the named columns in a row of the table."""
     cells = {column.name: (column, value) for column, value in zip(table.columns, row, strict=True)}
     return [
-        (column.header, value, human(value, column.unit) + (" %" if column.unit is Unit.PERCENT else ""))
+        (
+            _HEADERS.get(column.name, column.header),
+            value,
+            human(value, column.unit) + (" %" if column.unit is Unit.PERCENT else ""),
+            column.help,
+        )
         for column, value in map(cells.__getitem__, names)
         if value is not None
     ]
@@ -123,8 +129,8 @@ _FIGURES: tuple[tuple[str, str, Figures], ...] = (
 
 def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterable[Figure] = ()) -> Markup:
     pairs = (
-        element("div", element("dt", name), element("dd", value_text, data_value=repr(value)))
-        for name, value, value_text in figures
+        element("div", element("dt", name, title=meaning), element("dd", value_text, data_value=repr(value)))
+        for name, value, value_text, meaning in figures
     )
     return element(
         "article",

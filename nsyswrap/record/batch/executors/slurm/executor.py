@@ -159,7 +159,7 @@ def _submit(slurm: _SlurmBatch) -> None:
         except Unavailable as error:
             if not isinstance(error, commands.QueueFull) and not _at_work(slurm):
                 raise
-            slurm.note = str(error)  # there may be room when other jobs have ended
+            slurm.note = error.message  # there may be room when other jobs have ended
             return
     if is_cancelled(slurm.batch):
         slurm.left = []
@@ -204,7 +204,7 @@ def _poll(slurm: _SlurmBatch) -> None:
         except Unavailable as error:
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > _SILENT_S:
-                slurm.note = f"{error}; waiting for Slurm"
+                slurm.note = f"{error.message}; waiting for Slurm"
                 return
             time.sleep(_FIRST_POLL_S)
     slurm.states = jobs.states(slurm.batch, slurm.queued, slurm.states)

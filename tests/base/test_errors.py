@@ -1,0 +1,49 @@
+"""Errors in Python: the text has the message and the hint, and a worker's error keeps both."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.api import open_capture
+from nsyswrap.base.errors import NotInCapture, NsyswrapError, ScenarioFailed, UsageError
+
+ADD2 = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add2" / "none"
+
+
+def test_the_text_is_the_message_and_the_hint_below() -> None:
+    error = NotInCapture("no kernels", "collect with --trace=cuda")
+    assert (error.message, error.hint) == ("no kernels", "collect with --trace=cuda")
+    assert str(error) == "no kernels\ncollect with --trace=cuda"
+    assert str(NotInCapture("no kernels")) == "no kernels"
+
+
+@pytest.mark.parametrize("error", [UsageError("m", "h"), ScenarioFailed("m", "h", 7)])
+def test_an_error_of_another_process_keeps_its_hint(error: NsyswrapError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own object
+    assert (type(copy), str(copy), copy.exit_code) == (type(error), "m\nh", error.exit_code)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "cure"),
+    [
+        ("report", "cuda_gpu_kernsum", "did you mean 'cuda_gpu_kern_sum'"),
+        ("plot", "lanch", "did you mean 'launch'"),
+        ("events", "kernels", "did you mean 'kernel'"),
+        ("report", "osrt_sum", "osrt"),
+    ],
+)
+def test_a_traceback_shows_the_cure(method: str, name: str, cure: str) -> None:
+    capture = open_capture(ADD2)
+    with pytest.raises(NsyswrapError) as caught:
+        getattr(capture, method)(name)
+    assert cure in caught.value.hint
+    assert cure in "".join(traceback.format_exception(caught.value)).splitlines()[-1]
+
+
+def test_a_range_that_does_not_exist_is_refused_when_it_is_selected() -> None:
+    with pytest.raises(NotInCapture, match=r"no NVTX range named 'zz'\nnames: "):
+        open_capture(ADD2).select(nvtx="zz")
