@@ -7,6 +7,7 @@ reaches a terminal. Only the styles of our screens and the progress line move or
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -188,10 +189,10 @@ def step(message: str) -> Iterator[None]:
             show("")
 
 
-def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) -> str:
+def summary_text(capture: Capture, layout: Layout, *, readable: bool = False, in_file: bool = False) -> str:
     """Return the summary screen, and print the notes of its tables.
 
-    ``readable`` shortens kernel names.
+    ``readable`` shortens kernel names. ``in_file`` names no commands: the file may be read elsewhere.
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
@@ -200,8 +201,18 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) ->
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(
-            made, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
+            made,
+            width=layout.width,
+            color=layout.color,
+            top=layout.top,
+            time_unit=layout.time_unit,
+            command="" if in_file else report_command(capture.source),
         )
+
+
+def report_command(*captures: Path) -> str:
+    """Return the command that shows captures, as it can be typed here."""
+    return f"nsyswrap report {shlex.join(map(str, captures))}"
 
 
 def note_silence(capture: Capture, run: dict[str, Any]) -> None:
