@@ -30,6 +30,7 @@ with lazy_imports():
     from nsyswrap.record import scenarios
     from nsyswrap.render import summary_screen
     from nsyswrap.render.formats import text
+    from nsyswrap.reports import answer as answers
     from nsyswrap.reports import summary
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
@@ -80,7 +81,11 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
         shown = capture.open_capture(folder / variant).decided()
         _, lines = summary.answer_with_lines(shown)
         answer = [line for line in lines if line.kind != "note"]  # commands follow at the end
-        texts = list(summary_screen.answer_texts(answer, layout.width, report_command(shown.source)))
+        texts = list(
+            summary_screen.answer_texts(
+                answers.with_command(answer, report_command(shown.source)), layout.width
+            )
+        )
     tables = scenario_runs.closing_tables({one: folder / one for one in scenario.variants})
     kept = [one for one in tables if one.schema.name == table]
     return (

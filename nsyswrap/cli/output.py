@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -40,7 +41,7 @@ with lazy_imports():
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
-    from nsyswrap.reports import make, summary
+    from nsyswrap.reports import answer, make, summary
 
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
@@ -198,15 +199,12 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False, in
         with step(f"reading {capture.source} …"):
             made = summary.summarize(capture)
         note_tables([table for table, _ in made.tables])
+        if not in_file:
+            made = replace(made, lines=answer.with_command(made.lines, report_command(capture.source)))
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(
-            made,
-            width=layout.width,
-            color=layout.color,
-            top=layout.top,
-            time_unit=layout.time_unit,
-            command="" if in_file else report_command(capture.source),
+            made, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
         )
 
 

@@ -34,17 +34,13 @@ def render(
     color: bool = False,
     top: int | None = None,
     time_unit: TimeUnit = "auto",
-    command: str = "",
 ) -> str:
-    """Return the screen; ``top`` replaces the number of rows each table shows.
-
-    ``command`` shows the capture again, and stands before the options that the answer names.
-    """
+    """Return the screen; ``top`` replaces the number of rows each table shows."""
     selected = _shared([table for table, _ in summary.tables])
     lines: list[Line] = wrapped(summary.ending, width, "red") if summary.ending else []
     if summary.command:
         lines.append(Text(shorten(printable(summary.command), width), style="dim"))
-    lines += answer_texts(summary.lines, width, command)
+    lines += answer_texts(summary.lines, width)
     lines += wrapped(summary.origin, width, "")
     lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
     checked, *warnings = summary.trust
@@ -68,12 +64,12 @@ def _about_tables(summary: Summary) -> str:
     return f"{more}; tables include {'all steps' if chosen else 'start-up'}"
 
 
-def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, command: str = "") -> Iterator[Line]:
+def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Line]:
     """Yield the lines of an answer in the styles of a terminal, wrapped if it is narrow."""
     for line in lines:
         style = _STYLES[line.level] or ("dim" if line.kind == "note" else "")
-        if command and line.options:
-            yield from _with_command(line, command, width, style)
+        if line.typed:
+            yield from _typed_texts(line, width, style)
             continue
         text = f"{line}{_bar(line, min(width, WIDTH))}"
         first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
@@ -82,13 +78,14 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH, command: str =
         yield from rest
 
 
-def _with_command(line: AnswerLine, command: str, width: int, style: str) -> Iterator[Line]:
+def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
     """Yield a line that ends with a command. The command is never cut or wrapped: it can be copied."""
-    before, typed = str(line).removesuffix(line.options).rstrip(), printable(f"{command} {line.options}")
-    if screen_width(f"{before} {typed}") <= width:
-        yield Text(f"{before} {typed}", style=style)
+    text = str(line)
+    if screen_width(text) <= width:
+        yield Text(text, style=style)
     else:
-        yield from (Text(before, style=style), Text(f"    {typed}", style=style))
+        yield Text(text.removesuffix(line.typed).rstrip(), style=style)
+        yield Text(f"    {line.typed}", style=style)
 
 
 def _bar(line: AnswerLine, width: int) -> str:

@@ -26,8 +26,8 @@ class Line:
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
     that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``continues`` marks
-    the rest of a sentence that the line above begins. ``options`` are those of `nsyswrap report` with which the
-    text ends: a screen puts the command and the capture before them.
+    the rest of a sentence that the line above begins. ``typed`` are options of `nsyswrap report` with which the
+    text ends, on a screen the whole command.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Line:
     level: Level = ""
     bar: tuple[float, ...] = ()
     continues: bool = False
-    options: str = ""
+    typed: str = ""
 
     @property
     def indented(self) -> bool:
@@ -54,7 +54,18 @@ def room(kind: Kind) -> int:
 
 def command_line(text: str, options: str, kind: Kind) -> Line:
     """Return a line that ends with options of `nsyswrap report`."""
-    return Line(f"{text}: {options}", kind, options=options)
+    return Line(f"{text}: {options}", kind, typed=options)
+
+
+def with_command(lines: Iterable[Line], command: str) -> list[Line]:
+    """Return lines that name a whole command where they name options. ``command`` shows the capture again."""
+    whole = ((line, f"{command} {line.typed}") for line in lines)
+    return [
+        replace(line, text=f"{line.text.removesuffix(line.typed)}{typed}", typed=typed)
+        if line.typed
+        else line
+        for line, typed in whole
+    ]
 
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
