@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
@@ -190,15 +191,25 @@ def step(message: str) -> Iterator[None]:
             show("")
 
 
-def summary_text(capture: Capture, layout: Layout, *, readable: bool = False, in_file: bool = False) -> str:
+def summary_text(
+    capture: Capture,
+    layout: Layout,
+    *,
+    readable: bool = False,
+    in_file: bool = False,
+    with_ending: bool = True,
+) -> str:
     """Return the summary screen, and print the notes of its tables.
 
-    ``readable`` shortens kernel names. ``in_file`` names no commands: the file may be read elsewhere.
+    ``readable`` shortens kernel names. ``in_file`` names no commands: the file may be read elsewhere. Without
+    ``with_ending`` the screen does not say how the run ended.
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
             made = summary.summarize(capture)
         note_tables([table for table, _ in made.tables])
+        if not with_ending:
+            made = replace(made, ending="")
         if not in_file:
             made = replace(made, lines=answer.with_command(made.lines, report_command(capture.source)))
         if readable:
@@ -213,12 +224,20 @@ def report_command(*captures: Path) -> str:
     return f"nsyswrap report {shlex.join(map(str, captures))}"
 
 
-def note_silence(capture: Capture, run: dict[str, Any]) -> None:
-    """Print the likely causes on stderr if nothing ran on a GPU; ``run`` is what run.json holds."""
-    if not summary.has_gpu_work(capture.whole):
+def note_silence(capture: Capture, run: dict[str, Any], *, on_screen: bool = False) -> None:
+    """Print the likely causes on stderr if nothing ran on a GPU; ``run`` is what run.json holds.
+
+    ``on_screen``: the summary screen has the first cause, unless a part of the capture is selected.
+    """
+    if summary.has_gpu_work(capture.whole):
+        return
+    causes = no_gpu_work.no_gpu_work(capture.whole, run)
+    if not on_screen or capture.view.selection.narrows:
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
-        for cause in no_gpu_work.no_gpu_work(capture.whole, run):
-            note(f"  - {cause}")
+    elif causes := causes[1:]:
+        note("\nOther likely causes:")
+    for cause in causes:
+        note(f"  - {cause}")
 
 
 def make_tables(
@@ -265,6 +284,12 @@ def tables_text(tables: Sequence[Table], layout: Layout) -> str:
     """Return tables as text for the terminal."""
     with ascii_layout(active=layout.ascii):
         return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
+
+
+def check_csv_folder(folder: Path | None) -> None:
+    """Raise OutputError if a folder to write into is a file."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
 def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:

@@ -33,6 +33,7 @@ from nsyswrap.cli.options import (
     top_option,
 )
 from nsyswrap.cli.output import (
+    check_csv_folder,
     make_tables,
     note,
     note_silence,
@@ -47,7 +48,7 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding, TimeUnit
@@ -184,7 +185,8 @@ class ReportOptions:
         return opener(self.selection, **view)
 
     def check(self) -> None:
-        """Raise UsageError for options that do not go together."""
+        """Raise UsageError for options that do not go together, and OutputError for a wrong folder."""
+        check_csv_folder(self.csv_folder)
         if self.format.is_binary and not self.output:
             raise UsageError(
                 f"--format {self.form} needs -o",
@@ -319,8 +321,7 @@ def command(**options: Any) -> None:
     limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:
-        for capture in captures.values():
-            _show_screen(capture, asked)
+        _show_screens(captures.values(), asked)
         if left_out := asked.captures[limit or len(asked.captures) :]:
             note(f"nsyswrap: not shown: {listed(left_out)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
@@ -355,12 +356,17 @@ def _answers(captures: Mapping[str, Capture]) -> dict[str, tuple[Answer | None, 
     return {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
 
 
+def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
+    for number, capture in enumerate(captures):
+        if len(asked.captures) > 1:
+            say(f"\n== {capture.source}" if number else f"== {capture.source}")
+        _show_screen(capture, asked)
+
+
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:
-    if len(asked.captures) > 1:
-        say(f"== {capture.source}")
     in_file = asked.output is not None
     _emit(summary_text(capture, asked.layout, readable=asked.readable, in_file=in_file), asked.output)
-    note_silence(capture, RunFolder(capture.source).read_run())
+    note_silence(capture, RunFolder(capture.source).read_run(), on_screen=not in_file)
 
 
 def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) -> None:

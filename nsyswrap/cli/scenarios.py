@@ -12,7 +12,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.cli.help import Group, completes, option
 from nsyswrap.cli.options import OUTPUT, output_option
-from nsyswrap.cli.output import note, say, tables_text, terminal_layout, write_csv
+from nsyswrap.cli.output import check_csv_folder, note, say, tables_text, terminal_layout, write_csv
 
 if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario
@@ -125,6 +125,7 @@ def run_scenario(
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return
     scenario = scenarios.find_scenario(name)
+    check_csv_folder(csv_folder)
     folder = output or default_output(scenario.name)
     if cross_check:
         tables = [

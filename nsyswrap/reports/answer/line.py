@@ -26,8 +26,8 @@ class Line:
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
     that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``continues`` marks
-    the rest of a sentence that the line above begins. ``typed`` are options of `nsyswrap report` with which the
-    text ends, on a screen the whole command.
+    the rest of a sentence that the line above begins. ``typed`` are the options at the end of the text: of
+    `nsyswrap report`, on a screen the whole command.
     """
 
     text: str
