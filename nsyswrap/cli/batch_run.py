@@ -150,12 +150,12 @@ def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunS
 
 
 def _counts(states: Mapping[int, RunState], wanted: int) -> str:
-    """Return how many runs are planned, done and to run: ``3 runs planned, 1 done, 1 timed_out; 1 to run``."""
+    """Return how many runs are planned and done, and how many are to run if these are not all new ones."""
     counts = Counter(state.state for state in states.values())
     others = [f"{count} {state}" for state, count in counts.items() if state not in ("planned", "done")]
     planned = f"{len(states)} run{'' if len(states) == 1 else 's'} planned"
     text = ", ".join([planned, f"{counts['done']} done", *others])
-    return text if wanted == len(states) else f"{text}; {wanted} to run"
+    return text if wanted == counts["planned"] == len(states) else f"{text}; {wanted} to run"
 
 
 def _print_runs(

@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from contextlib import contextmanager
@@ -146,6 +147,12 @@ def terminal_layout(top: int | None = None) -> Layout:
         color=uses_color(sys.stdout),
         ascii=not is_utf8(sys.stdout),
     )
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """Wrap a text to the terminal, at most 100 columns. ``indent`` is for all lines but the first."""
+    width = min(_PIPE_WIDTH, terminal_layout().width)
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def note_broken(nsys: Nsys) -> None:
