@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, newest_run, program_of
+from nsyswrap.base.recent_runs import ago, newest_run, program_of, without_capture_since
 from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
@@ -206,6 +206,8 @@ def newest_capture(*, by_rank: bool = False) -> Path:
     if rank and by_rank:
         folder, rank = folder.parent, "all ranks"
     note(f"nsyswrap: newest run: {folder} ({', '.join(filter(None, (program_of(run), rank, ago(start))))})")
+    if failed := without_capture_since(start):
+        note(f"nsyswrap: newer, without a capture: {', '.join(map(str, failed))}")
     return folder
 
 

@@ -67,6 +67,8 @@ def test_a_screen_for_each_capture(cli: Cli) -> None:
         "runs/deep/c.sqlite",
     ]
     assert "not shown" not in done.stderr
+    assert done.stdout.startswith("== ")
+    assert done.stdout.count("\n\n== ") == 2
 
 
 def test_the_captures_without_a_screen_are_named(cli: Cli, tmp_path: Path) -> None:

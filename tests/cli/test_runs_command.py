@@ -67,7 +67,7 @@ def test_a_batch_does_not_hide_the_last_profile(tmp_path: Path, cli: Cli) -> Non
     assert cli(*sweep).returncode == 0
     assert cli("report").stderr.startswith("nsyswrap: newest run: mine (")
     _, *lines = cli("runs").stdout.splitlines()
-    assert [cells(line)[1:5:3] for line in lines] == [["b", "2 done"], ["mine", "done"]]
+    assert [(cells(line)[-1], cells(line)[3]) for line in lines] == [("b", "2 done"), ("mine", "done")]
     removed = cli("runs", "prune", "--keep", "0", "--yes")
     assert removed.returncode == 0, removed.stderr
     assert not list(tmp_path.rglob(RUN))
@@ -153,7 +153,7 @@ def test_prune_only_with_yes(tmp_path: Path, cli: Cli) -> None:
         made(base / name, began=1.7e9 - 86_400 * 10 * age)
     before = {path: path.stat().st_size for path in base.rglob("*") if path.is_file()}
     dry = cli("runs", "prune", "--keep", "1")
-    assert [cells(line)[1] for line in dry.stdout.splitlines()[1:]] == [
+    assert [cells(line)[-1] for line in dry.stdout.splitlines()[1:]] == [
         "nsyswrap-runs/old",
         "nsyswrap-runs/older",
     ]
@@ -175,7 +175,7 @@ def test_prune_by_age_and_number(tmp_path: Path, cli: Cli) -> None:
 
     def selected(*options: str) -> list[str]:
         lines = cli("runs", "prune", *options).stdout.splitlines()[1:]
-        return [cells(line)[1].removeprefix("nsyswrap-runs/") for line in lines]
+        return [cells(line)[-1].removeprefix("nsyswrap-runs/") for line in lines]
 
     assert selected("--older-than", "30d") == ["31-days"]
     assert selected("--older-than", "1w") == ["8-days", "29-days", "31-days"]
