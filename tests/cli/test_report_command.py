@@ -46,16 +46,6 @@ def test_commands_of_a_screen_name_its_capture(cli: Cli, tmp_path: Path) -> None
     assert "nsyswrap report" not in saved
 
 
-def test_a_line_of_code_names_the_captures_asked_for(cli: Cli, tmp_path: Path) -> None:
-    calls = [call("cudaStreamCreate", 10_000 * n, 10_000 * n + 9000, 100 + n) for n in range(9)]
-    launches = [call("cudaLaunchKernel", 10_000 * n + 9400, 10_000 * n + 9450, n) for n in range(9)]
-    kernels = [kernel("f", 10_000 * n + 9500, 10_000 * n + 9600, n) for n in range(9)]
-    write(tmp_path / "x.sqlite", *calls, *launches, *kernels)
-    assert "nsyswrap report x.sqlite -r cuda_api_sum\n" in cli("report", "x.sqlite", "--advice").stdout
-    saved = cli("report", "x.sqlite", "-r", "advice", "--format", "markdown").stdout
-    assert "nsyswrap report CAPTURE -r cuda_api_sum" in saved
-
-
 def test_a_part_with_an_absent_process(cli: Cli, export: Path, tmp_path: Path) -> None:
     done = cli("report", export, "--process", "7", "--csv", "tables")
     assert (done.returncode, done.stdout) == (65, "")
