@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import user_folder
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, RUN, STATUS, RunFolder
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,12 +80,13 @@ def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
 def newest_run(here: Path | None = None) -> tuple[Path, float]:
     """Return the folder and the start of the newest run begun in ``here`` or below that has ended.
 
-    A folder below ``here`` is returned as a relative path. Raises CaptureError if there is none.
+    Runs without a capture count only if there are no others. A folder below ``here`` is returned as a
+    relative path. Raises CaptureError if there is none.
     """
     here = here or Path.cwd()
-    ended = {folder: start for folder, start in begun_runs(here) if (folder / STATUS).exists()}
+    ended = _ended(here)
     if ended:
-        newest = next(iter(ended))
+        newest = next(filter(_has_capture, ended), next(iter(ended)))
         if RunFolder(newest).read_run().get("rank"):  # the first of its ranks
             ranks = [folder for folder in ended if folder.parent == newest.parent]
             newest = min(ranks, key=lambda folder: (len(folder.name), folder.name))
@@ -94,6 +95,25 @@ def newest_run(here: Path | None = None) -> tuple[Path, float]:
         "no run was begun in this folder or below",
         "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
     )
+
+
+def without_capture_since(start: float) -> list[Path]:
+    """Return the runs begun here after ``start``, in seconds of the epoch, that ended without a capture."""
+    here = Path.cwd()
+    return [
+        short_path(folder, here)
+        for folder, began in _ended(here).items()
+        if began > start and not _has_capture(folder)
+    ]
+
+
+def _ended(here: Path) -> dict[Path, float]:
+    """Return the runs that have ended, newest first, with the start of each."""
+    return {folder: start for folder, start in begun_runs(here) if (folder / STATUS).exists()}
+
+
+def _has_capture(folder: Path) -> bool:
+    return (folder / EXPORT).exists() or (folder / REPORT).exists()
 
 
 def short_path(path: Path, here: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 _MOST = 3  # suggestions
 _WORSE = 0.05  # of the similarity, from 0 to 1: a name that much less similar than the best is left out
@@ -23,6 +24,15 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
         if ratio > max(likeness) - _WORSE
     ]
     return f"did you mean {' or '.join(kept)}?" if kept else ""
+
+
+def did_you_mean_file(path: Path) -> str:
+    """Return ``did you mean 'name'?`` for a path that does not exist, with names in the same folder."""
+    try:
+        names = [file.name for file in path.parent.iterdir()]
+    except OSError:
+        return ""
+    return did_you_mean(path.name, names)
 
 
 def unknown(kind: str, name: str, names: Iterable[str], otherwise: str = "") -> tuple[str, str]:

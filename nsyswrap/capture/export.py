@@ -21,6 +21,7 @@ import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sql import statement
@@ -238,7 +239,7 @@ def _opening(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise NotACapture(f"{path} not found") from None
+        raise NotACapture(f"{path} not found", did_you_mean_file(path)) from None
     except OSError as error:
         raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
+from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture import redact
 
 ROOM_BYTES = 10_000_000_000
@@ -35,8 +36,10 @@ def cached_export(report: Path) -> Path:
     ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
     Unavailable and OutputError.
     """
+    if not report.exists():
+        raise NotACapture(f"{report} not found", did_you_mean_file(report))
     if not report.is_file():
-        raise NotACapture(f"{report} is not a file" if report.exists() else f"{report} not found")
+        raise NotACapture(f"{report} is not a file")
     newest = find.newest()
     stat = report.stat()
     identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"

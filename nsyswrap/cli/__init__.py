@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 import traceback
 import warnings
@@ -66,8 +67,27 @@ class LazyGroup(Group):
         **extra: Any,
     ) -> click.Context:
         """Parse the arguments; this prints --help."""
+        typed = tuple(args)
         with _stdout_errors():
-            return super().make_context(info_name, args, parent, **extra)
+            try:
+                return super().make_context(info_name, args, parent, **extra)
+            except click.NoSuchOption as error:
+                self._refuse_before_command(error, typed)
+                raise
+
+    def _refuse_before_command(self, error: click.NoSuchOption, typed: tuple[str, ...]) -> None:
+        """Raise UsageError for an option that belongs behind a command, if that command has it."""
+        name = next((word for word in typed if word in COMMANDS), "report")
+        command = self.get_command(error.ctx, name) if error.ctx else None
+        options = [flag for parameter in command.params for flag in parameter.opts] if command else []
+        if error.option_name in options:
+            rest = list(typed)
+            if name in rest:
+                rest.remove(name)
+            raise UsageError(
+                f"no option named {error.option_name!r} before the command",
+                f"options follow the command: nsyswrap {shlex.join([name, *rest])}",
+            ) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
@@ -84,8 +104,11 @@ class LazyGroup(Group):
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         _prepare(command)
+        noted: set[str] = ctx.meta.setdefault(f"{__name__}.noted", set())  # click gets a command twice
         for text in settings.apply(ctx, cmd_name, command):
-            note(f"nsyswrap: {text}")
+            if text not in noted:
+                note(f"nsyswrap: {text}")
+            noted.add(text)
         return command
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
-from nsyswrap.cli.batch_status import in_words, progress
+from nsyswrap.cli.batch_status import progress
 from nsyswrap.cli.output import note, print_data
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
@@ -144,8 +145,17 @@ def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunS
     states = executors.batch_state(batch).runs
     wanted_states = {*UNFINISHED, *(ENDED if options["retry_failed"] else ())} - {"done"}
     wanted = [number for number, state in states.items() if state.state in wanted_states]
-    note(f"nsyswrap: {batch.folder}: {len(states)} runs ({in_words(states)}), {len(wanted)} to run")
+    note(f"nsyswrap: {batch.folder}: {_counts(states, len(wanted))}")
     return states, wanted
+
+
+def _counts(states: Mapping[int, RunState], wanted: int) -> str:
+    """Return how many runs are planned and done, and how many are to run if these are not all new ones."""
+    counts = Counter(state.state for state in states.values())
+    others = [f"{count} {state}" for state, count in counts.items() if state not in ("planned", "done")]
+    planned = f"{len(states)} run{'' if len(states) == 1 else 's'} planned"
+    text = ", ".join([planned, f"{counts['done']} done", *others])
+    return text if wanted == counts["planned"] == len(states) else f"{text}; {wanted} to run"
 
 
 def _print_runs(

@@ -124,7 +124,7 @@ def command(
     by: str,
     top: int,
 ) -> None:
-    r"""Put many runs into one table and compare them.
+    """Put many runs into one table and compare them.
 
     DIR is a batch, a run folder, a capture or any folder that holds some. GLOB is a quoted pattern; `**`
     stands for any folders. Damaged captures are listed and left out.
@@ -134,7 +134,7 @@ def command(
       results.csv, results.parquet   parameters, outcome and totals of each run
       summaries.csv                  every report of every run
       kernels.csv                    kernels over all runs of a combination
-    """
+    """  # noqa: D301 - click knows a list by the control character itself
     places = [Path(path) for pattern in paths for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)

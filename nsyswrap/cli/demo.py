@@ -16,7 +16,7 @@ from nsyswrap.base.run_folder import default_output
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.help import Command
 from nsyswrap.cli.options import output_option
-from nsyswrap.cli.output import note, say, tables_text, terminal_layout
+from nsyswrap.cli.output import note, report_command, say, tables_text, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,7 @@ with lazy_imports():
     from nsyswrap.record import scenarios
     from nsyswrap.render import summary_screen
     from nsyswrap.render.formats import text
+    from nsyswrap.reports import answer as answers
     from nsyswrap.reports import summary
 
 RECORDED = Path(__file__).parent.parent / "recorded"  # run folders of the scenarios, redacted
@@ -77,9 +78,14 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
     """Return the answer for one variant, and the table over all variants that supports it."""
     scenario = scenarios.find_scenario(name)
     with ascii_layout(active=layout.ascii):
-        _, lines = summary.answer_with_lines(capture.open_capture(folder / variant).decided())
-        answer = [line for line in lines if line.kind != "note"]  # that note names the newest run
-        texts = list(summary_screen.answer_texts(answer, layout.width))
+        shown = capture.open_capture(folder / variant).decided()
+        _, lines = summary.answer_with_lines(shown)
+        answer = [line for line in lines if line.kind != "note"]  # commands follow at the end
+        texts = list(
+            summary_screen.answer_texts(
+                answers.with_command(answer, report_command(shown.source)), layout.width
+            )
+        )
     tables = scenario_runs.closing_tables({one: folder / one for one in scenario.variants})
     kept = [one for one in tables if one.schema.name == table]
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
@@ -10,6 +9,7 @@ from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.cli.options import newest_capture
+from nsyswrap.cli.output import wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import NAMES, find_report, module
 
@@ -30,7 +30,6 @@ OUTSIDE = {
     "network hardware": "network_congestion",
     "only in nsys 2025 and newer": "mpi_msg_size_sum syscall_sum",
 }
-_WIDTH = 100
 _QUALIFIERS = {
     "base": "kernels by their base name, without namespaces and template arguments",
     "mangled": "kernels by the name the compiler gave them",
@@ -86,11 +85,9 @@ def _outside() -> list[str]:
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0) + 4
-    lines = [title]
+    lines = wrapped(title)
     for name, text in rows:
-        lines += textwrap.wrap(
-            f"  {name:{width - 2}}{text}", _WIDTH, subsequent_indent=" " * width, break_on_hyphens=False
-        )
+        lines += wrapped(f"  {name:{width - 2}}{text}", width)
     return [*lines, ""] if rows else []
 
 
@@ -100,7 +97,7 @@ def explain(name: str) -> str:
     lines = [f"{report.title}  {name}", ""]
     about = module(name).__doc__ or ""
     for paragraph in about.strip().replace("``", "").split("\n\n"):
-        lines += [*textwrap.wrap(paragraph, _WIDTH), ""]
+        lines += [*wrapped(paragraph), ""]
     parity = report.layer == "parity"
     facts = [("numbers", "equal to nsys', cell by cell" if parity else "nsyswrap's own, not rounded")]
     for group in report.needs:

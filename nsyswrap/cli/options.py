@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, newest_run, program_of
+from nsyswrap.base.recent_runs import ago, newest_run, program_of, without_capture_since
 from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
@@ -28,6 +28,7 @@ with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
     from nsyswrap.capture import capture as captures
+    from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
     from nsyswrap.reports import ranks
 
@@ -173,7 +174,8 @@ steps_option = option(
 def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     """Return a function that opens a capture with this selection and these fields of ViewOptions.
 
-    The function raises CaptureError, and NotInCapture for an NVTX range or steps that the capture lacks.
+    The function raises CaptureError, and NotInCapture for an NVTX range, a GPU, a process or steps that the
+    capture lacks.
     Steps of a selected time raise UsageError.
     """
     if view.get("steps") and selection.windowed:
@@ -185,6 +187,7 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
+        owners.check_owners(capture)
         if capture.view.steps:
             steps.steps_of(capture)
         return capture
@@ -203,6 +206,8 @@ def newest_capture(*, by_rank: bool = False) -> Path:
     if rank and by_rank:
         folder, rank = folder.parent, "all ranks"
     note(f"nsyswrap: newest run: {folder} ({', '.join(filter(None, (program_of(run), rank, ago(start))))})")
+    if failed := without_capture_since(start):
+        note(f"nsyswrap: newer, without a capture: {', '.join(map(str, failed))}")
     return folder
 
 

@@ -7,15 +7,19 @@ reaches a terminal. Only the styles of our screens and the progress line move or
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
@@ -39,7 +43,7 @@ with lazy_imports():
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
-    from nsyswrap.reports import make, summary
+    from nsyswrap.reports import answer, make, summary
 
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
@@ -145,6 +149,12 @@ def terminal_layout(top: int | None = None) -> Layout:
     )
 
 
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """Wrap a text to the terminal, at most 100 columns. ``indent`` is for all lines but the first."""
+    width = min(_PIPE_WIDTH, terminal_layout().width)
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
 def note_broken(nsys: Nsys) -> None:
     """Warn of an nsys that does not work and is ignored, and say how to repair it."""
     note(f"nsyswrap: {nsys.path} is not usable and was ignored: {nsys.fault}\n  {nsys.cure}")
@@ -188,15 +198,27 @@ def step(message: str) -> Iterator[None]:
             show("")
 
 
-def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) -> str:
+def summary_text(
+    capture: Capture,
+    layout: Layout,
+    *,
+    readable: bool = False,
+    in_file: bool = False,
+    with_ending: bool = True,
+) -> str:
     """Return the summary screen, and print the notes of its tables.
 
-    ``readable`` shortens kernel names.
+    ``readable`` shortens kernel names. ``in_file`` names no commands: the file may be read elsewhere. Without
+    ``with_ending`` the screen does not say how the run ended.
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
             made = summary.summarize(capture)
         note_tables([table for table, _ in made.tables])
+        if not with_ending:
+            made = replace(made, ending="")
+        if not in_file:
+            made = replace(made, lines=answer.with_command(made.lines, report_command(capture.source)))
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(
@@ -204,12 +226,25 @@ def summary_text(capture: Capture, layout: Layout, *, readable: bool = False) ->
         )
 
 
-def note_silence(capture: Capture, run: dict[str, Any]) -> None:
-    """Print the likely causes on stderr if nothing ran on a GPU; ``run`` is what run.json holds."""
-    if not summary.has_gpu_work(capture.whole):
+def report_command(*captures: Path) -> str:
+    """Return the command that shows captures, as it can be typed here."""
+    return f"nsyswrap report {shlex.join(map(str, captures))}"
+
+
+def note_silence(capture: Capture, run: dict[str, Any], *, on_screen: bool = False) -> None:
+    """Print the likely causes on stderr if nothing ran on a GPU; ``run`` is what run.json holds.
+
+    ``on_screen``: the summary screen has the first cause, unless a part of the capture is selected.
+    """
+    if summary.has_gpu_work(capture.whole):
+        return
+    causes = no_gpu_work.no_gpu_work(capture.whole, run)
+    if not on_screen or capture.view.selection.narrows:
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
-        for cause in no_gpu_work.no_gpu_work(capture.whole, run):
-            note(f"  - {cause}")
+    elif causes := causes[1:]:
+        note("\nOther likely causes:")
+    for cause in causes:
+        note(f"  - {cause}")
 
 
 def make_tables(
@@ -256,6 +291,12 @@ def tables_text(tables: Sequence[Table], layout: Layout) -> str:
     """Return tables as text for the terminal."""
     with ascii_layout(active=layout.ascii):
         return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
+
+
+def check_csv_folder(folder: Path | None) -> None:
+    """Raise OutputError if a folder to write into is a file."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
 def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:

@@ -16,6 +16,7 @@ from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, def
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
+    check_csv_folder,
     make_tables,
     note,
     note_broken,
@@ -120,6 +121,7 @@ def command(**options: Any) -> None:
     Each rank of a launch writes DIR/rank-N.
     """
     asked = ProfileOptions(**options)
+    check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
     _check_reports(asked.reports, one_rank)  # before the program runs
     env = asked.recording.environment
@@ -229,9 +231,9 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
     wanted = asked.reports or asked.csv_folder
     tables = make_tables({"": capture}, reports.parse_all(asked.reports))[0] if wanted else []
     if not asked.reports:
-        say(summary_text(capture, layout), styled=True)
+        say(summary_text(capture, layout, with_ending=not run.status.message), styled=True)
     elif not asked.csv_folder:
         say(tables_text(tables, layout), styled=True)
-    note_silence(capture, RunFolder(run.folder).read_run())
+    note_silence(capture, RunFolder(run.folder).read_run(), on_screen=not asked.reports)
     if asked.csv_folder and tables:
         write_csv(asked.csv_folder, tables, layout)

@@ -64,7 +64,7 @@ def _check(path: Path) -> None:
         if not exports:
             raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
         counted = "1 export" if len(exports) == 1 else f"{len(exports)} exports"
-        say(f"{path} is {_kind(path)}: {counted} checked, other files not")
+        say(f"{path} is {_kind(path)}: {counted} checked; other files not checked")
     leaking = [export for export in exports if _print_secrets(export, named=len(exports) > 1)]
     if recordings := [file for file in sorted(path.rglob("*")) if file.suffix in _RECORDINGS]:
         note(f"nsyswrap: do not share {listed(recordings)}")
@@ -72,7 +72,7 @@ def _check(path: Path) -> None:
     if leaking:
         found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
-    say("nothing known to be secret")
+    say("no known secrets found")
 
 
 def _kind(folder: Path) -> str:

@@ -33,10 +33,12 @@ from nsyswrap.cli.options import (
     top_option,
 )
 from nsyswrap.cli.output import (
+    check_csv_folder,
     make_tables,
     note,
     note_silence,
     print_data,
+    report_command,
     say,
     step,
     summary_text,
@@ -46,7 +48,7 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding, TimeUnit
@@ -65,6 +67,7 @@ with lazy_imports():
     from nsyswrap.reports import ranks, summary
 
 NAMES = "Names and units"  # a heading of the help
+_OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _SCREENS = 5  # of the captures in a folder
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
@@ -182,7 +185,8 @@ class ReportOptions:
         return opener(self.selection, **view)
 
     def check(self) -> None:
-        """Raise UsageError for options that do not go together."""
+        """Raise UsageError for options that do not go together, and OutputError for a wrong folder."""
+        check_csv_folder(self.csv_folder)
         if self.format.is_binary and not self.output:
             raise UsageError(
                 f"--format {self.form} needs -o",
@@ -312,30 +316,31 @@ def command(**options: Any) -> None:
     if asked.readable and asked.csv_folder:
         note("nsyswrap: --readable does not change names in the files of --csv")
     if asked.by_rank:
-        sys.exit(_report_ranks(asked, requests))
+        sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
     limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:
-        for capture in captures.values():
-            _show_screen(capture, asked)
+        _show_screens(captures.values(), asked)
         if left_out := asked.captures[limit or len(asked.captures) :]:
             note(f"nsyswrap: not shown: {listed(left_out)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
         answers = _answers(captures) if asked.begins_with_answer else {}
         tables, missing = make_tables(captures, requests)
-        _write(formats.Document(tables, captures, asked.selection, missing, answers), asked)
+        sources = given or [capture.source for capture in captures.values()]
+        _write(formats.Document(tables, captures, asked.selection, missing, answers), asked, sources)
     sys.exit(exit_code)
 
 
-def _report_ranks(asked: ReportOptions, requests: Sequence[Request]) -> int:
+def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequence[Path]) -> int:
     """Show the reports by rank, and return the exit code of damaged captures."""
     members, exit_code = report_ranks.opened(asked.captures, asked.opener())
     if members:
         captures = {member.label: member.capture for member in members}
         tables, missing = report_ranks.made(members, requests, asked.rank_reports)
-        _write(formats.Document(tables, captures, asked.selection, missing), asked)
+        sources = given or [member.capture.source for member in members]
+        _write(formats.Document(tables, captures, asked.selection, missing), asked, sources)
     return exit_code
 
 
@@ -351,15 +356,24 @@ def _answers(captures: Mapping[str, Capture]) -> dict[str, tuple[Answer | None, 
     return {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
 
 
+def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
+    for number, capture in enumerate(captures):
+        if len(asked.captures) > 1:
+            say(f"\n== {capture.source}" if number else f"== {capture.source}")
+        _show_screen(capture, asked)
+
+
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:
-    if len(asked.captures) > 1:
-        say(f"== {capture.source}")
-    _emit(summary_text(capture, asked.layout, readable=asked.readable), asked.output)
-    note_silence(capture, RunFolder(capture.source).read_run())
+    in_file = asked.output is not None
+    _emit(summary_text(capture, asked.layout, readable=asked.readable, in_file=in_file), asked.output)
+    note_silence(capture, RunFolder(capture.source).read_run(), on_screen=not in_file)
 
 
-def _write(document: Document, asked: ReportOptions) -> None:
-    """Print the tables or write them to files. Raises NotInCapture if there are none."""
+def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) -> None:
+    """Print the tables or write them to files. Raises NotInCapture if there are none.
+
+    On the screen, commands name ``sources``: what was asked for.
+    """
     if not document.tables and not asked.format.has_envelope:
         names = ", ".join(str(capture.source) for capture in document.captures.values())
         raise NotInCapture(f"{names}: no events for these reports")
@@ -377,8 +391,11 @@ def _write(document: Document, asked: ReportOptions) -> None:
             files = asked.format.render(document, asked.layout)
     if asked.format.is_binary:
         _write_files(files, asked.output or Path())
-    else:
-        _emit("\n".join(map(str, files.values())), asked.output, is_data=asked.form != "text")
+        return
+    content = "\n".join(map(str, files.values()))
+    if asked.form == "text" and not asked.output:
+        content = content.replace(_OF_ANY_CAPTURE, f"{report_command(*sources)} -")
+    _emit(content, asked.output, is_data=asked.form != "text")
 
 
 def _note_selection(tables: Sequence[Table]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import textwrap
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, proce
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import make_tables, note, step
+from nsyswrap.cli.output import make_tables, note, step, wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from nsyswrap.reports import Request
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
-
-
-_WIDTH = 100
 
 
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], int]:
@@ -124,9 +120,9 @@ def explain(name: str) -> str:
     about = importlib.import_module(f"nsyswrap.reports.ranks.{name}").__doc__ or ""
     lines = [f"{report.schema.title}  {name}"]
     for paragraph in about.strip().split("\n\n"):
-        lines += ["", *textwrap.wrap(paragraph, _WIDTH)]
+        lines += ["", *wrapped(paragraph)]
     lines += ["", "Columns of the screen; in brackets: name in CSV, JSON and Python, unit"]
     for column in report.schema.columns:
         text = f"  {heading(column):18}{column.help} [{column.name}, {column.unit.value}]"
-        lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 20)
+        lines += wrapped(text, 20)
     return "\n".join([*lines, ""])

@@ -32,10 +32,10 @@ with lazy_imports():
     from nsyswrap.cli import view
     from nsyswrap.record import stored_runs
 
-_HEADER = ("N", "Run folder", "Program", "Begun", "Outcome", "Size", "GPU events")
+_HEADER = ("N", "Program", "Begun", "Outcome", "Size", "GPU events", "Run folder")
 _TO_THE_RIGHT = {"N", "Size", "GPU events"}
-_PROGRAM_WIDTH = 20
-_LEAST_WIDTH = 16  # of the column of run folders
+_PROGRAM = _HEADER.index("Program")
+_PROGRAM_WIDTH, _LEAST_WIDTH = 20, 8  # of the column of programs
 _GAP = "  "
 _AGE = re.compile(r"(\d{1,9})([hdw])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
@@ -86,7 +86,7 @@ def command(context: click.Context) -> None:
 def list_runs(*, everywhere: bool, top: int) -> None:
     """List runs, newest first.
 
-    The columns are folder, program, outcome, size and GPU events.
+    The columns are program, begin, outcome, size, GPU events and folder.
     """
     runs = _stored(everywhere=everywhere)
     if not runs:
@@ -196,12 +196,16 @@ def _short(path: Path) -> str:
 
 
 def _table(runs: Sequence[StoredRun], *, events: bool = False) -> list[str]:
-    """Return the runs as lines of a table. ``events`` adds the number of GPU events, which takes longer."""
-    header = _HEADER if events else _HEADER[:-1]
+    """Return the runs as lines of a table. ``events`` adds the number of GPU events, which takes longer.
+
+    Programs are shortened to the width of the terminal. The folders at the end stay whole, to be copied.
+    """
+    header = _HEADER if events else tuple(name for name in _HEADER if name != "GPU events")
     rows = [header, *(_row(number, run, events=events) for number, run in enumerate(runs, 1))]
     widths = [max(map(screen_width, column)) for column in zip(*rows, strict=True)]
-    room = terminal_layout().width - sum(widths) - len(_GAP) * (len(widths) - 1) + widths[1]
-    widths[1] = min(widths[1], max(room, _LEAST_WIDTH))
+    too_wide = sum(widths) + len(_GAP) * (len(widths) - 1) - terminal_layout().width
+    least = min(widths[_PROGRAM], _LEAST_WIDTH)
+    widths[_PROGRAM] -= min(max(too_wide, 0), widths[_PROGRAM] - least)
     return [_line(header, row, widths) for row in rows]
 
 
@@ -220,8 +224,8 @@ def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
     outcome = ", ".join(f"{n:,} {state}" if run.kind != "run" else state for state, n in counts)
     size = human(run.size_bytes, Unit.BYTES)
     program = shorten(printable(program_of(facts)), _PROGRAM_WIDTH)
-    row = (str(number), _short(run.path), program, ago(run.began), outcome or _UNKNOWN, size)
-    return (*row, _events(run)) if events else row
+    row = (str(number), program, ago(run.began), outcome or _UNKNOWN, size)
+    return (*row, *([_events(run)] if events else []), _short(run.path))
 
 
 def _events(run: StoredRun) -> str:

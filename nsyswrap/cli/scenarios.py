@@ -12,7 +12,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.cli.help import Group, completes, option
 from nsyswrap.cli.options import OUTPUT, output_option
-from nsyswrap.cli.output import note, say, tables_text, terminal_layout, write_csv
+from nsyswrap.cli.output import check_csv_folder, note, say, tables_text, terminal_layout, wrapped, write_csv
 
 if TYPE_CHECKING:
     from nsyswrap.record.scenarios import Scenario
@@ -24,6 +24,7 @@ with lazy_imports():
     from nsyswrap.reports import scenario_tables
 
 ALL = "all"
+_INDENT = 11  # columns, in the list
 
 
 def _scenario_names() -> list[str]:
@@ -50,14 +51,18 @@ def command() -> None:
 def list_scenarios() -> None:
     """List the scenarios, their variants and missing requirements."""
     for scenario in scenarios.scenarios():
-        say(f"{scenario.name:10} {scenario.summary}")
-        say(f"{'':10} variants: {' '.join(scenario.variants)}")
+        _list(scenario.name, scenario.summary)
+        _list("", f"variants: {' '.join(scenario.variants)}")
         if scenario.lacks:
-            say(f"{'':10} cannot run here: {'; '.join(scenario.lacks)}")
+            _list("", f"cannot run here: {'; '.join(scenario.lacks)}")
             continue
         for variant in scenario.variants:
             if lacks := scenario.lacks_for(variant):
-                say(f"{'':10} variant {variant!r} cannot run here: {'; '.join(lacks)}")
+                _list("", f"variant {variant!r} cannot run here: {'; '.join(lacks)}")
+
+
+def _list(name: str, text: str) -> None:
+    say("\n".join(wrapped(f"{name:{_INDENT - 1}} {text}", _INDENT)))
 
 
 @command.command("explain", examples=("nsyswrap scenarios explain overlap",))
@@ -67,7 +72,7 @@ def explain_scenario(name: str) -> None:
     scenario = scenarios.find_scenario(name)
     say(scenario.explanation)
     say(f"\nRun it: nsyswrap scenarios run {name}")
-    say(f"Look for: {scenario.look_for}")
+    say("\n".join(wrapped(f"Look for: {scenario.look_for}")))
 
 
 @command.command(
@@ -125,6 +130,7 @@ def run_scenario(
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return
     scenario = scenarios.find_scenario(name)
+    check_csv_folder(csv_folder)
     folder = output or default_output(scenario.name)
     if cross_check:
         tables = [
@@ -154,6 +160,6 @@ def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
 
 def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
     say(tables_text(tables, terminal_layout()), styled=True)
-    say(f"Look for: {look_for}")
+    say("\n".join(wrapped(f"Look for: {look_for}")))
     if csv_folder:
         write_csv(csv_folder, tables, terminal_layout())

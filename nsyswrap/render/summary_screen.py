@@ -68,11 +68,24 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Li
     """Yield the lines of an answer in the styles of a terminal, wrapped if it is narrow."""
     for line in lines:
         style = _STYLES[line.level] or ("dim" if line.kind == "note" else "")
+        if line.typed:
+            yield from _typed_texts(line, width, style)
+            continue
         text = f"{line}{_bar(line, min(width, WIDTH))}"
         first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
         is_headed = line.kind in HEADED and not line.continues
         yield headed(str(first), style) if is_headed else Text(str(first), style)
         yield from rest
+
+
+def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
+    """Yield a line that ends with a command. The command is never cut or wrapped: it can be copied."""
+    text = str(line)
+    if screen_width(text) <= width:
+        yield Text(text, style=style)
+    else:
+        yield Text(text.removesuffix(line.typed).rstrip(), style=style)
+        yield Text(f"    {line.typed}", style=style)
 
 
 def _bar(line: AnswerLine, width: int) -> str:

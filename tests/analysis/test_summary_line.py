@@ -126,6 +126,11 @@ def test_an_empty_table_of_diagnostics_says_nothing(tmp_path: Path) -> None:
     assert trust(capture)[0].endswith(UNKNOWN)
 
 
+def test_a_part_without_messages_of_its_own_is_as_complete_as_the_capture(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5, pid=700), diagnostic("looked at 3 files", severity=4))
+    assert trust(capture.select(process=700)) == ["1 kernel (no launch calls recorded); trace complete"]
+
+
 def test_verbose_messages_and_those_without_a_severity_are_no_warnings(tmp_path: Path) -> None:
     said = [diagnostic("looked at 3 files", severity=4), Row(DIAGNOSTIC, {"severity": None, "text": "lost"})]
     [line] = trust(opened(tmp_path, kernel("k", 0, 5), *said))

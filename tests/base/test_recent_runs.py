@@ -13,7 +13,7 @@ import pytest
 
 from nsyswrap.base import recent_runs
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.run_folder import RUN, RunFolder, Status
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
 HERE = "project"
@@ -54,6 +54,15 @@ def test_the_newest_wherever_it_lies(tmp_path: Path) -> None:
     begin(tmp_path / "elsewhere", 300)
     begin(Path("out/x"), 200)
     assert recent_runs.newest_run() == (tmp_path / "elsewhere", 300)
+
+
+def test_runs_without_a_capture_come_last(tmp_path: Path) -> None:
+    failed = begin(Path("nsyswrap-runs/failed"), 200)
+    assert newest() == failed
+    (begin(tmp_path / "elsewhere", 100) / EXPORT).touch()
+    assert recent_runs.newest_run() == (tmp_path / "elsewhere", 100)
+    assert recent_runs.without_capture_since(100) == [failed]
+    assert recent_runs.without_capture_since(200) == []
 
 
 def test_a_folder_below_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -324,7 +324,7 @@ def test_the_command_line_redacts_then_finds_nothing_then_refuses(tmp_path: Path
     first = cli("redact", path, "-o", copy)
     assert (first.returncode, first.stdout) == (0, "")
     check = cli("redact", "--check", copy)
-    assert (check.returncode, check.stdout, check.stderr) == (0, "nothing known to be secret\n", "")
+    assert (check.returncode, check.stdout, check.stderr) == (0, "no known secrets found\n", "")
     again = cli("redact", path, "-o", copy)
     assert (again.returncode, again.stdout) == (73, "")
 

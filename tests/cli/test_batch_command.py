@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_is_done_and_how_the_rest_is_submitted(cli: Cli) -> 
     ]
     assert submitted == "sbatch --array=2-4%2 b/slurm/job-0.sh"
     assert script.startswith("#!/bin/bash\n")
-    assert "4 runs (1 done, 3 planned), 3 to run" in done.stderr
+    assert "4 runs planned, 1 done; 3 to run" in done.stderr
 
 
 def test_a_plan_started_in_another_folder_is_another(folder: Path, cli: Cli) -> None:

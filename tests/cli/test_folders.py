@@ -67,6 +67,8 @@ def test_a_screen_for_each_capture(cli: Cli) -> None:
         "runs/deep/c.sqlite",
     ]
     assert "not shown" not in done.stderr
+    assert done.stdout.startswith("== ")
+    assert done.stdout.count("\n\n== ") == 2
 
 
 def test_the_captures_without_a_screen_are_named(cli: Cli, tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_all_exports_in_a_folder_are_checked_for_secrets(cli: Cli, runs: Path) -
     done = cli("redact", "--check", "runs")
     assert (done.returncode, done.stdout) == (
         0,
-        "runs is a folder of captures: 3 exports checked, other files not\nnothing known to be secret\n",
+        "runs is a folder of captures: 3 exports checked; other files not checked\nno known secrets found\n",
     )
     assert done.stderr == (
         "nsyswrap: do not share runs/a.nsys-rep, runs/b-run/report.nsys-rep\n"

@@ -204,6 +204,25 @@ x.sqlite: no NVTX range named 'stap'
 $ report x.sqlite --steps stap
 x.sqlite: no NVTX range named 'stap' holds GPU work
   did you mean 'step'?
+$ report x.sqlite --steps 3-1
+invalid --steps '3-1': step 1 is before step 3
+$ report x.sqlit
+x.sqlit not found
+  did you mean 'x.sqlite'?
+$ report nsys.nsys-rep
+nsys.nsys-rep not found
+$ report x.sqlite --device 7
+x.sqlite: no GPU 7
+  GPUs: 0
+$ -r gpu_time
+no option named '-r' before the command
+  options follow the command: nsyswrap report -r gpu_time
+$ --color always plot x.sqlite
+no option named '--color' before the command
+  options follow the command: nsyswrap plot --color always x.sqlite
+$ --frobnicate
+no option named '--frobnicate'
+  nsyswrap --help shows all options
 $ report --format jsn
 invalid --format 'jsn': expected text, csv, tsv, json, markdown, parquet
   did you mean 'json'?
@@ -241,7 +260,13 @@ def test_a_wrong_name_gets_a_suggestion(typed: str, answer: str, tmp_path: Path,
     write(tmp_path / "x.sqlite", *ranges, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 30, 1))
     code, out, err = here(*typed.split())
     assert err.rstrip() == f"nsyswrap: {answer.rstrip()}"
-    assert (code, out) == (65 if "NVTX" in answer else 2, "")
+    assert (code, out) == (65 if answer.startswith(("x.sqlit", "nsys.")) else 2, "")
+
+
+def test_the_help_of_collect_has_a_line_for_each_file(here: Here) -> None:
+    lines = here("collect", "--help")[1].splitlines()
+    for name in ("results.csv", "summaries.csv", "kernels.csv"):
+        assert [line for line in lines if line.startswith(f"    {name}")]
 
 
 def test_the_help_of_clip_says_what_happens_without_it(here: Here, tmp_path: Path) -> None:

@@ -34,6 +34,41 @@ def test_the_summary_is_what_is_shown_unasked(cli: Cli, export: Path) -> None:
     assert "CUDA GPU Summary (Kernels/MemOps)  cuda_gpu_sum" in done.stdout
 
 
+def test_commands_of_a_screen_name_its_capture(cli: Cli, tmp_path: Path) -> None:
+    launches = [call("cudaLaunchKernel", 9 * n, 9 * n + 5, n) for n in range(9)]
+    write(tmp_path / "a b.sqlite", *launches, *(kernel("f", 9 * n + 6, 9 * n + 7, n) for n in range(9)))
+    screen = cli("report", "a b.sqlite", COLUMNS="60").stdout
+    assert "\n    nsyswrap report 'a b.sqlite' --advice\n" in screen
+    assert ": nsyswrap report 'a b.sqlite' --advice\n" in cli("report", "a b.sqlite", COLUMNS="100").stdout
+    assert cli("report", "a b.sqlite", "-o", "screen.txt").returncode == 0
+    saved = (tmp_path / "screen.txt").read_text(encoding="utf-8")
+    assert ": --advice\n" in saved
+    assert "nsyswrap report" not in saved
+
+
+def test_a_part_with_an_absent_process(cli: Cli, export: Path, tmp_path: Path) -> None:
+    done = cli("report", export, "--process", "7", "--csv", "tables")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.startswith(f"nsyswrap: {export}: no process 7\n  processes: ")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_file_in_place_of_the_folder_for_csv(cli: Cli, export: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = cli("report", export, "--csv", "file")
+    assert (done.returncode, done.stdout) == (73, "")
+    assert done.stderr == "nsyswrap: file is not a folder\n  name a folder with --csv\n"
+
+
+def test_the_first_cause_of_silence_is_printed_once(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "x.sqlite", nvtx("step", 0, 9))
+    screen = cli("report", "x.sqlite")
+    cause = "the program made no CUDA call while it was recorded"
+    assert f"No GPU work: {cause}" in screen.stdout
+    assert screen.stderr.startswith("\nOther likely causes:\n  - the work was in a process")
+    assert cause not in screen.stderr
+
+
 def test_a_report_alone(cli: Cli, export: Path) -> None:
     done = cli("report", export, "-r", "cuda_gpu_kern_sum")
     assert (done.returncode, done.stderr) == (0, "")

@@ -61,7 +61,6 @@ def rows(text: str) -> list[dict[str, str]]:
         (["--device", "1"], ["second"], 20),
         (["--device", "0", "--device", "1"], ["first", "second"], 40),
         (["--process", str(PID)], ["first"], 20),
-        (["--device", "7"], [], 0),
     ],
 )
 def test_a_part_of_a_capture(
@@ -283,6 +282,23 @@ def test_the_list_of_what_a_capture_answers(cli: Cli, export: Path) -> None:
     assert "--trace=osrt" in rest
     assert all((name in here) != (name in rest) for name in ("um_sum", "nvtx_sum", "mpi_event_trace"))
     assert all(name in outside for names in OUTSIDE.values() for name in names.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "--list"),
+        ("report", "--explain", KERNELS),
+        ("report", "--explain", "rank_skew"),
+        ("scenarios", "list"),
+    ],
+)
+def test_lists_and_explanations_fit_the_terminal(cli: Cli, words: tuple[str, ...]) -> None:
+    assert max(map(len, cli(*words, COLUMNS="70").stdout.splitlines())) <= 70
+
+
+def test_the_explanation_of_a_scenario_fits_the_terminal(cli: Cli) -> None:
+    assert max(map(len, cli("scenarios", "explain", "add2", COLUMNS="80").stdout.splitlines())) <= 80
 
 
 def test_the_list_without_a_capture(cli: Cli) -> None:

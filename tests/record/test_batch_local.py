@@ -88,7 +88,7 @@ def test_the_same_command_again_runs_what_is_left(folder: Path, cli: Cli) -> Non
     cli(*sweep(code="0,3"))
     before = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
     grown = cli(*sweep(code="0,3,4"))
-    assert "3 runs (1 done, 1 program_failed, 1 planned), 1 to run" in grown.stderr
+    assert "3 runs planned, 1 done, 1 program_failed; 1 to run" in grown.stderr
     after = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
     assert after[:2] == before
     (folder / "prog.py").write_text("")
@@ -245,7 +245,7 @@ def test_a_batch_begun_with_version_0_1_0_is_gone_on_with(
         text=True,
         check=False,
     )
-    assert "3 runs (1 done, 1 program_failed, 1 planned), 1 to run" in said.stderr
+    assert "3 runs planned, 1 done, 1 program_failed; 1 to run" in said.stderr
     assert "3 runs: 2 program_failed, 1 done" in said.stderr
     assert {path.name: path.read_bytes() for path in done.iterdir()} == before
     assert {folder.stat().st_mode & 0o777 for folder in (batch, *batch.glob("runs/*"))} == {0o700}

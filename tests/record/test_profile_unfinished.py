@@ -249,6 +249,12 @@ def test_how_a_run_ended_is_the_first_line_of_its_screen(tmp_path: Path, cli: Cl
     assert first_line not in cli("report", "alone.sqlite").stdout
 
 
+def test_profile_says_once_how_the_run_ended(cli: Cli) -> None:
+    done = cli("profile", "--timeout", "1", "sh", "-c", "sleep 60")
+    assert done.stdout != ""
+    assert (done.stdout + done.stderr).count("stopped after --timeout 1 s") == 1
+
+
 def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, str], cli: Cli) -> None:
     with profiling(tmp_path, environment) as process:
         process.kill()

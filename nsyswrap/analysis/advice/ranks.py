@@ -41,7 +41,7 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
         waiting_verdict(job),
         "Equal work on all ranks",
         "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
-        "nsyswrap report --by rank",
+        "nsyswrap report CAPTURE --by rank",
         "the ranks have unequal work by design",
         "rank_waiting",
         window_ns=parts[most].window_ns,

@@ -89,7 +89,7 @@ _TEXTS = {
         "Other CUDA calls leave the GPU idle",
         "Fewer CUDA calls",
         "move these calls out of the loop; -r cuda_api_sum lists them",
-        "nsyswrap report -r cuda_api_sum",
+        "nsyswrap report CAPTURE -r cuda_api_sum",
         "the calls belong to a phase that runs once",
     ),
     "migration": (

@@ -101,7 +101,7 @@ def _launch_note(capture: Capture) -> str:
 
 
 def _diagnosis(capture: Capture, *, is_complete: bool) -> str:
-    if not capture.has("diagnostic"):
+    if not capture.whole.has("diagnostic"):
         return "completeness unknown (no nsys diagnostics)"
     if is_complete:
         return "trace complete"

@@ -22,7 +22,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
 from nsyswrap.analysis.steps.occurrences import calls_of, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.base.units import duration
@@ -123,12 +123,18 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
 
 
 def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
-    """Return the range name and the first and last step number of ``NAME``, ``10-13`` or ``NAME/10-13``."""
+    """Return the range name and the first and last step number of ``NAME``, ``10-13`` or ``NAME/10-13``.
+
+    Raises UsageError if the last step is before the first.
+    """
     match = _CHOICE.fullmatch(text)
     if not match:
         return text, None
     first = int(match["first"])
-    return match["name"] or "", (first, int(match["last"] or first))
+    last = int(match["last"] or first)
+    if last < first:
+        raise UsageError(f"invalid --steps {text!r}: step {last} is before step {first}")
+    return match["name"] or "", (first, last)
 
 
 def _steps(

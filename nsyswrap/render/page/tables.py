@@ -140,7 +140,7 @@ def _note_texts(table: Table, top: int) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: none found."
     if (more := len(table) - top) > 0:
-        yield f"{more:,} more row{'' if more == 1 else 's'}: nsyswrap report -r {table.schema.name}"
+        yield f"{more:,} more row{'' if more == 1 else 's'}: -r {table.schema.name}"
     if table.selection:
         yield f"Selected: {table.selection}"
     yield from table.notes

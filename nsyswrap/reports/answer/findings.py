@@ -9,7 +9,14 @@ from nsyswrap.analysis.state_names import IDLE_NAMES
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
+from nsyswrap.reports.answer.line import (
+    Line,
+    command_line,
+    first_fitting,
+    room,
+    whole_percent,
+    wrapped_lines,
+)
 from nsyswrap.reports.answer.steps import outlier_lines
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ def _times(finding: Advice, answer: Answer) -> str:
 def _more(finding: Advice, answer: Answer) -> Iterator[Line]:
     """Yield what else there is to say about some findings."""
     if finding.name == "waiting_for_rank":
-        yield Line("compare all ranks: nsyswrap report --by rank", "detail")
+        yield command_line("compare all ranks", "--by rank", "detail")
     if finding.name == _SPIKES:
         yield from outlier_lines(answer, "detail")
 
@@ -117,15 +124,15 @@ def _nothing(answer: Answer) -> Iterator[Line]:
         return
     text = f"Largest cause of idle time: {IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))}"
     yield Line(f"{text} of the {answer.part}", "finding", "warning")
-    yield Line("list the gaps: nsyswrap report -r gpu_idle", "detail")
+    yield command_line("list the gaps", "-r gpu_idle", "detail")
 
 
 def _commands(answer: Answer) -> Iterator[Line]:
     findings = len(_worth(answer))
     if findings > _MOST:
-        yield Line(f"{findings - _MOST} more findings, and advice on all: nsyswrap report --advice", "note")
+        yield command_line(f"{findings - _MOST} more findings, and advice on all", "--advice", "note")
     elif findings:
-        yield Line("Advice with a line of code for each: nsyswrap report --advice", "note")
+        yield command_line("Advice with a line of code for each", "--advice", "note")
     processes = {device.process_id for device in answer.devices} - {MISSING}
     if len(processes) > 1 and all(finding.name != "waiting_for_rank" for finding in answer.findings):
-        yield Line(f"Compare the {len(processes)} processes: nsyswrap report --by rank", "note")
+        yield command_line(f"Compare the {len(processes)} processes", "--by rank", "note")

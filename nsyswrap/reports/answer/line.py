@@ -26,7 +26,8 @@ class Line:
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
     that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``continues`` marks
-    the rest of a sentence that the line above begins.
+    the rest of a sentence that the line above begins. ``typed`` are the options at the end of the text: of
+    `nsyswrap report`, on a screen the whole command.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Line:
     level: Level = ""
     bar: tuple[float, ...] = ()
     continues: bool = False
+    typed: str = ""
 
     @property
     def indented(self) -> bool:
@@ -48,6 +50,22 @@ class Line:
 def room(kind: Kind) -> int:
     """Return the number of columns that the text of such a line may take."""
     return WIDTH - len(_INDENT) * (kind in _INDENTED)
+
+
+def command_line(text: str, options: str, kind: Kind) -> Line:
+    """Return a line that ends with options of `nsyswrap report`."""
+    return Line(f"{text}: {options}", kind, typed=options)
+
+
+def with_command(lines: Iterable[Line], command: str) -> list[Line]:
+    """Return lines that name a whole command where they name options. ``command`` shows the capture again."""
+    whole = ((line, f"{command} {line.typed}") for line in lines)
+    return [
+        replace(line, text=f"{line.text.removesuffix(line.typed)}{typed}", typed=typed)
+        if line.typed
+        else line
+        for line, typed in whole
+    ]
 
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:

@@ -9,7 +9,14 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.findings import finding_lines, has_spikes
-from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent, wrapped_lines
+from nsyswrap.reports.answer.line import (
+    Line,
+    command_line,
+    first_fitting,
+    room,
+    whole_percent,
+    wrapped_lines,
+)
 from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
 from nsyswrap.reports.answer.without_gpu import without_gpu_lines
@@ -151,7 +158,7 @@ def _why_whole(answer: Answer) -> Iterator[Line]:
 
 def _withheld(answer: Answer) -> Iterator[Line]:
     yield from wrapped_lines(f"No verdict: {answer.withheld}", "finding", "bad")
-    yield Line("Record again; list the problems: nsyswrap report -r diagnostics", "detail")
+    yield command_line("Record again; list the problems", "-r diagnostics", "detail")
 
 
 def _notes(answer: Answer) -> Iterator[Line]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from advised import STEP_NS, findings_of, looped, moved, new, stakes
 from rank_exports import ALL_REDUCE
-from tiny_export import call, changed, global_id, kernel
+from tiny_export import call, changed, global_id, kernel, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Cli
     from tiny_export import Row
 
 STEPS, STEADY = 8, 7
@@ -48,6 +49,13 @@ def test_one_process_waits_for_the_other(tmp_path: Path) -> None:
     assert one.evidence.startswith(
         "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for"
     )
+
+
+def test_the_command_in_the_advice_names_the_capture_on_a_screen_alone(tmp_path: Path, cli: Cli) -> None:
+    write(tmp_path / "x.sqlite", *two(510, 600))
+    assert "nsyswrap report x.sqlite --by rank\n" in cli("report", "x.sqlite", "--advice").stdout
+    cells = cli("report", "x.sqlite", "--advice", "--format", "csv").stdout
+    assert ",nsyswrap report CAPTURE --by rank," in cells
 
 
 def test_communication_that_is_all_waiting_is_one_finding(tmp_path: Path) -> None:

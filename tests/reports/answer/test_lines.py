@@ -42,7 +42,7 @@ def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
         "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
         "  CUDA graphs or fusion would save at most 50 % of a step (1.00 of 2.00 ms)",
         "Start-up: 3.50 s before the first step, 150 ms of it loading modules",
-        "Advice with a line of code for each: nsyswrap report --advice",
+        "Advice with a line of code for each: --advice",
     ]
 
 
@@ -233,7 +233,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
         "  Fewer launches: at most 20 % of a step, partly the same time",
         "Finding 0: at most 10 %",
         "Finding 1: at most 10 %",
-        "2 more findings, and advice on all: nsyswrap report --advice",
+        "2 more findings, and advice on all: --advice",
         "Doubt: NVTX timing: ranges end too early",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
@@ -245,7 +245,7 @@ def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
     shown = lines(capture, answer(findings=(), withheld="nsys reported missing events: 5 dropped"))
     assert shown[2:4] == [
         "No verdict: nsys reported missing events: 5 dropped",
-        "  Record again; list the problems: nsyswrap report -r diagnostics",
+        "  Record again; list the problems: -r diagnostics",
     ]
     assert not any("No single cause" in text or "--advice" in text for text in shown)
 
@@ -261,10 +261,10 @@ def test_several_devices_and_processes(capture: Capture) -> None:
     shown = lines(capture, answer(LAUNCH_BOUND, other))
     assert shown[0].startswith("GPU busy")
     assert shown[2] == "  GPU 0 in process 7: 15 %, GPU 0 in process 8: 50 %"
-    assert "Compare the 2 processes: nsyswrap report --by rank" in shown
+    assert "Compare the 2 processes: --by rank" in shown
     waiting = finding("waiting_for_rank", "Waiting for a rank: 7 waits for 8", 20)
     shown = lines(capture, answer(LAUNCH_BOUND, other, findings=(waiting,)))
-    assert "  compare all ranks: nsyswrap report --by rank" in shown
+    assert "  compare all ranks: --by rank" in shown
     assert not any("processes:" in text for text in shown)
 
 
