@@ -69,7 +69,7 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Li
     for line in lines:
         style = _STYLES[line.level] or ("dim" if line.kind == "note" else "")
         text = f"{line}{_bar(line, min(width, WIDTH))}"
-        first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
+        first, *rest = [text] if screen_width(text) <= width else wrapped(text, width, style, "    ")
         is_headed = line.kind in HEADED and not line.continues
         yield headed(str(first), style) if is_headed else Text(str(first), style)
         yield from rest

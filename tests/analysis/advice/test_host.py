@@ -28,7 +28,8 @@ def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
     assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
     assert (
         one.evidence
-        == "3 repeated launches; GPU idle for 300 ns inside launches and 0 ns in short host code between them"
+        == "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and other "
+        "calls between launches"
     )
 
 
