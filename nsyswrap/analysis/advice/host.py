@@ -248,12 +248,14 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
     listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
+    times = f"{longer / max(median, 1):,.1f} x the median"
+    several = f"Outliers: {of} take {times} (steps {listed})"
     yield Advice(
         "spikes",
-        f"Outliers: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
+        several if len(numbers) > 1 else f"Outlier: step {listed}, {of}, takes {times}",
         more,
-        f"median step {duration(median)}, outliers {duration(longer)} on average; without compute for "
-        f"{duration(more)} more than usual",
+        f"median step {duration(median)}, outliers {duration(longer)} on average; "
+        f"{duration(more)} more without compute than usual",
         "Removing the extra work",
         "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",

@@ -123,7 +123,11 @@ def _nothing(answer: Answer) -> Iterator[Line]:
 def _commands(answer: Answer) -> Iterator[Line]:
     findings = len(_worth(answer))
     if findings > _MOST:
-        yield Line(f"{findings - _MOST} more findings, and advice on all: nsyswrap report --advice", "note")
+        more = findings - _MOST
+        yield Line(
+            f"{more} more finding{'' if more == 1 else 's'}, and advice on all: nsyswrap report --advice",
+            "note",
+        )
     elif findings:
         yield Line("Advice with a line of code for each: nsyswrap report --advice", "note")
     processes = {device.process_id for device in answer.devices} - {MISSING}
