@@ -135,9 +135,7 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
     for name in _TEXTS:
         cover = context.idle(to_host if name == _TO_HOST else ~to_host, (_CAUSE_OF.get(name, name),))
         left[name] = difference(cover, explained) if explained is not None else cover
-    findings = [
-        _finding(context, name, cover) for name, cover in left.items() if context.worth(cover.length)
-    ]
+    findings = [_finding(context, name, cover) for name, cover in left.items() if context.worth(cover.length)]
     idle = sum(cover.length for cover in left.values())
     if not findings and not known and 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
         findings = [_finding(context, *max(left.items(), key=lambda item: item[1].length))]
