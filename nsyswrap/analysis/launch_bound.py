@@ -33,8 +33,9 @@ class LaunchCost:
 
     ``exposed_ns`` is the idle time inside repeat launches, ``first_exposed_ns`` inside first launches.
     ``idle_ns`` is all idle time, by cause. CUDA graphs or fusion can save at most ``saved_ns`` of
-    ``exposed_ns``, and ``between_ns`` of the time in host code. These two only count gaps that end with a
-    launch whose thread did not wait since its previous launch: the first launch after a wait remains.
+    ``exposed_ns``, and ``between_ns`` of the time in host code and other CUDA calls. These two only count
+    gaps that end with a launch whose thread did not wait since its previous launch: the first launch after a
+    wait remains.
     """
 
     busy_ns: int
@@ -63,8 +64,9 @@ class LaunchCost:
 def launch_cost_of(capture: Capture) -> LaunchCost:
     """Return what launching cost the GPU in the selected part of a capture."""
     launches, gaps, operations = launches_of(capture), gaps_of(capture), pieces_of(capture)
-    ended = ended_by(launches, gaps)
-    close = ~launches.first & back_to_back(capture, launches)
+    every = launches_of(capture.whole)  # one after the selected part can end its last gap
+    ended, ended_by_any = ended_by(launches, gaps), ended_by(every, gaps)
+    close = np.append(~every.first & back_to_back(capture, every), False)[ended_by_any]
 
     def idle_before(cause: str, which: NDArray[Any]) -> int:
         return int(gaps.parts[cause][np.append(which, False)[ended]].sum())
@@ -77,8 +79,8 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
         idle_ns={cause: int(part.sum()) for cause, part in gaps.parts.items()},
         exposed_ns=idle_before("launch", ~launches.first),
         first_exposed_ns=idle_before("launch", launches.first),
-        saved_ns=idle_before("launch", close),
-        between_ns=idle_before("host", close),
+        saved_ns=int(gaps.parts["launch"][close].sum()),
+        between_ns=int((gaps.parts["host"] + gaps.parts["call"])[close].sum()),
     )
 
 
@@ -131,7 +133,7 @@ def _savings(cost: LaunchCost) -> str:
     if not cost.saved_ns + cost.between_ns:
         return "nothing: the delayed launches follow a wait" if cost.exposed_ns else "nothing"
     between = (
-        f" of launch latency and {duration(cost.between_ns)} of host code between launches"
+        f" of launch latency and {duration(cost.between_ns)} of host code and other calls between launches"
         if cost.between_ns
         else ""
     )

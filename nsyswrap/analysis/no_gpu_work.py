@@ -36,7 +36,11 @@ def _trace(capture: Capture, run: dict[str, Any]) -> list[str]:
     trace = str(run.get("nsys", {}).get("trace", "cuda"))
     if "cuda" not in trace:
         return [f"CUDA was not traced: --trace={trace} (add cuda)"]
-    return ["CUDA was not traced (nsys profile --trace=cuda)"] if capture.info.cuda_traced is False else []
+    return (
+        ["CUDA was not traced (nsyswrap profile --trace cuda,nvtx)"]
+        if capture.info.cuda_traced is False
+        else []
+    )
 
 
 def _old_nsys(capture: Capture) -> list[str]:

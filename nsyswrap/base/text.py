@@ -5,6 +5,7 @@ from __future__ import annotations
 import locale
 import os
 import re
+import textwrap
 from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,8 @@ _NARROW = re.compile("[ -~µ…\u00d7]*")
 _TO_ASCII = str.maketrans(
     {"…": "...", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
+_GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))")
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
 
@@ -83,6 +86,16 @@ def ascii_layout(*, active: bool) -> Iterator[None]:
         yield
     finally:
         _in_ascii.reset(token)
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Wrap a text without control characters to ``width`` columns; a number stays with its unit.
+
+    ``indent`` precedes all lines but the first.
+    """
+    glued = _BEFORE_UNIT.sub(_GLUE, text)
+    lines = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace(_GLUE, " ") for line in lines]
 
 
 def screen_width(text: str) -> int:

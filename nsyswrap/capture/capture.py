@@ -157,7 +157,7 @@ class Capture:
         """Return fields as read-only int64 arrays in row order; ``MISSING`` marks what was not recorded.
 
         Texts are object arrays. Names are StringIds ids. ``row`` is the row's number in its table, from 1.
-        Raises NotInCapture with the nsys option that collects the events.
+        Raises NotInCapture with the command that collects the events.
         """
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
@@ -232,7 +232,8 @@ class Capture:
         tables = events.tables(self._export.tables)
         if not tables:
             raise NotInCapture(
-                f"{self.source}: no {events.title} in this capture", f"collect with {events.collect}"
+                f"{self.source}: no {events.title} in this capture",
+                f"collect with {schema.collecting(events)}",
             )
         if len(tables) == 1:
             return self._table_columns(events, tables[0], 0, fields)

@@ -75,7 +75,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Events:
-    """One kind of event: its table, its fields, and the nsys option that collects it.
+    """One kind of event: its table, its fields, and the options of `nsyswrap profile` that collect it.
 
     A table name that ends in ``*`` stands for all tables with that prefix. Their rows are read as those of
     one table, and the field ``table`` numbers the tables in the order of their names.
@@ -91,6 +91,19 @@ class Events:
         if not self.table.endswith("*"):
             return [self.table] if self.table in present else []
         return sorted(table for table in present if table.startswith(self.table[:-1]))
+
+
+def collecting(*kinds: Events) -> str:
+    """Return the command that collects all of these kinds of events, or the nsys that they need."""
+    if lacking := [events.collect for events in kinds if not events.collect.startswith("--trace ")]:
+        return lacking[0]
+    traces: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for events in kinds:
+        _, trace, *rest = events.collect.split(maxsplit=2)
+        traces.update(dict.fromkeys(trace.split(",")))
+        others.update(dict.fromkeys(rest))
+    return " ".join(("nsyswrap profile --trace", ",".join(traces), *others))
 
 
 def _int(*columns: str) -> Field:
@@ -131,7 +144,7 @@ EVENTS: dict[str, Events] = {
     "kernel": Events(
         "CUPTI_ACTIVITY_KIND_KERNEL",
         "kernels",
-        "--trace=cuda",
+        "--trace cuda,nvtx",
         {
             **_GPU_OP,
             "name": _string("demangledName"),
@@ -146,7 +159,7 @@ EVENTS: dict[str, Events] = {
     "memcpy": Events(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         "memory copies",
-        "--trace=cuda",
+        "--trace cuda,nvtx",
         {
             **_GPU_OP,
             "bytes": _int("bytes"),
@@ -160,13 +173,13 @@ EVENTS: dict[str, Events] = {
     "memset": Events(
         "CUPTI_ACTIVITY_KIND_MEMSET",
         "memory sets",
-        "--trace=cuda",
+        "--trace cuda,nvtx",
         {**_GPU_OP, "bytes": _int("bytes"), "mem_kind": _optional("memKind"), "value": _optional("value")},
     ),
     "api": Events(
         "CUPTI_ACTIVITY_KIND_RUNTIME",
         "CUDA API calls",
-        "--trace=cuda",
+        "--trace cuda,nvtx",
         {
             **_CPU_CALL,
             "correlation_id": _int("correlationId"),
@@ -176,7 +189,7 @@ EVENTS: dict[str, Events] = {
     "synchronization": Events(
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
         "CUDA synchronizations",
-        "--trace=cuda",
+        "--trace cuda,nvtx",
         {
             **_SPAN,
             "device_id": _int("deviceId"),
@@ -189,13 +202,13 @@ EVENTS: dict[str, Events] = {
     "graph": Events(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         "whole-graph executions",
-        "--trace=cuda --cuda-graph-trace=graph",
+        "--trace cuda,nvtx --graphs graph",
         {**_GPU_OP, "graph_id": _optional("graphId"), "graph_exec_id": _optional("graphExecId")},
     ),
     "nvtx": Events(
         "NVTX_EVENTS",
         "NVTX events",
-        "--trace=nvtx",
+        "--trace cuda,nvtx",
         {
             "start_ns": _int("start"),
             "end_ns": _int("end"),
@@ -206,12 +219,14 @@ EVENTS: dict[str, Events] = {
             "text_id": _optional("textId", kind="string"),
         },
     ),
-    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace=cuda", _OVERHEAD),
-    "cuda_overhead": Events("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead in CUDA", "--trace=cuda", _OVERHEAD),
+    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace cuda,nvtx", _OVERHEAD),
+    "cuda_overhead": Events(
+        "CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead in CUDA", "--trace cuda,nvtx", _OVERHEAD
+    ),
     "um_cpu_fault": Events(
         "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
         "CPU page faults of unified memory",
-        "--trace=cuda --cuda-um-cpu-page-faults=true",
+        "--trace cuda,nvtx --um-faults",
         {
             "start_ns": _int("start"),
             **_FAULT,
@@ -223,36 +238,44 @@ EVENTS: dict[str, Events] = {
     "um_gpu_fault": Events(
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
         "GPU page faults of unified memory",
-        "--trace=cuda --cuda-um-gpu-page-faults=true",
+        "--trace cuda,nvtx --um-faults",
         {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _int("numberOfPageFaults")},
     ),
     "osrt": Events(
-        "OSRT_API", "OS runtime calls", "--trace=osrt", {**_CPU_CALL, "event_class": _int("eventClass")}
+        "OSRT_API",
+        "OS runtime calls",
+        "--trace cuda,nvtx,osrt",
+        {**_CPU_CALL, "event_class": _int("eventClass")},
     ),
-    "openmp": Events("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace=openmp", _CPU_CALL),
+    "openmp": Events("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace cuda,nvtx,openmp", _CPU_CALL),
     "openacc": Events(
         "CUPTI_ACTIVITY_KIND_OPENACC_*",
         "OpenACC events",
-        "--trace=openacc",
+        "--trace cuda,nvtx,openacc",
         {**_CPU_CALL, "source_file": _optional("srcFile", kind="string"), "source_line": _optional("lineNo")},
     ),
     "mpi_p2p": Events(
         "MPI_P2P_EVENTS",
         "MPI sends and receives",
-        "--trace=mpi",
+        "--trace cuda,nvtx,mpi",
         {**_MPI_CALL, **_optionals(bytes="size", tag="tag", peer_rank="remoteRank")},
     ),
-    "mpi_start_wait": Events("MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace=mpi", _MPI_CALL),
-    "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace=mpi", _MPI_CALL),
+    "mpi_start_wait": Events(
+        "MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace cuda,nvtx,mpi", _MPI_CALL
+    ),
+    "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace cuda,nvtx,mpi", _MPI_CALL),
     "mpi_collective": Events(
         "MPI_COLLECTIVES_EVENTS",
         "MPI collectives",
-        "--trace=mpi",
+        "--trace cuda,nvtx,mpi",
         {**_MPI_CALL, **_optionals(sent_bytes="size", received_bytes="recvSize", root_rank="rootRank")},
     ),
     "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
     "mpi_rank": Events(
-        "MPI_RANKS", "MPI ranks", "--trace=mpi", {"global_tid": _int("globalTid"), "rank": _int("rank")}
+        "MPI_RANKS",
+        "MPI ranks",
+        "--trace cuda,nvtx,mpi",
+        {"global_tid": _int("globalTid"), "rank": _int("rank")},
     ),
     "diagnostic": Events(
         "DIAGNOSTIC_EVENT",

@@ -43,7 +43,7 @@ _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns
 
 
 def listing(paths: Sequence[Path]) -> str:
-    """Return the reports each capture can answer, and the nsys options that collect events for the rest.
+    """Return the reports each capture can answer, and the commands that collect events for the rest.
 
     Without a capture, return all reports.
     """
@@ -71,11 +71,10 @@ def _reports_of(capture: Capture) -> list[str]:
 
 
 def _collect(report: Report, capture: Capture) -> str:
-    """Return the events a report lacks, and the nsys options that collect them."""
+    """Return the events a report lacks, and the command that collects them."""
     kinds = [[schema.EVENTS[kind] for kind in group] for group in report.lacks(capture)]
     lacking = " and ".join(" or ".join(events.title for events in group) for group in kinds)
-    options = dict.fromkeys(option for group in kinds for option in group[0].collect.split())
-    return f"{lacking}: {' '.join(options)}"
+    return f"{lacking}: {schema.collecting(*(group[0] for group in kinds))}"
 
 
 def _outside() -> list[str]:

@@ -72,7 +72,7 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Li
             yield from _typed_texts(line, width, style)
             continue
         text = f"{line}{_bar(line, min(width, WIDTH))}"
-        first, *rest = [text] if screen_width(text) <= width else wrapped(text.strip(), width, style, "    ")
+        first, *rest = [text] if screen_width(text) <= width else wrapped(text, width, style, "    ")
         is_headed = line.kind in HEADED and not line.continues
         yield headed(str(first), style) if is_headed else Text(str(first), style)
         yield from rest

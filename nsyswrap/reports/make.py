@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Missing(NamedTuple):
-    """A report that a capture cannot answer. The reason ends with the nsys option that collects the events.
+    """A report that a capture cannot answer. The reason ends with the command that collects the events.
 
     ``suffix`` is that of the request, ``capture`` the label of the capture.
     """

@@ -14,7 +14,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Rounding, Unit, round_tenth
-from nsyswrap.capture.schema import EVENTS
+from nsyswrap.capture.schema import EVENTS, collecting
 from nsyswrap.reports.nsys import NAMES as NSYS
 
 with lazy_imports():
@@ -162,13 +162,13 @@ class Report:
         return [group for group in self.needs if not any(there(kind) for kind in group)]
 
     def make(self, capture: Capture, **options: int) -> Table:
-        """Compute the table. Raises NotInCapture with the nsys option that collects what is missing."""
+        """Compute the table. Raises NotInCapture with the command that collects what is missing."""
         checked = self._checked(options)
         for group in self.lacks(capture):
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
                 f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
-                f"none occurred, or they were not collected (collect with {EVENTS[group[0]].collect})",
+                f"none occurred, or they were not collected (collect with {collecting(EVENTS[group[0]])})",
             )
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])

@@ -121,12 +121,12 @@ def test_the_report_says_that_a_worker_overlaps_and_what_would_tell(tmp_path: Pa
     table = opened(tmp_path, *step_rows(), *steady_worker(stream=13)).report("timing_audit")
     [note] = [note for note in table.notes if "without ranges" in note]
     assert note.startswith("ranges overlapped by GPU work of a thread without ranges: 4;")
-    assert "trace OS runtime calls (--trace=cuda,nvtx,osrt)" in note
+    assert "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)" in note
     assert table.verdict.startswith(
         "1 of 1 range names time their GPU work correctly; GPU work of another thread"
     )
     assert "overlaps 4 ranges and is not counted" in table.verdict
-    assert "--trace=cuda,nvtx,osrt" in table.verdict
+    assert "--trace cuda,nvtx,osrt" in table.verdict
 
 
 def test_a_worker_in_the_same_stream_is_waited_for(tmp_path: Path) -> None:

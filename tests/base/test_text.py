@@ -16,6 +16,7 @@ from nsyswrap.base.text import (
     shorten,
     shorten_all,
     without_folders,
+    wrap,
 )
 
 TEMPLATE = "void cutlass::Kernel<cutlass::gemm::Gemm<{}>, cutlass::epilogue::Linear<{}, {}>>(T1::Params)"
@@ -147,3 +148,8 @@ def test_a_layout_in_ascii_has_the_same_width() -> None:
 
 def test_nothing_fits_no_width() -> None:
     assert [screen_width(clip("漢字", width)) for width in range(5)] == [0, 1, 1, 3, 4]
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    assert wrap("idle for 12.1 % of it", 14, "  ") == ["idle for", "  12.1 % of it"]
+    assert wrap("copies of 4 steps", 11, "  ") == ["copies of 4", "  steps"]

@@ -168,7 +168,7 @@ def test_a_capture_without_ranges(tmp_path: Path) -> None:
     bare = opened(tmp_path, kernel("k", 0, 5))
     with pytest.raises(NotInCapture, match="no NVTX events in this capture") as caught:
         resolve(parse_selection(nvtx="step"), bare)
-    assert "--trace=nvtx" in caught.value.hint
+    assert "--trace cuda,nvtx" in caught.value.hint
 
 
 def test_a_domain_that_was_created_twice_counts_each_of_its_ranges_twice(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_what_cannot_be_drawn_is_a_line_and_the_rest_is_drawn(cli: Cli, tmp_path
     assert "wrote timeline.png" in said
     refused = [line for line in said if line.startswith("nsyswrap: no ")]
     assert [line.split()[2] for line in refused] == ["top-kernels:", "launch:", "copies:"]
-    assert all("--trace=cuda" in line for line in refused)
+    assert all("--trace cuda,nvtx" in line for line in refused)
     assert [path.name for path in tmp_path.glob("*.png")] == ["timeline.png"]
 
 

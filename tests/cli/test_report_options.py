@@ -279,7 +279,7 @@ def test_the_list_of_what_a_capture_answers(cli: Cli, export: Path) -> None:
     assert here.startswith(f"{export} answers\n")
     assert f"  {KERNELS} " in here
     assert "  osrt_sum " in rest
-    assert "--trace=osrt" in rest
+    assert "--trace cuda,nvtx,osrt" in rest
     assert all((name in here) != (name in rest) for name in ("um_sum", "nvtx_sum", "mpi_event_trace"))
     assert all(name in outside for names in OUTSIDE.values() for name in names.split())
 

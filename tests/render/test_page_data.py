@@ -206,7 +206,7 @@ def test_a_report_is_made_once_and_what_is_missing_says_why(tmp_path: Path) -> N
     subject = Subject({"x": open_capture(write(tmp_path / "x.sqlite", nvtx("step", 0, 5)))})
     assert subject.tables("diagnostics")["x"] is subject.tables("diagnostics")["x"]
     assert subject.table("cuda_gpu_kern_sum") is None
-    assert "--trace=cuda" in subject.missing("cuda_gpu_kern_sum")[0]
+    assert "--trace cuda,nvtx" in subject.missing("cuda_gpu_kern_sum")[0]
 
 
 def test_the_page_of_a_selection_holds_that(tmp_path: Path) -> None:

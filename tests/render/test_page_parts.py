@@ -148,12 +148,13 @@ def test_a_recorded_page_names_no_folder(name: str, tmp_path: Path) -> None:
 
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
     assert (
-        "holds no CUDA API calls; none occurred, or they were not collected (collect with --trace=cuda)."
-        in audit(opened(tmp_path, nvtx("step", 0, 9)))
+        "holds no CUDA API calls; none occurred, or they were not collected "
+        "(collect with nsyswrap profile --trace cuda,nvtx)." in audit(opened(tmp_path, nvtx("step", 0, 9)))
     )
     (tmp_path / "calls").mkdir()
     assert (
-        "holds no NVTX events; none occurred, or they were not collected (collect with --trace=nvtx)."
+        "holds no NVTX events; none occurred, or they were not collected "
+        "(collect with nsyswrap profile --trace cuda,nvtx)."
         in audit(opened(tmp_path / "calls", call("cudaFree", 0, 9), kernel("k", 10, 20, 1)))
     )
 

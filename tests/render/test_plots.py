@@ -334,7 +334,7 @@ def test_what_a_capture_lacks_is_said(kind: str, lacks: str, tmp_path: Path) -> 
     capture = opened(tmp_path, row("TARGET_INFO_GPU", id=0, name="GPU"))
     with pytest.raises(NotInCapture, match=lacks) as refused:
         capture.plot(kind)
-    assert "--trace=cuda" in refused.value.hint
+    assert "--trace cuda,nvtx" in refused.value.hint
 
 
 @pytest.mark.parametrize("kind", NAMES)

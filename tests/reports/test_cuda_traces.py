@@ -63,7 +63,7 @@ def test_ranges_that_were_not_collected_cannot_name_a_kernel(report: str, tmp_pa
     capture = opened(tmp_path, call("launch", 0, 5, 1), kernel("k", 9, 10, 1, **USED))
     with pytest.raises(NotInCapture, match="no NVTX events") as caught:
         rows_of(capture, f"{report}:nvtx-name")
-    assert "--trace=nvtx" in caught.value.hint
+    assert "--trace cuda,nvtx" in caught.value.hint
 
 
 @pytest.mark.parametrize("report", ["cuda_gpu_trace", "cuda_api_trace", "cuda_kern_exec_trace"])

@@ -74,4 +74,4 @@ def test_events_of_several_tables_are_one_kind(tmp_path: Path) -> None:
 def test_nothing_recorded_is_said(name: str, tmp_path: Path) -> None:
     with pytest.raises(NotInCapture) as caught:
         capture_of(tmp_path, kernel("k", 0, 1), empty=[OSRT, OPENMP, MPI_P2P]).report(name)
-    assert f"--trace={name[:3]}" in caught.value.hint
+    assert f"--trace cuda,nvtx,{name[:3]}" in caught.value.hint

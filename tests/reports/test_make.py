@@ -36,7 +36,7 @@ def test_each_report_is_made_of_each_capture_that_can_answer(captures: dict[str,
     [missing] = made.missing
     assert (missing.label, missing.capture) == (CALLS, "b")
     assert missing.reason.startswith(f"{CALLS}: {captures['b'].source} holds no CUDA API calls; ")
-    assert "--trace=cuda" in missing.reason
+    assert "--trace cuda,nvtx" in missing.reason
 
 
 def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(

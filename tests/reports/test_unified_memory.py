@@ -57,7 +57,7 @@ def test_a_table_that_is_not_there_is_no_answer(name: str, missing: str, tmp_pat
     capture = capture_of(tmp_path, *there, migrated(TO_DEVICE, 4096, 100, 10))
     with pytest.raises(NotInCapture, match=r"holds no [CG]PU page faults of unified memory") as caught:
         capture.report(name)
-    assert "--cuda-um-" in caught.value.hint
+    assert "--um-faults" in caught.value.hint
 
 
 def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
         "Overlapping communication",
         "overlap it with compute (gradient buckets, a separate stream), communicate less, or find the "
         "late rank",
-        "model = DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True)",
+        "model = DistributedDataParallel(model, bucket_cap_mb=25)",
         "the compute that could overlap needs the result of the communication",
         "gpu_time",
         cover=cover,

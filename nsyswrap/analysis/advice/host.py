@@ -34,8 +34,8 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
     """Yield a finding if the GPU waits for launches that nothing but the launches before them holds up."""
     kinds = context.kinds
     gaps = kinds.launching & ~kinds.waited
-    inside = context.idle(gaps, ("launch", "call"))
-    between = context.idle(gaps & ~kinds.long_host, ("host",))
+    inside = context.idle(gaps, ("launch",))
+    between = joined(context.idle(gaps, ("call",)), context.idle(gaps & ~kinds.long_host, ("host",)))
     cover = joined(inside, between)
     repeats = context.launches.of(~context.launches.first)
     if not (context.worth(cover.length) and inside.length and len(repeats)):
@@ -47,11 +47,11 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
         "launch_bound",
         f"{how}: median launch {call} for {work} of GPU work",
         cover.length,
-        f"{len(repeats):,} repeated launches; GPU idle for {duration(inside.length)} inside launches "
-        f"and {duration(between.length)} in short host code between them",
+        f"{len(repeats):,} repeated launches; GPU idle for {duration(inside.length)} of launch latency and "
+        f"{duration(between.length)} of short host code and other calls between launches",
         "CUDA graphs or fusion",
         "reduce the number of launches: CUDA graphs, torch.compile, fused kernels, larger batches",
-        "step = torch.compile(step, mode='reduce-overhead')  # or torch.cuda.CUDAGraph",
+        "step = torch.compile(step, mode='reduce-overhead')",
         "nsys causes the delay, as it slows every launch: compare run times without nsys",
         "launch_overhead",
         cover=cover,
@@ -76,8 +76,8 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
         f"gaps with the launching thread outside CUDA calls: {context.steps_text(count)}, "
         f"{duration(cover.length)} in total",
         "Less host code between launches",
-        "move host work out of the loop or to another thread or process, or queue more GPU work ahead",
-        "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
+        "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
+        "future = pool.submit(prepare); step(batch); batch = future.result()",
         "the program had no work for the GPU, for example between requests",
         "gpu_idle",
         cover=cover,
@@ -104,7 +104,7 @@ def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
         f"waits: {context.steps_text(int(gaps.sum()))}, {duration(cover.length)} in total; {how}",
         "Loading input ahead",
         "load and prepare input in other processes, ahead of the step that needs it",
-        "DataLoader(dataset, num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
+        "DataLoader(dataset, num_workers=8, pin_memory=True)",
         "the host computes something else in that time; then move that work out of the loop",
         "gpu_idle",
         cover=cover,
@@ -184,7 +184,7 @@ def allocating(context: AdviceContext) -> Iterator[Advice]:
         f"idle for {duration(inside)} in these calls; cudaFree also waits for the GPU",
         "Allocating once",
         "allocate before the loop or from a pool: cudaMallocAsync, or PyTorch's cache without empty_cache()",
-        "buffer = torch.empty(shape, device='cuda')  # before the loop; torch.mul(a, b, out=buffer) in it",
+        "buffer = torch.empty(shape, device='cuda')  # once, before the loop",
         "the allocation happens once in a long run",
         "gpu_idle",
         cover=cover,
@@ -219,7 +219,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
         "in host code in the same gaps",
         "Compiling and loading once",
         "compile and load before the loop: fixed shapes, cached kernels, one warm-up call per kernel",
-        "step = torch.compile(step, dynamic=True)  # and call it once before the loop",
+        "step = torch.compile(step, dynamic=True)  # called before the loop",
         "the program runs each kernel only once by design",
         "gpu_idle",
         cover=cover,
@@ -248,12 +248,14 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
     listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
+    times = f"{longer / max(median, 1):,.1f} x the median"
+    several = f"Outliers: {of} take {times} (steps {listed})"
     yield Advice(
         "spikes",
-        f"Outliers: {of} take {longer / max(median, 1):,.1f} x the median ({listed})",
+        several if len(numbers) > 1 else f"Outlier: step {listed}, {of}, takes {times}",
         more,
-        f"median step {duration(median)}, outliers {duration(longer)} on average; without compute for "
-        f"{duration(more)} more than usual",
+        f"median step {duration(median)}, outliers {duration(longer)} on average; "
+        f"{duration(more)} more without compute than usual",
         "Removing the extra work",
         "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",

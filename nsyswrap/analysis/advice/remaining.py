@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.analysis.gpu_operations import MEMCPY
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import duration
 from nsyswrap.capture.schema import UM_TO_HOST
 
@@ -34,7 +34,7 @@ _TEXTS = {
         "only the run time without nsys matters, which has no profiler overhead",
     ),
     "queued": (
-        "Short kernels: the GPU is idle between queued operations",
+        "Gaps between queued operations leave the GPU idle",
         "Fewer, longer kernels",
         "fuse short kernels, launch them as a CUDA graph, or remove dependencies between streams",
         "step = torch.compile(step)",
@@ -68,7 +68,7 @@ _TEXTS = {
             "reduce the number of launches: CUDA graphs, torch.compile, fused kernels; -r gpu_idle lists "
             "the gaps"
         ),
-        "step = torch.compile(step, mode='reduce-overhead')  # or torch.cuda.CUDAGraph",
+        "step = torch.compile(step, mode='reduce-overhead')",
         "nsys causes the delay, as it slows every launch: compare run times without nsys",
     ),
     "copy": (
@@ -81,8 +81,8 @@ _TEXTS = {
     "host": (
         "Short host code between GPU operations",
         "Less host code between launches",
-        "move host work out of the loop, or queue more GPU work ahead",
-        "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
+        "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
+        "future = pool.submit(prepare); step(batch); batch = future.result()",
         "the program had no work for the GPU in that time",
     ),
     "call": (
@@ -114,6 +114,14 @@ _TEXTS = {
         "events were removed from the capture",
     ),
 }
+# Instead of those on "queued", in a part without kernels.
+_QUEUED_COPIES = (
+    "Gaps between queued copies and memsets leave the GPU idle",
+    "Fewer, larger operations",
+    "combine small copies, or queue independent copies in different streams",
+    "cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_2);",
+    "the operations wait for another device or process",
+)
 
 
 def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
@@ -127,10 +135,10 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
     for name in _TEXTS:
         cover = context.idle(to_host if name == _TO_HOST else ~to_host, (_CAUSE_OF.get(name, name),))
         left[name] = difference(cover, explained) if explained is not None else cover
-    findings = [_finding(name, cover) for name, cover in left.items() if context.worth(cover.length)]
+    findings = [_finding(context, name, cover) for name, cover in left.items() if context.worth(cover.length)]
     idle = sum(cover.length for cover in left.values())
     if not findings and not known and 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
-        findings = [_finding(*max(left.items(), key=lambda item: item[1].length))]
+        findings = [_finding(context, *max(left.items(), key=lambda item: item[1].length))]
     return findings
 
 
@@ -145,8 +153,10 @@ def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
     return to_host
 
 
-def _finding(name: str, cover: Cover) -> Advice:
-    headline, remedy, do, example, unless = _TEXTS[name]
+def _finding(context: AdviceContext, name: str, cover: Cover) -> Advice:
+    computes = np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))).any()
+    texts = _QUEUED_COPIES if name == "queued" and not computes else _TEXTS[name]
+    headline, remedy, do, example, unless = texts
     return Advice(
         f"idle_{name}",
         f"{headline} ({duration(cover.length)})",

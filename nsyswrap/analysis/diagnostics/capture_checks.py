@@ -88,7 +88,7 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
 def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
     """Yield the results other than success, grouped by function and code."""
     if not capture.has("api"):
-        yield unknown(API_RESULTS, "no API calls recorded; collect with --trace=cuda")
+        yield unknown(API_RESULTS, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
         return
     calls = unclipped(capture, "api", "return_value", "name")
     result = calls["return_value"]

@@ -52,7 +52,7 @@ _FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
 def check_launches(capture: Capture) -> Iterator[Diagnosis]:
     """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
-        yield unknown(LAUNCHES, "no API calls recorded; collect with --trace=cuda")
+        yield unknown(LAUNCHES, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)

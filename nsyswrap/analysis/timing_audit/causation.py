@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 PATTERN_SHARE = 0.9
 _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
-HOW_TO_TELL = "trace OS runtime calls (--trace=cuda,nvtx,osrt)"
+HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
 _AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on

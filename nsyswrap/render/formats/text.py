@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_all
+from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_all, wrap
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
@@ -216,7 +215,7 @@ def styled(lines: Iterable[Line], *, color: bool) -> str:
 
 def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]:
     """Wrap a sentence to lines of at most ``width`` columns. ``indent`` precedes all lines but the first."""
-    lines = textwrap.wrap(printable(text), width, subsequent_indent=indent)
+    lines = wrap(printable(text), width, indent)
     return [rich_text.Text(clip(line, width), style=style) for line in lines]
 
 
@@ -258,7 +257,7 @@ def _lay_out(column: Column, cells: Sequence[str], width: int, room: int) -> lis
 def _paragraphs(column: Column, cells: Sequence[str], taken: int, width: int) -> list[str]:
     """Return header and cells of a last column of sentences, wrapped behind what the others have taken."""
     room = max(width - taken, _NAME_LEAST)
-    parted = (textwrap.wrap(text, room) for text in cells)
+    parted = (wrap(text, room) for text in cells)
     return [
         heading(column),
         *(f"\n{' ' * taken}".join(clip(line, room) for line in lines) for lines in parted),
@@ -345,17 +344,29 @@ def paragraph_lines(
     """
     names = [column.name for column in table.columns]
     lines: list[Line] = [title(table, width)]
-    for number, row in enumerate(table.rows(top), 1):
-        lines += [
-            rich_text.Text(""),
-            *_paragraph(number, dict(zip(names, row, strict=True)), width, time_unit),
-        ]
+    findings = [dict(zip(names, row, strict=True)) for row in table.rows(None)]
+    titles = {(one.get("capture"), one["finding"]): _finding_title(one) for one in findings}
+    for number, one in enumerate(findings[:top], 1):
+        shares = [titles[one.get("capture"), name] for name in _names(one["shares"])]
+        lines += [rich_text.Text(""), *_paragraph(number, one, shares, width, time_unit)]
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
     return (lines if len(table) else [*lines, *wrapped(NO_ADVICE, width, "")]), 0
 
 
-def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: TimeUnit) -> list[Line]:
+def _finding_title(row: Mapping[str, object]) -> str:
+    """Return the headline of a finding as far as its first colon."""
+    what = str(row["what"])
+    return split_heading(what)[0].removesuffix(":") or what
+
+
+def _names(joined: object) -> list[str]:
+    return str(joined).split(", ") if joined else []
+
+
+def _paragraph(
+    number: int, row: Mapping[str, object], shares: Sequence[str], width: int, time_unit: TimeUnit
+) -> list[Line]:
     capture = f"'{row['capture']}': " if "capture" in row else ""
     stake = row["at_stake_ns"]
     share = human(row["at_stake_percent"], Unit.PERCENT)
@@ -366,10 +377,11 @@ def _paragraph(number: int, row: Mapping[str, object], width: int, time_unit: Ti
     lines: list[Line] = [_bold(str(first), "", bold), *rest]
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
         lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
-    lines += wrapped(f"   code:   {row['example']}", width, "", indent=" " * 11)
-    if row["shares"]:
-        shared = f"part of this time also counts for {row['shares']}"
-        lines += wrapped(f"   note:   {shared}", width, "dim", indent=" " * 11)
+    lines.append(rich_text.Text(printable(f"   code:   {row['example']}")))  # whole, to be pasted
+    if shares:
+        shared = "; ".join(f"'{title}'" for title in shares)
+        text = f"   note:   part of this time also counts for {shared}"
+        lines += wrapped(text, width, "dim", indent=" " * 11)
     return [*lines, *wrapped(f"   rows:   -r {row['see']}", width, "dim")]
 
 

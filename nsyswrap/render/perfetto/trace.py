@@ -148,7 +148,7 @@ def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
     selected = capture.selected
     raise NotInCapture(
         f"{capture.source}: no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
-        "select more of the capture" if selected else "profile again with --trace=cuda,nvtx,osrt",
+        "select more of the capture" if selected else "record again: nsyswrap profile --trace cuda,nvtx,osrt",
     )
 
 

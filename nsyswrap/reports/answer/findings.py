@@ -130,7 +130,9 @@ def _nothing(answer: Answer) -> Iterator[Line]:
 def _commands(answer: Answer) -> Iterator[Line]:
     findings = len(_worth(answer))
     if findings > _MOST:
-        yield command_line(f"{findings - _MOST} more findings, and advice on all", "--advice", "note")
+        more = findings - _MOST
+        text = f"{more} more finding{'' if more == 1 else 's'}, and advice on all"
+        yield command_line(text, "--advice", "note")
     elif findings:
         yield command_line("Advice with a line of code for each", "--advice", "note")
     processes = {device.process_id for device in answer.devices} - {MISSING}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.base.text import clip, printable, screen_width
+from nsyswrap.base.text import clip, printable, screen_width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +69,7 @@ def with_command(lines: Iterable[Line], command: str) -> list[Line]:
 
 def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
     """Yield a sentence as lines."""
-    parts = textwrap.wrap(printable(text), WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
+    parts = wrap(printable(text), WIDTH, _INDENT)
     for number, part in enumerate(parts):
         yield Line(clip(part, WIDTH).strip(), kind, level, continues=number > 0)
 

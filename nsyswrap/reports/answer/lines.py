@@ -164,6 +164,6 @@ def _withheld(answer: Answer) -> Iterator[Line]:
 def _notes(answer: Answer) -> Iterator[Line]:
     for finding in answer.findings:
         if finding.potential_ns is None:
-            yield from wrapped_lines(f"Doubt: {finding.what}", "doubt", "warning")
+            yield from wrapped_lines(f"Check: {finding.what} (-r {finding.see})", "doubt", "warning")
     for note in answer.notes[:_MOST_NOTES]:
         yield from wrapped_lines(f"Note: {note}", "note")

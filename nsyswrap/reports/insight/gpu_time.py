@@ -127,7 +127,7 @@ def _notes(capture: Capture, operations: GpuOperations) -> Iterator[str]:
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
         yield (
             f"whole-graph executions ({graphs:,}) count as compute; their kernels and copies are not "
-            "recorded (collect with --cuda-graph-trace=node)"
+            "recorded (collect with nsyswrap profile --graphs node)"
         )
     if shared := sorted({place[1] for place in places if places.count(place) > 1}):
         yield (

@@ -2,12 +2,14 @@
 
 A launch is one API call that started kernels: a graph launch counts once, with all its nodes, and so do a
 runtime call and the driver call below it (the outer one). First launches pay for loading: what follows the
-columns about them is about the repeats alone. Latency is told of launches into a stream that was idle; in
-others a launch waits for what runs there (dependency), then to be started (queue).
+columns about them is about the repeats alone. Latency is given for launches into an idle stream. In a busy
+stream a launch waits for earlier work (dependency), then for its own start (queue).
 
-All launches that are selected count, start-up included. Whether the steady part is launch-bound, the screen
-and --advice tell. Graphs or fusion could save the idle time inside repeat launches, and the host's in
-between, but for launches after a wait.
+All selected launches count, including those of the start-up. The sentence below the table is about the steady
+part. CUDA graphs or fusion could save the launch latency of repeat launches, and the host code and other CUDA
+calls between them. A launch after a wait cannot be saved. --advice counts the same time, with three
+differences. It leaves out outlier steps and long host code, which are findings of their own. Idle time of
+several devices counts once. Of several processes the largest figure counts.
 """
 
 from __future__ import annotations

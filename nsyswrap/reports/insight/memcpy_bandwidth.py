@@ -128,7 +128,9 @@ def _notes(capture: Capture, moved: Transfers) -> Iterator[str]:
     if np.isnan(memory.bytes_per_s) and inside_gpu(moved).any():
         yield "peak bandwidth of the GPU's memory unknown: not in the export, or the GPUs differ"
     if not capture.whole.has("api"):
-        yield "no CUDA API calls recorded: asynchronous copies are unknown (--trace=cuda)"
+        yield (
+            "no CUDA API calls recorded: asynchronous copies are unknown (nsyswrap profile --trace cuda,nvtx)"
+        )
     if (several := moved.copies > 1).any():
         copies = int(moved.copies[several].sum())
         yield f"{_count(several)} stand for {copies:,} copies (copyCount); each counts as one"

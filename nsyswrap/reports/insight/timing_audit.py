@@ -117,7 +117,10 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
     yield from overlap_notes(whole, ranges.uncaused_ns)
     operations = gpu_operations_of(whole)
     if not len(operations):
-        yield "no GPU work recorded: the launches of the ranges are unknown (--trace=cuda)"
+        yield (
+            "no GPU work recorded: the launches of the ranges are unknown "
+            "(nsyswrap profile --trace cuda,nvtx)"
+        )
     if migrated := np.count_nonzero(operations.migration):
         yield (f"migrations of unified memory: {migrated}; not launched by a call, so counted for no range")
     if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):

@@ -148,8 +148,8 @@ def _notes(capture: Capture, moved: Arrays) -> Iterator[str]:
         yield "no migrations: unified memory was not used, or its pages did not move"
     elif missing:
         faults = " and ".join(f"{FAULTS[kind]}s" for kind in missing)
-        collect = " ".join(schema.EVENTS[kind].collect.split()[-1] for kind in missing)
-        yield f"{faults} are not in this capture: none occurred, or they were not traced ({collect})"
+        command = schema.collecting(*(schema.EVENTS[kind] for kind in missing))
+        yield f"{faults} are not in this capture: none occurred, or they were not traced ({command})"
     yield from capture.notes_on_labels("copy_kind", "migration_cause")
     yield from operation_notes(capture)
 

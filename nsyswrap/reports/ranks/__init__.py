@@ -70,7 +70,7 @@ def make(job: Job, name: str) -> Table:
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
                 f"{name}: no rank holds {' or '.join(kind.title for kind in kinds)}",
-                f"none occurred, or they were not collected (collect with {kinds[0].collect})",
+                f"none occurred, or they were not collected (collect with {schema.collecting(kinds[0])})",
             )
     return report.compute(job)
 

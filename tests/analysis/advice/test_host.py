@@ -28,7 +28,8 @@ def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
     assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
     assert (
         one.evidence
-        == "3 repeated launches; GPU idle for 300 ns inside launches and 0 ns in short host code between them"
+        == "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and other "
+        "calls between launches"
     )
 
 
@@ -259,9 +260,9 @@ def test_an_unusually_long_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000})))
     one = found["spikes"]
     assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
-    assert one.what == "Outliers: 1 of 9 steps take 3.0 x the median (5)"
+    assert one.what == "Outlier: step 5, 1 of 9 steps, takes 3.0 x the median"
     assert one.evidence == (
-        "median step 1.00 µs, outliers 3.00 µs on average; without compute for 2.00 µs more than usual"
+        "median step 1.00 µs, outliers 3.00 µs on average; 2.00 µs more without compute than usual"
     )
     assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
 
@@ -280,7 +281,7 @@ def test_a_long_step_that_computes_is_no_spike(tmp_path: Path) -> None:
 def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
     longer = dict.fromkeys(range(5, 40, 6), 1000)
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=40, longer=longer)))
-    assert found["spikes"].what == "Outliers: 6 of 39 steps take 2.0 x the median (5, 11, 17, 23, ...)"
+    assert found["spikes"].what == "Outliers: 6 of 39 steps take 2.0 x the median (steps 5, 11, 17, 23, ...)"
     assert found["spikes"].potential_ns == 6 * 1000
 
 

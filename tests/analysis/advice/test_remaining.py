@@ -44,8 +44,20 @@ def test_the_gpu_is_idle_between_queued_operations(
 
 def test_what_is_said_of_queued_operations(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*queued(100))))["idle_queued"]
-    assert one.what == "Short kernels: the GPU is idle between queued operations (300 ns)"
+    assert one.what == "Gaps between queued operations leave the GPU idle (300 ns)"
     assert one.evidence == "idle 300 ns: between queued operations: dependency or GPU latency"
+
+
+def test_queued_copies_get_no_advice_on_kernels(tmp_path: Path) -> None:
+    # As queued(100), with copies. Steps need launches: all four are judged.
+    copies = [
+        *(call("cudaMemcpyAsync", 0, 10, 1), memcpy(1, 10, 300, 10**6, correlationId=1, srcKind=1)),
+        *(call("cudaMemcpyAsync", 10, 20, 2), memcpy(1, 400, STEP_NS, 10**6, correlationId=2, srcKind=1)),
+    ]
+    one = findings_of(new(tmp_path, *looped(*copies)))["idle_queued"]
+    assert one.what == "Gaps between queued copies and memsets leave the GPU idle (400 ns)"
+    assert "kernel" not in one.do + one.remedy
+    assert one.example.startswith("cudaMemcpyAsync(")
 
 
 def test_the_profiler_leaves_the_gpu_idle(tmp_path: Path) -> None:

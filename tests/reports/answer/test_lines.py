@@ -234,7 +234,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
         "Finding 0: at most 10 %",
         "Finding 1: at most 10 %",
         "2 more findings, and advice on all: --advice",
-        "Doubt: NVTX timing: ranges end too early",
+        "Check: NVTX timing: ranges end too early (-r gpu_idle)",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
         "Note: second",

@@ -70,10 +70,10 @@ def test_one_finding(tmp_path: Path) -> None:
         "host_bound,1170,39.0,"
         '"Host-bound: host code leaves the GPU idle, median 390 ns per gap",'
         '"gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",'
-        '"move host work out of the loop or to another thread or process, or queue more GPU work ahead",'
+        '"move host work out of the loop or to a pool of threads, or queue more GPU work ahead",'
         '"the program had no work for the GPU, for example between requests",'
         "gpu_idle,"
-        "with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare),\n"
+        "future = pool.submit(prepare); step(batch); batch = future.result(),\n"
     )
 
 
@@ -84,10 +84,9 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
         "",
         "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (1.17 µs at stake, 39.0 %)",
         "   seen:   gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
-        "   do:     move host work out of the loop or to another thread or process, or queue more GPU work",
-        "           ahead",
+        "   do:     move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
         "   unless: the program had no work for the GPU, for example between requests",
-        "   code:   with concurrent.futures.ThreadPoolExecutor() as pool: following = pool.submit(prepare)",
+        "   code:   future = pool.submit(prepare); step(batch); batch = future.result()",
         "   rows:   -r gpu_idle",
     ]
 
@@ -103,8 +102,8 @@ def test_findings_on_the_same_time_say_so(tmp_path: Path) -> None:
     table = new(tmp_path, *looped(*step)).report(REPORT)
     assert [row["shares"] for row in records_of(table)] == ["synchronizing", "pageable_copies"]
     shown = text.render([table])["advice.txt"]
-    assert "   note:   part of this time also counts for synchronizing\n" in shown
-    assert "   note:   part of this time also counts for pageable_copies\n" in shown
+    assert "   note:   part of this time also counts for 'Synchronizing leaves the GPU idle'\n" in shown
+    assert "   note:   part of this time also counts for 'Pageable copies'\n" in shown
 
 
 def test_a_doubt_has_nothing_at_stake(tmp_path: Path) -> None:
@@ -183,4 +182,6 @@ def test_it_explains_what_is_at_stake() -> None:
 
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

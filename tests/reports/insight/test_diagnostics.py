@@ -196,6 +196,6 @@ def test_a_column_that_was_trimmed_away_costs_only_what_needs_it(tmp_path: Path)
 def test_an_empty_table_of_calls_is_none(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 5, 9, 1), empty=[API])
     assert found(capture, "launches without work") == [
-        ("info", None, None, "no API calls recorded; collect with --trace=cuda")
+        ("info", None, None, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
     ]
     assert reports.find_report("diagnostics").lacks(capture) == []

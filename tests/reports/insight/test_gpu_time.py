@@ -251,4 +251,6 @@ def test_a_device_without_work_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

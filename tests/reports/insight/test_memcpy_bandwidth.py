@@ -206,7 +206,7 @@ def test_what_an_export_does_not_say_is_missing_and_no_zero(tmp_path: Path) -> N
     asked = call("cudaMemcpyAsync", 0, 9, 1)
     copied = copy(TO_DEVICE, 1, 5, 8, (PAGEABLE, DEVICE), correlationId=1)
     unsaid = "memory kinds of 1 operation are not in the export"
-    calls = "no CUDA API calls recorded: asynchronous copies are unknown (--trace=cuda)"
+    calls = "no CUDA API calls recorded: asynchronous copies are unknown (nsyswrap profile --trace cuda,nvtx)"
     parts: list[tuple[list[Row], list[str], str]] = [
         ([asked, copied], ["srcKind", "dstKind"], unsaid),
         ([asked, copied], ["srcKind"], unsaid),
@@ -309,4 +309,6 @@ def test_a_device_without_copies_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(MEMCPY, MEMSET)
 def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

@@ -280,7 +280,10 @@ def test_the_device_of_a_selection_has_the_rows_that_it_has_without(tmp_path: Pa
 @not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
 def test_what_is_missing(empty: tuple[str, ...], tmp_path: Path) -> None:
     capture = capture_of(tmp_path, call("cudaLaunchKernel", 0, 10), empty=empty)
-    assert hint_of(capture, REPORT) == "none occurred, or they were not collected (collect with --trace=cuda)"
+    assert (
+        hint_of(capture, REPORT)
+        == "none occurred, or they were not collected (collect with nsyswrap profile --trace cuda,nvtx)"
+    )
 
 
 def test_the_columns_are_those_of_the_second_opinion(tmp_path: Path) -> None:

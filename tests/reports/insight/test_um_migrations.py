@@ -48,8 +48,8 @@ OTHER = global_id(200)  # another process
 PLACE = ("process_id", "device_id", "event", "cause")
 PAGES = ("pages", "returned_pages", "bounced_pages")
 NO_FAULTS = "{} are not in this capture: none occurred, or they were not traced ({})"
-GPU_OPTION, CPU_OPTION = (f"--cuda-um-{side}-page-faults=true" for side in ("gpu", "cpu"))
-NEITHER = NO_FAULTS.format("GPU page faults and CPU page faults", f"{GPU_OPTION} {CPU_OPTION}")
+COLLECT = "nsyswrap profile --trace cuda,nvtx --um-faults"
+NEITHER = NO_FAULTS.format("GPU page faults and CPU page faults", COLLECT)
 
 
 def moved(kind: int, start: int, end: int, pages: tuple[int, int], cause: int = FAULT, **more: object) -> Row:
@@ -217,8 +217,8 @@ def test_page_faults_have_rows_beside(tmp_path: Path) -> None:
     ("faults", "note"),
     [
         ([], NEITHER),
-        ([um_gpu_fault(0, 0, 1)], NO_FAULTS.format("CPU page faults", CPU_OPTION)),
-        ([um_cpu_fault(0, 0)], NO_FAULTS.format("GPU page faults", GPU_OPTION)),
+        ([um_gpu_fault(0, 0, 1)], NO_FAULTS.format("CPU page faults", COLLECT)),
+        ([um_cpu_fault(0, 0)], NO_FAULTS.format("GPU page faults", COLLECT)),
     ],
 )
 def test_faults_that_may_not_have_been_traced(tmp_path: Path, faults: list[Row], note: str) -> None:
@@ -334,4 +334,6 @@ def test_copies_alone_make_no_row(tmp_path: Path) -> None:
 
 @not_collected(MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT)
 def test_migrations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

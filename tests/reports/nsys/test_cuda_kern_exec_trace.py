@@ -54,9 +54,11 @@ def test_a_kernel_that_meets_no_call_has_no_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", [kernel("k", 9, 10, 1), call("cudaLaunchKernel", 0, 5, 1)])
 def test_kernels_and_calls_have_to_be_collected_both(there: Row, tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(opened(tmp_path, there), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(opened(tmp_path, there), REPORT)
 
 
 @not_collected(KERNEL, API)
 def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

@@ -70,4 +70,6 @@ def test_copies_of_pinned_memory_have_no_row(tmp_path: Path) -> None:
 
 @not_collected(MEMCPY, API)
 def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

@@ -50,4 +50,6 @@ def test_memsets_that_block(name: str, kind: int, found: list[str], tmp_path: Pa
 
 @not_collected(MEMSET, API)
 def test_memsets_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=cuda)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

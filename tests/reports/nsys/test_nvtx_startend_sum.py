@@ -38,4 +38,6 @@ def test_push_pop_ranges_alone_make_no_row(tmp_path: Path) -> None:
 
 @not_collected(NVTX)
 def test_ranges_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with --trace=nvtx)" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

@@ -42,4 +42,6 @@ def test_a_process_without_faults_has_no_row(tmp_path: Path) -> None:
 
 @not_collected(UM_CPU_FAULT)
 def test_faults_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "--cuda-um-cpu-page-faults=true" in hint_of(capture_of(tmp_path, empty=empty), REPORT)
+    assert "nsyswrap profile --trace cuda,nvtx --um-faults" in hint_of(
+        capture_of(tmp_path, empty=empty), REPORT
+    )

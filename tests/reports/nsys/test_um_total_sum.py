@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, rows_of
+from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, opened, um_cpu_fault, um_gpu_fault
+
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,13 +68,15 @@ def test_tables_without_rows_are_one_row_without_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", ["--trace=cuda", "--cuda-um-cpu-page-faults", "--cuda-um-gpu-page-faults"]
+    ("missing", "title", "options"),
+    [
+        (MEMCPY, "memory copies", "--trace cuda,nvtx"),
+        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
+        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
+    ],
 )
-def test_each_table_has_to_be_there(missing: str, tmp_path: Path) -> None:
-    tables = {
-        "--trace=cuda": MEMCPY,
-        "--cuda-um-cpu-page-faults": UM_CPU_FAULT,
-        "--cuda-um-gpu-page-faults": UM_GPU_FAULT,
-    }
-    del tables[missing]
-    assert missing in hint_of(capture_of(tmp_path, empty=tables.values()), REPORT)
+def test_each_table_has_to_be_there(missing: str, title: str, options: str, tmp_path: Path) -> None:
+    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
+    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
+        capture_of(tmp_path, empty=sorted(tables)).report(REPORT)
+    assert f"(collect with nsyswrap profile {options})" in caught.value.hint

@@ -54,4 +54,4 @@ def test_ranges_have_to_be_collected(empty: list[str], tmp_path: Path) -> None:
     members = [member(tmp_path, number, kernel("gemm", 0, 1), empty=empty) for number in range(2)]
     with pytest.raises(NotInCapture, match="rank_steps: no rank holds ") as caught:
         table_over(members, REPORT)
-    assert "(collect with --trace=nvtx)" in caught.value.hint
+    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in caught.value.hint
