@@ -1,17 +1,22 @@
-"""Write files atomically, and never over a capture."""
+"""Write files atomically, and never over a capture; read small files that may be damaged or hostile."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nsyswrap.base.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+Result = TypeVar("Result")
 
 _SQLITE = b"SQLite format 3\x00"
 _RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
@@ -65,6 +70,21 @@ def user_folder(variable: str, default: str) -> Path | None:
         return (Path(base) if base.startswith("/") else Path.home() / default) / "nsyswrap"
     except RuntimeError:  # a user without an entry in passwd, in a container
         return None
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
+    """Return the content of a JSON file. Raises OSError, also for a pipe, and ValueError."""
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait forever
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return parsed(json.loads, path.read_text(encoding="utf-8", errors="surrogateescape"))
+
+
+def parsed(parse: Callable[[str], Result], text: str) -> Result:
+    """Return what a parser of JSON or TOML returns. Raises ValueError, also for a text nested too deeply."""
+    try:
+        return parse(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def umask() -> int:

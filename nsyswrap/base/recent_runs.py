@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import user_folder
+from nsyswrap.base.files import parsed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
 
@@ -31,6 +33,7 @@ _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
 _MARKS = (RUN, STATUS, BATCH)  # a folder with one of these holds a run or a batch
+_RANK = re.compile(r"rank-\d+")
 _AGO = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
 
@@ -72,9 +75,10 @@ def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
     real = {str(folder) for folder in began}
     for path in _unlisted(here or Path.cwd()):
         if os.path.realpath(path) not in real:
-            began[path] = _start(path)
+            began[path] = _changed(path)
     there = [path for path in began if any(os.path.exists(path / mark) for mark in _MARKS)]  # noqa: PTH110 - Path.exists raises for a folder that cannot be entered
-    return [(path, began[path]) for path in sorted(there, key=began.__getitem__, reverse=True)]
+    starts = {path: max(began[path], _started(path)) for path in there}  # recorded again on another machine
+    return sorted(starts.items(), key=itemgetter(1), reverse=True)
 
 
 def newest_run(here: Path | None = None) -> tuple[Path, float]:
@@ -87,8 +91,8 @@ def newest_run(here: Path | None = None) -> tuple[Path, float]:
     ended = _ended(here)
     if ended:
         newest = next(filter(_has_capture, ended), next(iter(ended)))
-        if RunFolder(newest).read_run().get("rank"):  # the first of its ranks
-            ranks = [folder for folder in ended if folder.parent == newest.parent]
+        if is_rank(newest):  # the first of its ranks
+            ranks = [folder for folder in ended if folder.parent == newest.parent and is_rank(folder)]
             newest = min(ranks, key=lambda folder: (len(folder.name), folder.name))
         return short_path(newest, here), ended[newest]
     raise CaptureError(
@@ -114,6 +118,11 @@ def _ended(here: Path) -> dict[Path, float]:
 
 def _has_capture(folder: Path) -> bool:
     return (folder / EXPORT).exists() or (folder / REPORT).exists()
+
+
+def is_rank(folder: Path) -> bool:
+    """Return True for the run folder of one rank of a launch, whose parent is the folder of the launch."""
+    return bool(_RANK.fullmatch(folder.name) and RunFolder(folder).read_run().get("rank"))
 
 
 def short_path(path: Path, here: Path) -> Path:
@@ -156,7 +165,7 @@ def _lines() -> Iterator[tuple[str, str, float]]:
             continue
         for line in text.splitlines():
             with suppress(ValueError, TypeError, KeyError):
-                entry = json.loads(line)
+                entry = parsed(json.loads, line)
                 yield str(entry["folder"]), str(entry["cwd"]), float(entry["began"])
 
 
@@ -177,11 +186,18 @@ def _unlisted(here: Path) -> Iterator[Path]:
     yield from dict.fromkeys(found)
 
 
-def _start(folder: Path) -> float:
+def _started(folder: Path) -> float:
+    """Return the start of a run by its run.json; 0 if that has none."""
+    with suppress(ValueError, OverflowError):
+        if started := RunFolder(folder).read_run().get("started"):
+            return dt.datetime.fromisoformat(str(started)).timestamp()
+    return 0.0
+
+
+def _changed(folder: Path) -> float:
     """Return the start of a run by its run.json, or the time of change of its files."""
-    with suppress(ValueError):
-        started = str(RunFolder(folder).read_run().get("started"))
-        return dt.datetime.fromisoformat(started).timestamp()
+    if started := _started(folder):
+        return started
     times = []
     for mark in _MARKS:
         with suppress(OSError):

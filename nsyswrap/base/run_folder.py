@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.files import user_folder
+from nsyswrap.base.files import read_json, user_folder
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 
 RUN = "run.json"
@@ -28,8 +28,8 @@ EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
-PAGE = "view.html"  # the page that `nsyswrap runs open` writes
-FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST, PAGE)
+PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
+FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST)
 BATCH = "batch.json"  # in a batch folder: its planned runs
 RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
@@ -41,6 +41,9 @@ WORK = ".recording-"  # prefix of the private folder in a run folder into which 
 FOREIGN = ".from-program"  # suffix of a file that the program wrote under one of these names
 DEFAULT_BASE = Path("nsyswrap-runs")
 _HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # these cannot be redacted, so they are never shared
+_PAGE_MARK = b'<meta name="generator" content="nsyswrap '
+_PAGE_HEAD = 4096  # bytes of a page that contain its mark
+_TABLES = ("nsys", "rank")  # keys of run.json whose values are objects
 _LOG_ROOM = 16_384  # bytes
 _STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
@@ -130,6 +133,8 @@ class RunFolder:
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
             self._part(name).unlink(missing_ok=True)
+        if is_page(self.path / PAGE):
+            (self.path / PAGE).unlink()
         for left in self.path.glob(f"{WORK}*"):  # left by a run that was killed
             shutil.rmtree(left)
 
@@ -188,13 +193,15 @@ class RunFolder:
         """Read ``status.json``, without keys of newer versions. Raises CaptureError if it is invalid."""
         path = self.path / STATUS
         try:
-            content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            content = read_json(path)
             known = {one.name: content.get(one.name, one.default) for one in fields(Status)}
             if lacks := [name for name, value in known.items() if value is MISSING]:
                 raise CaptureError(f"{path} is incomplete: no {', '.join(lacks)}", "profile again")
         except (OSError, ValueError, AttributeError) as error:
             raise CaptureError(f"{path} cannot be read: {error}") from None
         status = Status(**known)
+        if not isinstance(status.exit_code, int):
+            raise CaptureError(f"{path} is invalid: exit_code is {status.exit_code!r}", "profile again")
         if status.outcome not in get_args(Outcome):
             raise CaptureError(f"{path} has an unknown outcome: {status.outcome!r}", "use a newer nsyswrap")
         return status
@@ -202,13 +209,23 @@ class RunFolder:
     def read_run(self) -> dict[str, Any]:
         """Read ``run.json``; empty if it is missing or invalid."""
         try:
-            run = json.loads((self.path / RUN).read_text(encoding="utf-8", errors="surrogateescape"))
+            run = read_json(self.path / RUN)
         except (OSError, ValueError):
             return {}
-        return run if isinstance(run, dict) else {}
+        if not isinstance(run, dict):
+            return {}
+        return run | {key: {} for key in _TABLES if key in run and not isinstance(run[key], dict)}
 
     def _part(self, name: str) -> Path:
         return self.path / f".{name}.part"
+
+
+def is_page(path: Path) -> bool:
+    """Return True for a page that nsyswrap wrote. A link is none."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _PAGE_MARK in file.read(_PAGE_HEAD)
 
 
 def share_of(path: Path) -> Share | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import user_folder
+from nsyswrap.base.files import parsed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ with lazy_imports():  # used where there is a file with settings
 PROJECT_FILE = "pyproject.toml"
 _TABLE = "nsyswrap"  # in [tool]
 _UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
-_TRACE = re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*")  # nothing that nsys could take for another option
+_TRACE = re.compile(r"\b[a-z0-9-]+(,\b[a-z0-9-]+)*")  # nothing that nsys could take for another option
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
 
 def _toml(content: bytes) -> dict[str, Any]:
     """Parse TOML. Raises ValueError."""
-    return tomllib.loads(content.decode("utf-8-sig"))
+    return parsed(tomllib.loads, content.decode("utf-8-sig"))
 
 
 def project_file() -> Path | None:

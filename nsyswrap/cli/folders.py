@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotACapture, UsageError
@@ -70,8 +71,9 @@ def name_of(paths: Sequence[Path], labels: Sequence[str]) -> str:
 
 
 def as_file_name(name: str) -> str:
-    """Return a name without folders, which does not hide the file."""
-    return name.replace("/", "-").strip(".") or "captures"
+    """Return a name without folders, which does not hide the file and which the file system takes."""
+    safe = name.replace("/", "-").strip(".") or "captures"
+    return os.fsdecode(safe.encode("utf-8", "surrogateescape"))  # also where file names are not UTF-8
 
 
 def are_ranks(paths: Sequence[Path]) -> bool:

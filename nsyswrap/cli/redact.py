@@ -37,7 +37,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     process. The copy lacks them; its reports stay the same. The command line of the program stays.
     CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
     """
-    if capture.suffix in _RECORDINGS:
+    if capture.suffix.lower() in _RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
     if check and output is not None:
         raise UsageError("--check cannot be used with --output", "omit one of them")
@@ -60,19 +60,27 @@ def _check(path: Path) -> None:
     """Print the secrets in an export, or in every export in a folder. Raises CheckFailed for any."""
     exports = [path]
     if path.is_dir():
-        exports = sorted(path.rglob(f"*{Path(EXPORT).suffix}"))
+        exports = _files(path, Path(EXPORT).suffix)
         if not exports:
             raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
         counted = "1 export" if len(exports) == 1 else f"{len(exports)} exports"
         say(f"{path} is {_kind(path)}: {counted} checked; other files not checked")
     leaking = [export for export in exports if _print_secrets(export, named=len(exports) > 1)]
-    if recordings := [file for file in sorted(path.rglob("*")) if file.suffix in _RECORDINGS]:
+    if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
+        note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
+    if recordings := _files(path, *_RECORDINGS):
         note(f"nsyswrap: do not share {listed(recordings)}")
         note("  a .nsys-rep cannot be redacted, and it can hold the environment")
     if leaking:
         found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
+    if recordings:
+        raise CheckFailed(f"{path} holds a .nsys-rep", "remove it before you share the folder")
     say("no known secrets found")
+
+
+def _files(folder: Path, *suffixes: str) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
 
 
 def _kind(folder: Path) -> str:

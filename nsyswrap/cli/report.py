@@ -302,7 +302,8 @@ def command(**options: Any) -> None:
     """
     asked = ReportOptions(**options)
     source = click.get_current_context().get_parameter_source("readable")
-    if source is click.core.ParameterSource.DEFAULT_MAP and not asked.format.for_people:
+    is_setting = source is click.core.ParameterSource.DEFAULT_MAP
+    if is_setting and not asked.format.for_people:
         asked = replace(asked, readable=False)  # the user's settings are not about files for programs
     if asked.explain or asked.listing:
         asked.check_alone()
@@ -313,7 +314,7 @@ def command(**options: Any) -> None:
         note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
     asked.check()
     requests = asked.requests  # an unknown report is an error before a capture is opened
-    if asked.readable and asked.csv_folder:
+    if asked.readable and asked.csv_folder and not is_setting:
         note("nsyswrap: --readable does not change names in the files of --csv")
     if asked.by_rank:
         sys.exit(_report_ranks(asked, requests, given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -13,7 +14,7 @@ import click
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import ago, program_of, short_path
-from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder
+from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
@@ -112,8 +113,11 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
         folder = _numbered(int(run), everywhere=everywhere) if run.isdecimal() else Path(run)
     if not any((folder / mark).exists() for mark in (RUN, STATUS, BATCH)) and not any(folder.glob("rank-*")):
         raise NotACapture(f"{folder} is not a run folder: {RUN} is missing", "list the runs: nsyswrap runs")
+    page = folder / PAGE
+    if os.path.lexists(page) and not is_page(page):
+        raise OutputError(f"{page} was not written by nsyswrap", "write a page with nsyswrap view -o FILE")
     click.get_current_context().invoke(
-        view.command, captures=(folder,), output=folder / PAGE, opening=True, force=True
+        view.command, captures=(folder,), output=page, opening=True, force=True
     )
 
 
@@ -141,7 +145,7 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
     if age_s is None and keep is None:
         raise UsageError("nothing selected", "give --older-than AGE, --keep N or both")
     begun_before = time.time() - (age_s or 0)
-    runs = [run for run in _stored(everywhere=everywhere)[keep or 0 :] if run.began <= begun_before]
+    runs = [run for run in _stored(everywhere=everywhere)[keep or 0 :] if run.newest <= begun_before]
     kept = {run.path: obstacle for run in runs if (obstacle := run.obstacle())}
     for path, obstacle in kept.items():
         note(f"nsyswrap: {_short(path)} stays: {obstacle}")

@@ -7,6 +7,7 @@ only from folders that hold its run.json or spec.json, and no symbolic link is f
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
-from nsyswrap.base.recent_runs import begun_runs
+from nsyswrap.base.recent_runs import begun_runs, is_rank
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
@@ -31,6 +32,7 @@ from nsyswrap.base.run_folder import (
     TASK_LOG,
     WORK,
     RunFolder,
+    is_page,
 )
 from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _NAMES = (*FILES, SPEC, CLAIM, TASK_LOG)
 _OWN = {*_NAMES, *(f".{name}.part" for name in _NAMES)}
+_WORK = re.compile(rf"{re.escape(WORK)}[0-9a-f]{{12}}")
 _FINISHED = set(ENDED) - {"interrupted"}  # states of the runs of a batch that is not to go on
 
 
@@ -61,19 +64,27 @@ class StoredRun:
         return Counter(map(state_of, self.members))
 
     @property
+    def newest(self) -> float:
+        """The last start or end of a member, in seconds of the epoch."""
+        ends = [status.stat().st_mtime for one in self.members if (status := one / STATUS).exists()]
+        return max([self.began, *ends])
+
+    @property
     def size_bytes(self) -> int:
         """The size of the files that ``remove`` would remove."""
         return sum(_size(path) for member in self.members for path in _own_entries(member))
 
     def obstacle(self) -> str:
         """Return why these files must stay; empty if they can be removed."""
+        if not self.members:
+            return f"{self.path / BATCH} is not valid" if self.kind == "batch" else "it has no run folder"
         for path in (self.path, *self.members):
             if os.path.realpath(path) != os.path.abspath(path):  # noqa: PTH100 - resolve() would follow links
                 return f"{path} is reached through a symbolic link"
             if is_locked(path):
                 return "it is in use"
         if self.kind == "batch":
-            if not self.members or (self.path / BATCH).is_symlink():
+            if (self.path / BATCH).is_symlink():
                 return f"{self.path / BATCH} is not valid"
             unfinished = {state: count for state, count in self.states.items() if state not in _FINISHED}
             counts = ", ".join(f"{count} {state}" for state, count in unfinished.items())
@@ -92,11 +103,11 @@ class StoredRun:
                 with locked(self.path, "a batch"):
                     freed = sum(map(_emptied, self.members))
                     _remove_empty(self.path / RUNS)
-                    _remove_files(self.path, BATCH, PAGE)
+                    _remove_files(self.path, BATCH, *_page(self.path))
                     _remove_empty(self.path)
             else:
                 freed = sum(map(_emptied, self.members))
-                _remove_files(self.path, PAGE)  # of a launch
+                _remove_files(self.path, *_page(self.path))  # of a launch
                 _remove_empty(self.path)
                 if self.path.parent.parent.name == DEFAULT_BASE.name:  # the folder of a scenario
                     _remove_empty(self.path.parent)
@@ -110,9 +121,9 @@ def stored_runs(here: Path | None) -> list[StoredRun]:
     starts: dict[Path, float] = {}
     kinds: dict[Path, Literal["run", "launch", "batch"]] = {}
     for folder, start in begun_runs(here):
-        is_rank = bool(RunFolder(folder).read_run().get("rank"))
-        path = folder.parent if is_rank else folder
-        kinds[path] = "launch" if is_rank else "batch" if (folder / BATCH).exists() else "run"
+        of_launch = is_rank(folder)
+        path = folder.parent if of_launch else folder
+        kinds[path] = "launch" if of_launch else "batch" if (folder / BATCH).exists() else "run"
         starts[path] = max(start, starts.get(path, start))
     return [StoredRun(path, kind, tuple(_members(path, kind)), starts[path]) for path, kind in kinds.items()]
 
@@ -121,7 +132,7 @@ def _members(path: Path, kind: str) -> Iterable[Path]:
     if kind == "run":
         return [path]
     if kind == "launch":
-        return sorted(run.parent for run in path.glob(f"rank-*/{RUN}"))
+        return sorted(run.parent for run in path.glob(f"rank-*/{RUN}") if is_rank(run.parent))
     try:
         batch = open_batch(path)
     except OutputError:
@@ -165,10 +176,15 @@ def _own_entries(folder: Path) -> Iterator[Path]:
     """Yield the files and the working folders of nsyswrap in a run folder. Links are not among them."""
     if folder.is_symlink() or not any(_is_file(folder / mark) for mark in (RUN, SPEC)):
         return
+    own = {*_OWN, *_page(folder)}
     for entry in os.scandir(folder):
-        is_work = entry.name.startswith(WORK) and entry.is_dir(follow_symlinks=False)
-        if is_work or (entry.name in _OWN and entry.is_file(follow_symlinks=False)):
+        is_work = _WORK.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+        if is_work or (entry.name in own and entry.is_file(follow_symlinks=False)):
             yield Path(entry)
+
+
+def _page(folder: Path) -> list[str]:
+    return [PAGE] if is_page(folder / PAGE) else []
 
 
 def _is_file(path: Path) -> bool:

@@ -107,6 +107,19 @@ def test_runs_that_the_index_lacks(state: Path) -> None:
     assert recent_runs.newest_run() == (Path("nsyswrap-runs/b/variant"), 1_704_153_600)
 
 
+def test_a_start_in_run_json_that_the_index_does_not_have() -> None:
+    """The run was recorded again on another machine, on 2024-01-02."""
+    begin(Path("again"), 1_700_000_000, started="2024-01-02T00:00:00+00:00")
+    begin(Path("once"), 1_700_000_100)
+    assert recent_runs.newest_run() == (Path("again"), 1_704_153_600)
+
+
+def test_a_rank_under_another_name_is_not_a_rank_of_a_launch() -> None:
+    begin(Path("a"), 100)
+    begin(Path("copy"), 200, rank={"rank": 3})
+    assert newest() == Path("copy")
+
+
 def test_of_the_ranks_of_a_launch_the_first() -> None:
     for start, rank in enumerate((0, 2, 10, 1)):
         begin(Path(f"job/rank-{rank}"), 100 + start, rank={"rank": rank})
@@ -136,7 +149,8 @@ def test_only_the_user_reads_the_index_and_it_holds_no_more_than_it_must(state: 
 
 
 @pytest.mark.parametrize(
-    "spoilt", ['\n{"folder": "/x", "cw', "\n[1]", '\n{"folder": 1}', "\n\x00\ud800", "\nnull"]
+    "spoilt",
+    ['\n{"folder": "/x", "cw', "\n[1]", '\n{"folder": 1}', "\n\x00\ud800", "\nnull", "\n" + "[" * 100_000],
 )
 def test_a_line_that_was_cut_off_spoils_no_other(state: Path, spoilt: str) -> None:
     begin(Path("a"), 100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from nsyswrap.base import run_folder as folder
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.files import umask
-from nsyswrap.base.run_folder import FILES, RUN, STATUS, RunFolder, Status
+from nsyswrap.base.run_folder import FILES, PAGE, RUN, STATUS, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
 
@@ -102,12 +103,42 @@ def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"outcome": "done", "more": 1}'])
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"outcome": "done", "more": 1}', "[" * 100_000])
 def test_a_status_that_is_none(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / STATUS).write_text(content)
     with pytest.raises(CaptureError, match=r"status\.json (cannot be read|is incomplete)"):
         RunFolder(tmp_path).read_status()
+
+
+def test_a_status_with_an_exit_code_that_is_not_a_number(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write_status(Status("done", 0, 0, "abc"))  # type: ignore[arg-type]
+    with pytest.raises(CaptureError, match=r"status\.json is invalid: exit_code is 'abc'"):
+        RunFolder(tmp_path).read_status()
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / RUN)
+    os.mkfifo(tmp_path / STATUS)
+    assert RunFolder(tmp_path).read_run() == {}
+    with pytest.raises(CaptureError, match=r"status\.json cannot be read: .*not a regular file"):
+        RunFolder(tmp_path).read_status()
+
+
+def test_a_run_that_is_nested_too_deeply_or_has_values_of_other_types(tmp_path: Path) -> None:
+    (tmp_path / RUN).write_text("[" * 100_000)
+    assert RunFolder(tmp_path).read_run() == {}
+    RunFolder(tmp_path).write(RUN, {"rank": 3, "nsys": [], "cwd": "/x"})
+    assert RunFolder(tmp_path).read_run() == {"rank": {}, "nsys": {}, "cwd": "/x"}
+
+
+def test_force_removes_a_page_that_nsyswrap_wrote(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.create({})
+    for text, stays in (("<html>", True), ('<html><meta name="generator" content="nsyswrap 1">', False)):
+        (tmp_path / PAGE).write_text(text)
+        run.create({}, force=True)
+        assert (tmp_path / PAGE).exists() == stays
 
 
 def test_what_is_known_of_a_run(tmp_path: Path) -> None:

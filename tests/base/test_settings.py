@@ -179,6 +179,8 @@ def test_a_project_does_not_choose_what_is_executed(
         ("color = 'red'", "invalid color 'red': expected 'auto', 'always' or 'never'", ""),
         ("color = []", "invalid color []: expected 'auto', 'always' or 'never'", ""),
         ("trace = 'cuda --output=/x'", "invalid trace 'cuda --output=/x': expected names with commas", ""),
+        ("trace = '--'", "invalid trace '--': ", ""),
+        ("trace = 'cuda,--output'", "invalid trace 'cuda,--output': ", ""),
         ("readable = 'yes'", "invalid readable 'yes': expected true or false", ""),
     ],
 )
@@ -208,6 +210,15 @@ def test_a_broken_file_of_the_project_stops_nothing(project: Path) -> None:
     assert kernels() == 4
 
 
+def test_a_file_that_is_nested_too_deeply(project: Path) -> None:
+    file = of_project(project, f"top = {'[' * 10_000}")
+    assert run(*REPORT).startswith(f"nsyswrap: {file} cannot be read, so [tool.nsyswrap] is ignored: nested")
+    (project / "pyproject.toml").unlink()
+    of_user(f"top = {'[' * 10_000}")
+    with pytest.raises(UsageError, match="cannot be read: nested too deeply"):
+        kernels()
+
+
 def test_a_broken_file_of_the_user_is_an_error() -> None:
     file = of_user("top = \n")
     with pytest.raises(UsageError, match=f"^{file} cannot be read: "):
@@ -219,6 +230,8 @@ def test_readable_names_are_no_default_for_programs(project: Path) -> None:
     assert "kernel_1" in run(*REPORT, "--format", "csv")
     with pytest.raises(UsageError, match="--readable"):
         run(*REPORT, "--format", "csv", "--readable")
+    assert "--readable" not in run("report", "x.sqlite", "--csv", "tables")
+    assert "--readable does not change" in run("report", "x.sqlite", "--csv", "tables", "--readable")
 
 
 def test_show_config_names_the_sources(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,15 +175,23 @@ def test_where_one_capture_is_needed_the_folder_names_one(cli: Cli) -> None:
 
 
 def test_all_exports_in_a_folder_are_checked_for_secrets(cli: Cli, runs: Path) -> None:
+    (runs / "a.nsys-rep").rename(runs / "a.NSYS-REP")
+    (runs / "link").symlink_to(runs / "deep", target_is_directory=True)
     done = cli("redact", "--check", "runs")
     assert (done.returncode, done.stdout) == (
-        0,
-        "runs is a folder of captures: 3 exports checked; other files not checked\nno known secrets found\n",
+        1,
+        "runs is a folder of captures: 3 exports checked; other files not checked\n",
     )
     assert done.stderr == (
-        "nsyswrap: do not share runs/a.nsys-rep, runs/b-run/report.nsys-rep\n"
+        "nsyswrap: not checked, as these are links to folders: runs/link\n"
+        "nsyswrap: do not share runs/a.NSYS-REP, runs/b-run/report.nsys-rep\n"
         "  a .nsys-rep cannot be redacted, and it can hold the environment\n"
+        "nsyswrap: runs holds a .nsys-rep\n  remove it before you share the folder\n"
     )
+    for recording in ("a.NSYS-REP", "b-run/report.nsys-rep"):
+        (runs / recording).unlink()
+    done = cli("redact", "--check", "runs")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no known secrets found")
     system = row("TARGET_INFO_SYSTEM_ENV", name="Hostname", nameEnum=1, value="planted-host")
     write(runs / "secret.sqlite", kernel("k", 0, 5), system)
     done = cli("redact", "--check", "runs")

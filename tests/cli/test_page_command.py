@@ -30,6 +30,13 @@ def test_the_page_is_named_after_the_capture(tmp_path: Path, cli: Cli) -> None:
     assert "<title>both · nsyswrap</title>" in (tmp_path / "both.html").read_text(encoding="utf-8")
 
 
+def test_a_name_where_file_names_are_not_utf8(tmp_path: Path, cli: Cli) -> None:
+    write(tmp_path / "kö.sqlite", kernel("k", 0, 5))
+    done = cli("view", "kö.sqlite", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert (done.returncode, done.stderr) == (0, "wrote k\\xc3\\xb6.html\n")
+    assert (tmp_path / "kö.html").is_file()
+
+
 def test_a_page_that_is_there_is_replaced_by_force_alone(tmp_path: Path, cli: Cli) -> None:
     export = small(tmp_path / "x.sqlite")
     (tmp_path / "x.html").write_text("mine")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import kernel, memcpy, write
+from batch_folders import batch_of, captured, planned
+from tiny_export import call, kernel, memcpy, write
 
 from nsyswrap.base.run_folder import EXPORT, PAGE, RUN, RunFolder, Status
 
@@ -145,6 +146,47 @@ def test_open_writes_the_page_into_the_run_folder(tmp_path: Path, cli: Cli) -> N
     absent = cli("runs", "open", "nope")
     assert absent.returncode == 65
     assert absent.stderr.startswith("nsyswrap: nope is not a run folder: run.json is missing\n")
+
+
+def test_a_launch_and_a_batch_open_twice(tmp_path: Path, cli: Cli) -> None:
+    for rank in (0, 1):
+        made(tmp_path / f"launch/rank-{rank}", kernels=2, rank={"rank": rank, "world_size": 2})
+    captured(planned(tmp_path / "batch", 1, {"x": 1}), 10)
+    batch_of(tmp_path / "batch")
+    for folder in ("launch", "batch"):
+        for _ in range(2):
+            done = cli("runs", "open", folder, BROWSER="true")
+            assert (done.returncode, f"wrote {folder}/{PAGE}\n" in done.stderr) == (0, True), done.stderr
+        assert cli("report", folder).returncode == 0
+
+
+def test_a_page_of_the_program_is_not_replaced(tmp_path: Path, cli: Cli) -> None:
+    folder = made(tmp_path / "run", kernels=2)
+    (folder / PAGE).write_text("mine")
+    done = cli("runs", "open", "run", BROWSER="true")
+    assert (done.returncode, done.stderr) == (
+        73,
+        f"nsyswrap: run/{PAGE} was not written by nsyswrap\n  write a page with nsyswrap view -o FILE\n",
+    )
+    assert (folder / PAGE).read_text() == "mine"
+
+
+def test_a_run_that_ended_lately_is_not_old(tmp_path: Path, cli: Cli) -> None:
+    folder = made(tmp_path / "nsyswrap-runs" / "x", began=1e9, started="2001-09-09T01:46:40+00:00")
+    os.utime(folder / "status.json")
+    assert cli("runs", "prune", "--older-than", "1h").stderr == "nsyswrap: no run to remove\n"
+    os.utime(folder / "status.json", (1e9, 1e9))
+    assert "1 run to remove" in cli("runs", "prune", "--older-than", "1h").stderr
+
+
+@pytest.mark.parametrize("facts", [{"rank": 3}, {"nsys": []}, {"nsys": None}])
+def test_a_run_json_with_values_of_other_types(tmp_path: Path, cli: Cli, facts: dict[str, object]) -> None:
+    folder = made(tmp_path / "nsyswrap-runs" / "x", **facts)
+    (folder / EXPORT).unlink()
+    write(folder / EXPORT, call("cudaFree", 0, 5))
+    for command in (("report",), ("runs",), ("collect", "nsyswrap-runs")):
+        done = cli(*command)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
 def test_prune_only_with_yes(tmp_path: Path, cli: Cli) -> None:

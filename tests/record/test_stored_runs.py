@@ -29,6 +29,8 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.record.stored_runs import StoredRun, stored_runs
 
+PAGE_TEXT = '<!DOCTYPE html>\n<html><head><meta name="generator" content="nsyswrap 1">'
+LEFT = f"{WORK}0123456789ab"  # by a run that was killed
 DONE = Status("done", 0, 0, 0)
 HERE = Path()  # every test works in a folder of its own
 
@@ -84,12 +86,13 @@ def refused(stored: StoredRun, reason: str) -> None:
 
 def test_every_file_that_a_run_can_have_is_removed() -> None:
     folder = run("out/x")
+    (folder / PAGE).write_text(PAGE_TEXT)
     for name in (*FILES, SPEC, CLAIM, TASK_LOG):
         (folder / name).exists() or (folder / name).write_text("five!")
         (folder / f".{name}.part").write_text("five!")
     (folder / LOCK).touch()  # left by a process that was killed
-    (folder / f"{WORK}abc" / "below").mkdir(parents=True)
-    (folder / f"{WORK}abc" / "below" / "report.qdstrm").write_bytes(bytes(7))
+    (folder / LEFT / "below").mkdir(parents=True)
+    (folder / LEFT / "below" / "report.qdstrm").write_bytes(bytes(7))
     sizes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert only().size_bytes == sizes
     assert only().remove() == (sizes, [])
@@ -104,12 +107,14 @@ def test_files_that_are_not_ours_stay() -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / RUN).write_text("{}")  # another run, or something of the user
     (folder / "nsys.log").mkdir()  # a folder under a name of ours
+    (folder / PAGE).write_text("<html>")  # a page of the program
+    (folder / f"{WORK}mine").mkdir()
     _, left = only().remove()
     assert {str(path) for path in left} == {
         str(folder.absolute() / name)
-        for name in ("notes.txt", "report.sqlite.from-program", "sub", "nsys.log")
+        for name in ("notes.txt", "report.sqlite.from-program", "sub", "nsys.log", PAGE, f"{WORK}mine")
     }
-    assert tree(folder) == {"notes.txt", "report.sqlite.from-program", "sub", f"sub/{RUN}", "nsys.log"}
+    assert tree(folder) == {str(path.relative_to(folder.absolute())) for path in left} | {f"sub/{RUN}"}
 
 
 def test_links_are_not_followed_and_not_removed(tmp_path: Path) -> None:
@@ -120,8 +125,8 @@ def test_links_are_not_followed_and_not_removed(tmp_path: Path) -> None:
     (folder / EXPORT).unlink()
     (folder / EXPORT).symlink_to(precious / "data")
     (folder / f"{WORK}evil").symlink_to(precious, target_is_directory=True)
-    (folder / f"{WORK}work").mkdir()
-    (folder / f"{WORK}work" / "inside").symlink_to(precious, target_is_directory=True)
+    (folder / LEFT).mkdir()
+    (folder / LEFT / "inside").symlink_to(precious, target_is_directory=True)
     only().remove()
     assert (precious / "data").read_text() == "precious"
     assert tree(folder) == {EXPORT, f"{WORK}evil"}
@@ -193,13 +198,40 @@ def test_a_lock_of_somebody_else() -> None:
 def test_the_ranks_of_a_launch_go_together() -> None:
     for rank in range(3):
         run(f"nsyswrap-runs/job/rank-{rank}", rank={"rank": rank})
-    (Path("nsyswrap-runs/job") / PAGE).write_text("<p>")
+    (Path("nsyswrap-runs/job") / PAGE).write_text(PAGE_TEXT)
     stored = only()
     assert (stored.kind, stored.path.name, stored.states) == ("launch", "job", {"done": 3})
     with locked(Path("nsyswrap-runs/job/rank-1"), "a run"):
         refused(only(), "it is in use")
     stored.remove()
     assert tree() == {"nsyswrap-runs"}
+
+
+def test_a_page_beside_the_runs_that_nsyswrap_did_not_write() -> None:
+    Path(PAGE).write_text("<html>")
+    run("rank-0", rank={"rank": 0})  # recorded with -o .
+    assert only().kind == "launch"
+    only().remove()
+    folder = batch("b")
+    (folder / PAGE).write_text("<html>")
+    only().remove()
+    assert tree() == {PAGE, "b", f"b/{PAGE}"}
+
+
+def test_a_rank_under_another_name_is_a_run_by_itself() -> None:
+    run("nsyswrap-runs/kept", rank={"rank": 0})
+    run("nsyswrap-runs/rank-1", rank={"rank": 1})
+    assert {(one.kind, one.path.name, len(one.members)) for one in stored_runs(Path.cwd())} == {
+        ("run", "kept", 1),
+        ("launch", "nsyswrap-runs", 1),
+    }
+    next(one for one in stored_runs(Path.cwd()) if one.kind == "launch").remove()
+    assert tree(Path("nsyswrap-runs")) == {"kept", f"kept/{RUN}", f"kept/{STATUS}", f"kept/{EXPORT}"}
+
+
+def test_a_launch_without_ranks_stays() -> None:
+    Path("job").mkdir()
+    refused(StoredRun(Path("job").absolute(), "launch", (), 0.0), "it has no run folder")
 
 
 def test_the_folder_of_a_scenario_goes_with_its_last_variant() -> None:
@@ -215,7 +247,7 @@ def test_the_folder_of_a_scenario_goes_with_its_last_variant() -> None:
 def test_a_finished_batch_goes_and_its_tables_stay() -> None:
     folder = batch("b")
     (folder / "results.csv").write_text("x\n")
-    (folder / PAGE).write_text("<p>")
+    (folder / PAGE).write_text(PAGE_TEXT)
     stored = only()
     assert (stored.kind, stored.states) == ("batch", {"done": 2})
     freed, left = stored.remove()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.files import parsed
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
@@ -135,10 +136,10 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = parsed(tomllib.loads, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}", _FORM) from None
     for key in document:
         if key != "class":

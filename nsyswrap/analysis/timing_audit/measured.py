@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.base.files import parsed
 from nsyswrap.base.marks import MEASURE_MARK
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
@@ -71,7 +72,7 @@ def _content(text: str | None) -> tuple[str, int, int | None] | None:
     if not text or not text.startswith(MEASURE_MARK):
         return None
     try:
-        content = json.loads(text.removeprefix(MEASURE_MARK))
+        content = parsed(json.loads, text.removeprefix(MEASURE_MARK))
         cuda_ns = content.get("cuda_ns")
         return str(content["name"]), int(content["host_ns"]), None if cuda_ns is None else int(cuda_ns)
     except (ValueError, TypeError, KeyError, AttributeError):

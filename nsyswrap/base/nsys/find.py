@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import settings
 from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.files import read_json
 from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def _cache_file() -> Path | None:
 
 def _read_verdicts(store: Path | None) -> dict[str, dict[str, Any]]:
     try:
-        verdicts = json.loads(store.read_text(encoding="utf-8")) if store else {}
+        verdicts = read_json(store) if store else {}
     except (OSError, ValueError):
         return {}
     return verdicts if isinstance(verdicts, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.files import read_json
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.run_folder import (
     BATCH,
@@ -119,7 +119,7 @@ def read_state(folder: Path, number: int = 0) -> RunState:
 
 def _claim(folder: Path) -> Claim | None:
     try:
-        return Claim(**json.loads((folder / CLAIM).read_text(encoding="utf-8")))
+        return Claim(**read_json(folder / CLAIM))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -127,7 +127,7 @@ def _claim(folder: Path) -> Claim | None:
 def open_batch(folder: Path) -> Batch:
     """Read batch.json. Raises OutputError if the folder holds no batch."""
     try:
-        facts = json.loads((folder / BATCH).read_text(encoding="utf-8"))
+        facts = read_json(folder / BATCH)
         runs = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
         left_out = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
         numbers = {run["key"]: run["number"] for run in facts["runs"]}

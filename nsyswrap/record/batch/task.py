@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import read_json
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import SPEC, existing
 
@@ -73,7 +74,7 @@ class TaskSpec:
 def read_spec(folder: Path) -> TaskSpec:
     """Read spec.json of a planned run. Raises OutputError if the folder holds none."""
     try:
-        facts = json.loads((folder / SPEC).read_text(encoding="utf-8", errors="surrogateescape"))
+        facts = read_json(folder / SPEC)
         options = facts.pop("nsys")
         options = Options(**{**options, "extra": tuple(options["extra"])})
         facts |= {name: tuple(facts[name]) for name in ("command", "arguments")}

@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.files import read_json
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Number, Unit
@@ -99,7 +100,7 @@ def write(made: Digest, path: Path) -> None:
 def read_digest(path: Path) -> Digest:
     """Read a stored digest. Raises CaptureError if it is damaged or of another format."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        stored = read_json(path)
         if stored.pop("format") != FORMAT:
             raise CaptureError(f"{path} was written by another version of nsyswrap")
         summaries = {name: Summary(**summary) for name, summary in stored.pop("summaries").items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.files import read_json
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
 
@@ -177,7 +177,7 @@ def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
 
 def _facts(file: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))
+        facts = read_json(file)
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.files import read_json
 from nsyswrap.base.run_folder import Status, existing
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes
@@ -48,7 +48,7 @@ def comment(batch: Batch, offset: int) -> str:
 def submitted(batch: Batch) -> list[Array]:
     """Return every array in jobs.json, the newest last."""
     try:
-        rows = json.loads((batch.folder / FOLDER / _JOBS).read_text(encoding="utf-8"))["jobs"]
+        rows = read_json(batch.folder / FOLDER / _JOBS)["jobs"]
         return [Array(row["job"], row["offset"], row["tasks"]) for row in rows]
     except (OSError, ValueError, TypeError, KeyError):
         return []
@@ -57,7 +57,7 @@ def submitted(batch: Batch) -> list[Array]:
 def remember(batch: Batch, array: Array) -> None:
     """Add an array to jobs.json."""
     path = batch.folder / FOLDER / _JOBS
-    rows = json.loads(path.read_text(encoding="utf-8"))["jobs"] if submitted(batch) else []
+    rows = read_json(path)["jobs"] if submitted(batch) else []
     row = {"job": array.job, "offset": array.offset, "tasks": array.tasks, "submitted": round(time.time())}
     existing(batch.folder / FOLDER).write(_JOBS, {"jobs": [*rows, row]})
 
