@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from batch_folders import batch_of, captured, planned
@@ -180,7 +180,7 @@ def test_a_run_that_ended_lately_is_not_old(tmp_path: Path, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("facts", [{"rank": 3}, {"nsys": []}, {"nsys": None}])
-def test_a_run_json_with_values_of_other_types(tmp_path: Path, cli: Cli, facts: dict[str, object]) -> None:
+def test_a_run_json_with_values_of_other_types(tmp_path: Path, cli: Cli, facts: dict[str, Any]) -> None:
     folder = made(tmp_path / "nsyswrap-runs" / "x", **facts)
     (folder / EXPORT).unlink()
     write(folder / EXPORT, call("cudaFree", 0, 5))
