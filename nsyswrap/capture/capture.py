@@ -119,16 +119,14 @@ class Capture:
         ``nvtx`` is ``NAME[@DOMAIN]`` for all ranges of that name, ``NAME/N`` for one, N from 0, or
         ``NAME/N-M``. Their times are united. ``clip`` cuts rows off at their ends. By default nsys' own
         reports take the first range and whole rows, the others cut rows. ``steps`` says which steps are
-        judged, as ``NAME``, ``10-13`` or ``NAME/10-13``. Raises UsageError for an invalid time or range,
-        NotInCapture if no NVTX range has the name.
+        judged, as ``NAME``, ``10-13`` or ``NAME/10-13``. Raises UsageError for an invalid time or range.
+        A name that no NVTX range has raises NotInCapture when the first report is made.
         """
         devices, processes = (() if number is None else (number,) for number in (device, process))
-        part = self.viewed(
+        return self.viewed(
             selection=parse_selection(time, nvtx, devices=devices, processes=processes, clip=clip),
             steps=self.view.steps if steps is None else steps,
         )
-        _ = part.window  # raises now, not when the first report is made
-        return part
 
     def decided(self, *, as_nsys: bool = False) -> Self:
         """Return this view with what its selection left to the reports decided, so that all tables agree."""

@@ -40,7 +40,7 @@ def capture_line(capture: Capture) -> str:
         try:
             about = ", ".join(filter(None, _facts(capture)))
         except Exception as error:  # noqa: BLE001 - a debugger shows this line: it never raises
-            about = f"cannot be read: {getattr(error, 'message', error)}"
+            about = f"cannot be shown: {getattr(error, 'message', error)}"
         return f"<Capture {printable(str(capture.source))}: {printable(about)}>"
 
 

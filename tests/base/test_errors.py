@@ -44,6 +44,6 @@ def test_a_traceback_shows_the_cure(method: str, name: str, cure: str) -> None:
     assert cure in "".join(traceback.format_exception(caught.value)).splitlines()[-1]
 
 
-def test_a_range_that_does_not_exist_is_refused_when_it_is_selected() -> None:
+def test_a_range_that_does_not_exist_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(NotInCapture, match=r"no NVTX range named 'zz'\nnames: "):
-        open_capture(ADD2).select(nvtx="zz")
+        open_capture(ADD2).select(nvtx="zz").report("gpu_time")

@@ -69,7 +69,7 @@ def test_columns_of_a_missing_table_name_what_collects_them(tmp_path: Path, kind
     capture = opened(tmp_path, row("TARGET_INFO_NVTX", id=0))
     with pytest.raises(NotInCapture, match=f"no {schema.EVENTS[kind].title} in this capture") as caught:
         capture.columns(kind, next(iter(schema.EVENTS[kind].fields)))
-    assert caught.value.hint == f"collect with nsyswrap profile {schema.EVENTS[kind].collect}"
+    assert caught.value.hint == f"collect with {schema.collecting(schema.EVENTS[kind])}"
 
 
 def test_a_column_that_cannot_be_done_without(tmp_path: Path) -> None:

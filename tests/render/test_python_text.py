@@ -67,7 +67,7 @@ def test_a_damaged_capture_says_so(tmp_path: Path) -> None:
     path = write(tmp_path / "x.sqlite", *(kernel(f"k{i}", i, i + 1) for i in range(5_000)))
     capture = open_capture(path)
     path.write_bytes(path.read_bytes()[:4096].ljust(path.stat().st_size, b"x"))
-    assert repr(capture).startswith(f"<Capture {path}: cannot be read: ")
+    assert repr(capture).startswith(f"<Capture {path}: cannot be shown: ")
 
 
 def test_names_have_no_control_characters(tmp_path: Path) -> None:

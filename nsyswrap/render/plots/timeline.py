@@ -179,7 +179,8 @@ def _window(capture: Capture) -> tuple[int, int]:
         if capture.view.selection.narrows:
             raise nothing_selected(capture, _NOTHING)
         raise NotInCapture(
-            f"{capture.source} holds {_NOTHING}", "none happened, or none were collected (--trace=cuda,nvtx)"
+            f"{capture.source} holds {_NOTHING}",
+            "none occurred, or none were collected: nsyswrap profile --trace cuda,nvtx",
         )
     return int(starts.min()), int(ends.max())
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
 _FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a table is too wide
+_LARGE = 100  # a ratio from here on is a whole number
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,8 @@ def _verdict(ranking: Sequence[_Repeats], parameters: Parameters, measure: Colum
         alike = f"the same median for all {len(ranking)} configurations, {_as_text(best.median, measure)}"
         return " ".join([f"{measure.header}: {alike}.", *spread])
     least, most = _extremes(measure)
-    ratio = f", {worst.median / best.median:.2f} times as much" if best.median and worst.median else ""
+    times = worst.median / best.median if best.median and worst.median else 0
+    ratio = f", {times:,.{2 if times < _LARGE else 0}f} times as much" if times else ""
     order = (
         f"{measure.header}: {least} '{names[0]}', {_range(best, measure)}; "
         f"{most} '{names[-1]}', {_range(worst, measure)}{ratio}."

@@ -45,7 +45,7 @@ TOTALS = (
         Unit.PERCENT,
         "GPU busy time as a share of the time from first to last operation of each GPU, over all GPUs",
     ),
-    Column("recorded_ns", "Recorded", Unit.NS, "recording time of nsys, if the export has it"),
+    Column("recorded_ns", "Recording Time", Unit.NS, "recording time of nsys, if the export has it"),
     Column(
         "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys messages about lost events; figures are too low"
     ),

@@ -102,6 +102,8 @@ def test_captures_that_were_not_planned_are_compared_one_by_one() -> None:
     rows, said = compared(results)
     assert rows == [("a", 1, 1, 2, 2, 2, None), ("b", 1, 1, 8, 8, 8, None)]
     assert said.startswith("Kernel Time: fastest 'a', 2 ns; slowest 'b', 8 ns, 4.00 times as much.")
+    _, said = compared([results[0], RunResult(results[1].run, {"kernels": 1, "kernel_ns": 3000})])
+    assert "1,500 times as much." in said
 
 
 def test_what_is_alike_has_no_least_and_no_most() -> None:
