@@ -143,9 +143,9 @@ def test_a_selection_says_how_many_ranges_it_takes(
     ],
 )
 def test_a_range_that_there_is_not(tmp_path: Path, asked: str, problem: str, hint: str) -> None:
-    capture = opened(tmp_path, *RANGES, kernel("k", 0, 5))
+    capture = opened(tmp_path, *RANGES, kernel("k", 0, 5)).select(nvtx=asked)
     with pytest.raises(NotInCapture, match=problem) as caught:
-        capture.select(nvtx=asked)
+        capture.report("cuda_gpu_kern_sum")
     assert hint in caught.value.hint
     assert str(caught.value).endswith(caught.value.hint)
 
