@@ -31,5 +31,6 @@ def pip_install(extra: str) -> str:
         for requirement in requirements
         if re.search(rf"""extra\s*==\s*['"]{extra}['"]""", requirement)
     ]
-    python = "python3" if shutil.which("python3") == sys.executable else sys.executable
+    first = shutil.which("python3")  # sys.executable can be another name of it, in the same folder
+    python = "python3" if first and Path(first).parent == Path(sys.executable).parent else sys.executable
     return shlex.join([python, "-m", "pip", "install", *(of_extra or [f"{_CHECKOUT}[{extra}]"])])

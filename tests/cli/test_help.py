@@ -26,7 +26,7 @@ HIDDEN = ["run-folder"]
 def commands_of(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the words of the group and of all commands below it."""
     yield words
-    context = click.Context(group)
+    context = click.Context(group, help_option_names=["-h", "--help"])
     for name in [*group.list_commands(context), *([] if words else HIDDEN)]:
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
@@ -59,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def parse(arguments: list[str]) -> click.Context:
     """Parse a command line as click does, without running the command."""
-    context = click.Context(top, info_name="nsyswrap")
+    context = click.Context(top, info_name="nsyswrap", help_option_names=["-h", "--help"])
     while isinstance(context.command, click.Group) and arguments:
         name, *arguments = arguments
         command = context.command.get_command(context, name)
@@ -72,12 +72,16 @@ def parse(arguments: list[str]) -> click.Context:
 
 
 def command_at(words: tuple[str, ...]) -> tuple[Command, click.Context]:
-    context = click.Context(top, info_name="nsyswrap", terminal_width=WIDTH)
+    context = click.Context(
+        top, info_name="nsyswrap", terminal_width=WIDTH, help_option_names=["-h", "--help"]
+    )
     for name in words:
         assert isinstance(context.command, click.Group)
         command = context.command.get_command(context, name)
         assert command is not None
-        context = click.Context(command, context, name, terminal_width=WIDTH)
+        context = click.Context(
+            command, context, name, terminal_width=WIDTH, help_option_names=["-h", "--help"]
+        )
     assert isinstance(context.command, Command)
     return context.command, context
 
