@@ -149,7 +149,7 @@ def _main_cause(cost: LaunchCost) -> list[str]:
     if not total or (cost.launch_bound and cause == CAUSES["launch"]):
         return []
     return [
-        (f"GPU idle for {duration(total)} in total, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)")
+        f"GPU idle for {duration(total)} in total, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)"
     ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _SQLITE = b"SQLite format 3\x00"
-_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
+RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -104,7 +104,7 @@ def refuse_capture(path: Path) -> None:
         return
     with path.open("rb") as file:
         is_export = file.read(len(_SQLITE)) == _SQLITE
-    if is_export or path.resolve().suffix in _RECORDINGS:
+    if is_export or path.resolve().suffix in RECORDINGS:
         raise OutputError(
             f"{path} is a capture or another database; it is not replaced", "use another file name"
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
+
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+with lazy_imports():  # used for wrong names
+    import difflib
 
 _MOST = 3  # suggestions
 _WORSE = 0.05  # of the similarity, from 0 to 1: a name that much less similar than the best is left out

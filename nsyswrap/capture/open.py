@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
+from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
 from nsyswrap.base.suggest import did_you_mean_file
@@ -24,7 +25,6 @@ ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0
 GIVE_A_CAPTURE = "give a run folder, a .sqlite or a .nsys-rep"
 _WORK = "exporting-"
-_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 _INSIDE = ("*.sqlite", "*.nsys-rep", f"*/{EXPORT}", f"*/*/{EXPORT}")  # captures in a folder
 _FORM = "without environment"  # of the cached exports; part of the file's identity
 
@@ -92,7 +92,7 @@ def export_of(path: Path) -> Path:
     """
     if path.is_dir():
         return _in_folder(path)
-    if path.suffix not in _RECORDINGS:
+    if path.suffix not in RECORDINGS:
         return path
     try:
         return cached_export(path)
@@ -108,7 +108,7 @@ def export_of(path: Path) -> Path:
 
 def beside_note(source: Path, export: Path) -> str:
     """Return a note if ``export`` lies beside the .nsys-rep that was to be read; empty otherwise."""
-    if source.suffix not in _RECORDINGS or export != _beside(source):
+    if source.suffix not in RECORDINGS or export != _beside(source):
         return ""
     return f"read from {export.name} beside it: {source.name} cannot be exported here"
 

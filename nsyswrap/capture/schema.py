@@ -307,6 +307,7 @@ LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call
 UM_TO_DEVICE, UM_TO_HOST = 11, 12
+PAGE_FAULT = 2  # a cause of migrations
 PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
 ON_DEVICE = (2, 3, 5)  # kinds of memory that are only on a GPU
 # The meaning of numbers: the ENUM table, and a copy of it for exports before 2022.4, which lack it.

@@ -26,10 +26,11 @@ with lazy_imports():
 
 def note_misplaced_report(program: Sequence[str]) -> bool:
     """Print a note if ``-r`` with the name of a report is behind PROGRAM. Return False if it is not."""
-    for option, value in _own_options(program):
-        names = (*reports.NAMES, *ranks.NAMES)
+    names = (*reports.NAMES, *ranks.NAMES)
+    for option, words in _own_options(program):
+        value = words[-1].rpartition("=")[2] if len(words) == 1 else words[-1]
         if option in ("-r", "--report") and re.split("[:,]", value)[0] in names:
-            _note(option, value, program)
+            _note(option, words, program)
             return True
     return False
 
@@ -39,20 +40,23 @@ def note_misplaced_option(program: Sequence[str]) -> None:
     content = b""
     with suppress(OSError):
         content = Path(shutil.which(program[0]) or program[0]).read_bytes().replace(b"-", b"_")
-    for option, value in _own_options(program):
+    for option, words in _own_options(program):
         if content and option.startswith("--") and option[2:].replace("-", "_").encode() not in content:
-            _note(option, value, program)
+            _note(option, words, program)
             return
 
 
-def _note(option: str, value: str, program: Sequence[str]) -> None:
-    typed = shlex.join(filter(None, (option, value, program[0])))
-    note(f"nsyswrap: {option} was passed to {program[0]}: options of nsyswrap stand before PROGRAM")
-    note(f"  {click.get_current_context().command_path} {typed}")
+def _note(option: str, words: Sequence[str], program: Sequence[str]) -> None:
+    """Print where the option went, and the command with the option's words in front of PROGRAM."""
+    given = sys.argv[2 : -len(program)]  # behind the name of the command
+    start = next(i for i in range(1, len(program)) if [*program[i : i + len(words)]] == [*words])
+    rest = [*program[:start], *program[start + len(words) :]]
+    note(f"nsyswrap: {option} was passed to {program[0]}: options of nsyswrap go before PROGRAM")
+    note(f"  {click.get_current_context().command_path} {shlex.join([*given, *words, *rest])}")
 
 
-def _own_options(program: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options of the running command that are behind PROGRAM, with their values.
+def _own_options(program: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the options of the running command that are behind PROGRAM, with the words of each as typed.
 
     There are none if the user set the program apart with ``--``.
     """
@@ -66,6 +70,7 @@ def _own_options(program: Sequence[str]) -> Iterator[tuple[str, str]]:
     }
     words = list(itertools.takewhile(lambda word: word != "--", program[1:]))
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        flag, equals, _ = word.partition("=") if word.startswith("--") else (word, "", "")
         if flag in options:
-            yield flag, "" if options[flag].is_flag else value if equals else following
+            has_value = following and not equals and not options[flag].is_flag
+            yield flag, [word, following] if has_value else [word]

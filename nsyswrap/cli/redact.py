@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
+from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
@@ -17,8 +18,6 @@ from nsyswrap.cli.output import note, say
 
 with lazy_imports():
     from nsyswrap.capture import redact
-
-_RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 @click.command(
@@ -37,7 +36,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     process. The copy lacks them; its reports stay the same. The command line of the program stays.
     CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
     """
-    if capture.suffix.lower() in _RECORDINGS:
+    if capture.suffix.lower() in RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
     if check and output is not None:
         raise UsageError("--check cannot be used with --output", "omit one of them")
@@ -68,7 +67,7 @@ def _check(path: Path) -> None:
     leaking = [export for export in exports if _print_secrets(export, named=len(exports) > 1)]
     if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
         note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
-    if recordings := _files(path, *_RECORDINGS):
+    if recordings := _files(path, *RECORDINGS):
         note(f"nsyswrap: do not share {listed(recordings)}")
         note("  a .nsys-rep cannot be redacted, and it can hold the environment")
     if leaking:

@@ -28,18 +28,21 @@ def noted(cli: Cli, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "typed"),
     [
-        (["-r", "nvtx_sum"], "-r nvtx_sum cpu.py"),
-        (["1", "--report=nvtx_sum", "--top", "3"], "--report nvtx_sum cpu.py"),
+        (["cpu.py", "-r", "nvtx_sum"], "-r nvtx_sum cpu.py"),
+        (["cpu.py", "1", "--report=nvtx_sum", "--top", "3"], "--report=nvtx_sum cpu.py 1 --top 3"),
+        (["python3", "cpu.py", "-r", "nvtx_sum", "2"], "-r nvtx_sum python3 cpu.py 2"),
+        (["-m", "timeit", "-r", "nvtx_sum", "pass"], "-m -r nvtx_sum timeit pass"),
     ],
 )
 def test_a_report_behind_the_program_gets_a_note(
     cli: Cli, tmp_path: Path, words: list[str], typed: str
 ) -> None:
     (tmp_path / "cpu.py").write_text(CPU)
-    option = typed.split(maxsplit=1)[0]
-    assert noted(cli, "cpu.py", *words) == [
-        f"nsyswrap: {option} was passed to cpu.py: options of nsyswrap stand before PROGRAM",
-        f"  nsyswrap profile {typed}",
+    option = "--report" if "--report" in typed else "-r"
+    program = words[words[0] == "-m"]
+    assert noted(cli, *words) == [
+        f"nsyswrap: {option} was passed to {program}: options of nsyswrap go before PROGRAM",
+        f"  nsyswrap profile --dry-run -o run {typed}",
     ]
 
 
@@ -92,8 +95,8 @@ def test_the_note_follows_a_failure_it_can_explain(cli: Cli, tmp_path: Path) -> 
     failed = cli(*profile, "./strict.sh", "--discard-rep")
     assert failed.returncode == 2
     assert failed.stderr.endswith(
-        "nsyswrap: --discard-rep was passed to ./strict.sh: options of nsyswrap stand before PROGRAM\n"
-        "  nsyswrap profile --discard-rep ./strict.sh\n"
+        "nsyswrap: --discard-rep was passed to ./strict.sh: options of nsyswrap go before PROGRAM\n"
+        "  nsyswrap profile --trace nvtx --no-stats --discard-rep ./strict.sh\n"
     )
     program.write_text("#!/bin/sh\n: takes --discard-rep\nexit 2\n")
     assert "was passed" not in cli(*profile, "./strict.sh", "--discard-rep").stderr

@@ -11,7 +11,7 @@ from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import Unit, duration, human
-from nsyswrap.capture.schema import PAGEABLE
+from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _MANY = 100
-_PAGE_FAULT = 2  # migrationCause
 _IN_A_COPY = ("copy", "synchronise", "call")
 
 
@@ -138,7 +137,7 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
         return
     fields = context.capture.whole.columns(MEMCPY, "migration_cause", "bytes")
     row = operations.row[migrations]
-    faulted = migrations[fields["migration_cause"][row] == _PAGE_FAULT]
+    faulted = migrations[fields["migration_cause"][row] == PAGE_FAULT]
     running = context.running(kernels)
     cover = intersection(running, context.running(faulted))
     if not context.worth(cover.length):
@@ -168,7 +167,7 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
         return
     causes = context.capture.whole.columns(MEMCPY, "migration_cause")["migration_cause"]
     rows = np.flatnonzero(marks)
-    marks[rows] = causes[gaps.operations.row[gaps.after[rows]]] == _PAGE_FAULT
+    marks[rows] = causes[gaps.operations.row[gaps.after[rows]]] == PAGE_FAULT
     cover = context.idle(marks, ("migration",))
     if not context.worth(cover.length):
         return

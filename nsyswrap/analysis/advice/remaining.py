@@ -11,7 +11,7 @@ from nsyswrap.analysis.arrays.intervals import difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
 from nsyswrap.base.units import duration
-from nsyswrap.capture.schema import UM_TO_HOST
+from nsyswrap.capture.schema import PAGE_FAULT, UM_TO_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,13 +143,14 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
 
 
 def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
-    """Return which gaps end with a migration to the host: the host touched a page, no kernel waits for it."""
+    """Return which gaps end with a page that the host touched: an eviction or a prefetch is another cause."""
     gaps = context.gaps
     to_host = np.zeros(len(gaps), dtype=bool)
     rows = np.flatnonzero(gaps.parts["migration"] > 0)
     if len(rows):
-        kinds = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"]
-        to_host[rows] = kinds[gaps.operations.row[gaps.after[rows]]] == UM_TO_HOST
+        moved = context.capture.whole.columns(MEMCPY, "copy_kind", "migration_cause")
+        fetched = (moved["copy_kind"] == UM_TO_HOST) & (moved["migration_cause"] == PAGE_FAULT)
+        to_host[rows] = fetched[gaps.operations.row[gaps.after[rows]]]
     return to_host
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MEGABYTE = 10**6
 PAGEABLE, PINNED, DEVICE = 0, 1, 2  # kinds of memory
 TO_DEVICE, TO_HOST = 1, 2
-FAULT, PREFETCH = 2, 3  # causes of migrations
+FAULT, PREFETCH, EVICTION = 2, 3, 4  # causes of migrations
 
 
 # pageable_copies
@@ -222,3 +222,12 @@ def test_pages_that_move_after_the_last_kernel_keep_none_waiting(tmp_path: Path)
     found = findings_of(new(tmp_path, *rows))["idle_pages_to_host"]
     assert found.potential_ns == 100
     assert found.what == "Unified memory: the GPU is idle while the host fetches pages (100 ns)"
+
+
+@pytest.mark.parametrize("cause", [PREFETCH, EVICTION, None])
+def test_pages_that_the_host_did_not_touch_are_not_called_fetched(cause: int | None, tmp_path: Path) -> None:
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("a", 10, 300, 1)),
+        memcpy(12, 400, 450, 65_536, streamId=0, migrationCause=cause),
+    ]
+    assert stakes(tmp_path, *rows) == {"idle_migration": 100}
