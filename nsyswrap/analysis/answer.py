@@ -13,7 +13,6 @@ from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import BUSY, IDLE
 from nsyswrap.analysis.steps import parse_choice
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.per_capture import per_capture
 
@@ -225,7 +224,7 @@ def withheld_because(capture: Capture) -> str:
     launches = launches_of(capture.whole)
     if not len(launches):
         return ""
-    early = launches.latency_ns[(launches.latency_ns < 0) & (launches.gpu_start_ns != MISSING)]
+    early = launches.latency_ns[launches.latency_ns < 0]
     share = 100.0 * len(early) / len(launches)
     if share < _EARLY_PERCENT or -np.median(early) < np.median(launches.api_ns):
         return ""

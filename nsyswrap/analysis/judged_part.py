@@ -10,14 +10,13 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, windows
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, EVENTS, PROCESS_MASK, SPANS
+from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +75,6 @@ class JudgedPart:
 
 def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     """Return the judged part of each process with GPU work. What the user selects is judged as it is."""
-    _check_times(capture.whole)
     operations = gpu_operations_of(capture)
     processes = np.unique(operations.global_pid).tolist()
     selection = capture.view.selection.decided(as_nsys=False)
@@ -106,17 +104,6 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
             why = f"no GPU work in {steps.label}"
             parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
-
-
-def _check_times(whole: Capture) -> None:
-    """Raise NotInCapture if events lack a start or an end: nothing can be judged by them."""
-    for kind in filter(whole.has, (*KINDS, "api")):
-        start, end = whole.columns(kind, "start_ns", "end_ns").values()
-        if count := int(np.count_nonzero((start == MISSING) | (end == MISSING))):
-            raise NotInCapture(
-                f"{whole.source}: {count:,} {EVENTS[kind].title} without a start or an end",
-                "export the .nsys-rep again with `nsys export`",
-            )
 
 
 def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:

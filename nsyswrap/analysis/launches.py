@@ -38,6 +38,7 @@ READS = {
     "api": (*OPERATION_READS["api"], *NAMED),
     "overhead": (*SPANS, "global_tid"),
 }
+_EXACT = 2**53  # floats hold smaller integers exactly
 _GRAPH_SHIFT = 32  # the upper half of a node's id is the id of its graph
 
 
@@ -148,10 +149,17 @@ def _all_launches(capture: Capture) -> Launches:
         start_ns=start,
         end_ns=end,
         gpu_start_ns=operations.start_ns[operation],
-        gpu_ns=np.bincount(codes, duration, len(calls)).astype(np.int64),  # exact up to 104 days
+        gpu_ns=_sums(codes, duration, len(calls)),
         operations=np.bincount(codes, minlength=len(calls)),
         previous_end_ns=previous_ends(operations)[operation],
     ).of(np.argsort(start, kind="stable"))
+
+
+def _sums(codes: NDArray[Any], durations: NDArray[Any], calls: int) -> NDArray[Any]:
+    """Return the sum of the durations for each call. Raises OverflowError for more than 104 days."""
+    if np.bincount(codes, np.abs(durations), calls).max(initial=0) > _EXACT:
+        raise OverflowError
+    return np.bincount(codes, durations, calls).astype(np.int64)
 
 
 def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:

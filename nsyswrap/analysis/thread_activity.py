@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, call_classes
+from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.arrays.intervals import union
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class ThreadActivity:
         rows = np.flatnonzero(np.isin(active, threads))
         self._threads = threads
         self._low, self._high = times
+        if (len(threads) + 1) * (self._high - self._low + 2) > MOST:
+            raise OverflowError
         number = np.searchsorted(threads, active[rows])
         start, end = (self._place(times[rows], number) for times in (start, end))
         covers = [union(start[mine], end[mine]) for mine in (activity[rows] == i for i in range(_HOST))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
-from nsyswrap.capture.export import Export
+from nsyswrap.capture.export import Export, lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import beside_note, export_of
 from nsyswrap.capture.selection import (
@@ -26,7 +27,7 @@ from nsyswrap.capture.selection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -131,6 +132,14 @@ class Capture:
     def decided(self, *, as_nsys: bool = False) -> Self:
         """Return this view with what its selection left to the reports decided, so that all tables agree."""
         return self.viewed(selection=self.view.selection.decided(as_nsys=as_nsys))
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """Raise DamagedCapture where a computation raises OverflowError: 64 bits do not suffice."""
+        try:
+            yield
+        except OverflowError:
+            raise self._export.too_large() from None
 
     @property
     def whole(self) -> Self:
@@ -280,7 +289,8 @@ class Capture:
         table, built_in = schema.ENUMS[enum]
         if not self._export.count(table):
             return built_in
-        return {int(i): str(label) for i, label in self._export.select(table, "id", "label")}
+        rows = self._export.select(table, ("id", "int"), ("label", "text"))
+        return {i: label for i, label in rows if i is not None}
 
     def notes_on_labels(self, *enums: str) -> tuple[str, ...]:
         """Return a note for each of these enums whose labels are built in: the export has none."""
@@ -294,13 +304,15 @@ class Capture:
     @cached_property
     def gpu_names(self) -> dict[int, str]:
         """Return the GPU name of each device id."""
-        rows = self._export.select(schema.GPUS, "id", "name")
-        return {int(i): str(name) for i, name in rows if i is not None and name is not None}
+        rows = self._export.select(schema.GPUS, ("id", "int"), ("name", "text"))
+        return {i: name for i, name in rows if i is not None and name is not None}
 
     @cached_property
     def threads(self) -> dict[int, tuple[int | None, str | None]]:
         """Return the priority and the name of each thread, by global thread id."""
-        rows = self._export.select(schema.THREAD_NAMES, "globalTid", "priority", "nameId")
+        rows = self._export.select(
+            schema.THREAD_NAMES, ("globalTid", "int"), ("priority", "int"), ("nameId", "string")
+        )
         return {t: (priority, self.text(name)) for t, priority, name in reversed(rows) if t is not None}
 
     @cached_property
@@ -330,10 +342,7 @@ class Capture:
         spec = events.fields[field]
         name = next((column for column in spec.columns if column in present), None)
         if name is None and spec.required:
-            raise NotInCapture(
-                f"{self.source}: {table} has no column {spec.columns[0]}; the file is not a complete export",
-                "export the .nsys-rep again with `nsys export`",
-            )
+            raise lacks_column(self.source, table, spec.columns[0])
         return name
 
 

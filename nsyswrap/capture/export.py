@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
+from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
-from nsyswrap.capture.sql import statement
+from nsyswrap.capture.sql import quoted, statement
 from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
+_EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
+_SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
+_EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
 
 
 class Export:
@@ -55,6 +58,8 @@ class Export:
         self._counts: dict[str, int] = {}
         self._leaves: dict[str, Leaves] = {}
         self._strings: dict[int, str] | None = None
+        # The first and the last time that were read, and the column of each.
+        self._times: tuple[tuple[int, str], tuple[int, str]] | None = None
         with ExitStack() as opened:
             self.file = self._settled(opened)
             _check_size(self.file, path)
@@ -82,7 +87,11 @@ class Export:
         return self._counts[table]
 
     def columns(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> list[NDArray[Any]]:
-        """Return columns in row order: int64 arrays (``MISSING`` for NULL), object arrays for ``text``."""
+        """Return columns in row order: int64 arrays (``MISSING`` for NULL), object arrays for ``text``.
+
+        Raises DamagedCapture for a value that is no integer, and for a time or an amount that the sums and
+        differences of the reports could not hold exactly.
+        """
         missing = [item for item in wanted if (table, item[0]) not in self._columns]
         if missing:
             self._load(table, missing)
@@ -93,19 +102,39 @@ class Export:
         with self._damage_named():
             return self._db.execute(sql, parameters).fetchall()
 
-    def select(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return rows of a small table; none if the table or a column is missing."""
-        if not set(columns) <= set(self.tables.get(table, ())):
+    def select(
+        self, table: str, *wanted: tuple[str, FieldKind], required: bool = True
+    ) -> list[tuple[Any, ...]]:
+        """Return columns of a small table row by row, None for NULL; no rows if the table is missing.
+
+        A missing column raises NotInCapture, or leaves no rows either if it is not ``required``. Raises
+        DamagedCapture as ``columns`` does.
+        """
+        lacking = [name for name, _ in wanted if name not in self.tables.get(table, ())]
+        if required and lacking and table in self.tables:
+            raise lacks_column(self.path, table, lacking[0])
+        if lacking:
             return []
-        return self.rows(statement("SELECT {columns} FROM {table}", columns=columns, table=table))
+        columns = self._checked(table, wanted, self._from_rows(table, wanted))
+        return list(zip(*(_cells(columns[name]) for name, _ in wanted), strict=True))
 
     @property
     def strings(self) -> dict[int, str]:
         """Texts of StringIds by id, read once."""
         if self._strings is None:
-            rows = self.rows(statement("SELECT id, CAST(value AS TEXT) FROM {table}", table=STRINGS))
+            rows = self.select(STRINGS, ("id", "int"), ("value", "text"))
             self._strings = {i: text for i, text in rows if text is not None}
         return self._strings
+
+    def too_large(self) -> DamagedCapture:
+        """Return the error for a sum of times that 64 bits cannot hold."""
+        (first, where_first), (last, where_last) = self._times or ((0, ""), (0, ""))
+        return self._damaged(
+            f"sums of times exceed 64 bits: {where_first} has {first:,} ns, {where_last} has {last:,} ns"
+        )
+
+    def _damaged(self, what: str) -> DamagedCapture:
+        return DamagedCapture(f"{self.path}: {what}", _EXPORT_AGAIN)
 
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""
@@ -156,9 +185,58 @@ class Export:
     def _load(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
         columns = self._from_pages(table, [name for name, kind in wanted if kind != "text"])
         rest = [(name, kind) for name, kind in wanted if name not in columns]
-        for name, array in (columns | self._from_rows(table, rest)).items():
+        columns |= self._from_rows(table, rest)
+        for name, array in self._checked(table, wanted, columns).items():
             array.flags.writeable = False
             self._columns[table, name] = array
+        self._check_durations(table)
+
+    def _checked(
+        self, table: str, wanted: Sequence[tuple[str, FieldKind]], columns: dict[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        for name, kind in wanted:
+            if kind not in ("int", "text", "string") and len(columns[name]):
+                self._check(f"{table}.{name}", kind, columns[name])
+        return columns
+
+    def _check(self, where: str, kind: FieldKind, values: NDArray[Any]) -> None:
+        """Raise DamagedCapture for times and amounts with which int64 and floats cannot compute exactly."""
+        low, high = int(values.min()), int(values.max())
+        if low == MISSING:
+            missing = values == MISSING
+            if kind in ("time", "amount"):
+                raise self._damaged(f"{where} is empty in row {int(missing.argmax()) + 1}")
+            if missing.all():
+                return
+            low = int(values[~missing].min())
+        if kind in ("time", "end"):
+            self._check_times((low, where), (high, where))
+        elif max(-low, high) > _EXACT or (
+            max(-low, high) * len(values) > _SUM
+            and np.abs(np.where(values == MISSING, 0, values)).sum(dtype=float) > _SUM
+        ):
+            raise self._damaged(f"{where} has {max(low, high, key=abs):,}, with which no sum is exact")
+
+    def _check_times(self, low: tuple[int, str], high: tuple[int, str]) -> None:
+        if self._times:
+            low, high = min(low, self._times[0]), max(high, self._times[1])
+        if high[0] - low[0] >= _EXACT or max(-low[0], high[0]) >= 2 * _SUM:
+            raise self._damaged(
+                f"{high[1]} has {high[0]:,} ns, {low[1]} has {low[0]:,} ns: times more than 104 days apart "
+                "cannot be exact"
+            )
+        self._times = low, high
+
+    def _check_durations(self, table: str) -> None:
+        """Raise DamagedCapture if the durations of a table could exceed 64 bits in sum."""
+        start, end = (self._columns.get((table, name)) for name in ("start", "end"))
+        if start is None or end is None or not self._times:
+            return
+        (low, _), (high, _) = self._times
+        if len(start) * (high - low) > _SUM:
+            ended = end != MISSING
+            if np.abs(end[ended] - start[ended]).sum(dtype=float) > _SUM:
+                raise self.too_large()
 
     def _find_leaves(self, table: str) -> Leaves | None:
         if table not in self._leaves and table not in self.by_sqlite:
@@ -178,15 +256,15 @@ class Export:
         """On an error, note that SQLite has to read the table."""
         try:
             yield
-        except (sqlite_pages.NotPlain, sqlite3.DatabaseError, OSError) as error:
+        except (sqlite_pages.NotPlain, sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             self.by_sqlite[table] = str(error)
 
     def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
         if not wanted:
             return {}
         # An index would return the rows in its own order.
-        names = [name for name, _ in wanted]
-        sql = statement("SELECT {columns} FROM {table} NOT INDEXED", columns=names, table=table)
+        cells = [f"CAST({quoted(name)} AS TEXT)" if kind == "text" else quoted(name) for name, kind in wanted]
+        sql = f"SELECT {', '.join(cells)} FROM {quoted(table)} NOT INDEXED"  # noqa: S608 - quoted
         parts: list[list[NDArray[Any]]] = [[_empty(kind)] for _, kind in wanted]
         with self._damage_named():
             cursor = self._db.execute(sql)
@@ -200,24 +278,47 @@ class Export:
             array = np.empty(len(values), dtype=object)
             array[:] = values
             return array
-        try:
-            if None in values:
-                values = tuple(MISSING if value is None else value for value in values)
-            return np.fromiter(values, np.int64, len(values))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise DamagedCapture(
-                f"{self.path}: {where} contains a value that is not an integer ({error})"
-            ) from None
+        kinds = set(map(type, values))
+        if not kinds <= {int, type(None)}:
+            values = tuple(self._integer(value, where) for value in values)
+        array = np.fromiter((MISSING if value is None else value for value in values), np.int64, len(values))
+        if np.count_nonzero(array == MISSING) != values.count(None):
+            raise self._damaged(f"{where} has {MISSING}, which stands for no number")
+        return array
+
+    def _integer(self, value: object, where: str) -> object:
+        if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+            return int(value)
+        if value is None or isinstance(value, int):
+            return value
+        kind = {float: "REAL", str: "TEXT"}.get(type(value), "BLOB")
+        raise self._damaged(f"{where} contains a value that is not an integer ({kind} {str(value)[:40]!r})")
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError:  # SQLite names a table or column in its own message
+            raise DamagedCapture(
+                f"{self.path} cannot be read: its list of tables is damaged", _EXPORT_AGAIN
+            ) from None
         except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length can ask for any memory
             raise DamagedCapture(
-                f"{self.path} cannot be read: {str(error) or 'out of memory'}",
-                "export the .nsys-rep again with `nsys export`",
+                f"{self.path} cannot be read: {str(error) or 'out of memory'}", _EXPORT_AGAIN
             ) from None
+
+
+def lacks_column(path: Path, table: str, column: str) -> NotInCapture:
+    """Return the error for a table without a column that every nsys writes."""
+    return NotInCapture(
+        f"{path}: {table} has no column {column}; the file was trimmed or is not a complete export",
+        _EXPORT_AGAIN,
+    )
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    cells: list[Any] = values.tolist()
+    return cells if values.dtype == object else [None if cell == MISSING else cell for cell in cells]
 
 
 def _empty(kind: FieldKind) -> NDArray[Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
+_DIGITS = re.compile("[0-9]{1,18}")
+_NUMBERS = re.compile("[0-9]{1,9}")
 _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is always false
 
 
@@ -50,19 +52,20 @@ def read_info(export: Export) -> Info:
     metadata = {**_pairs(export, schema.EXPORT_METADATA[1]), **_pairs(export, schema.EXPORT_METADATA[0])}
     system = _pairs(export, schema.SYSTEM_ENV)
     version = system.get("CudaDriverVersion", "")
-    cuda = int(version) if version.isdigit() else 0
-    started = export.select(schema.SESSION_START, "utcTime")
-    duration = export.select(schema.ANALYSIS, "duration")
-    recorded_from = export.select(schema.ANALYSIS, "startTime")
+    cuda = int(version) if _DIGITS.fullmatch(version) else 0
+    started = export.select(schema.SESSION_START, ("utcTime", "text"), required=False)
+    recorded_from = export.select(schema.ANALYSIS, ("startTime", "int"), required=False)
+    duration = export.select(schema.ANALYSIS, ("duration", "optional amount"), required=False)
+    gpus = export.select(schema.GPUS, ("id", "int"), ("name", "text"))
     return Info(
         command=_command(export),
         exporter_version=metadata.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=metadata.get("EXPORT_SCHEMA_VERSION", ""),
-        gpus=tuple(str(name) for _, name in sorted(export.select(schema.GPUS, "id", "name"))),
+        gpus=tuple(name for _, name in sorted((i, name) for i, name in gpus if None not in (i, name))),
         driver_version=_driver_version(system.get("NvDriverVersion", "")),
         cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
-        started_utc=str(started[0][0] or "") if started else "",
-        recorded_from_ns=(recorded_from[0][0] or 0) if recorded_from else 0,
+        started_utc=started[0][0] or "" if started else "",
+        recorded_from_ns=recorded_from[0][0] or 0 if recorded_from else 0,
         duration_ns=duration[0][0] if duration else None,
         cuda_traced=_cuda_traced(export),
     )
@@ -71,7 +74,7 @@ def read_info(export: Export) -> Info:
 def newer_than_known(info: Info) -> str:
     """Return a note if an export is newer than all releases in ERAS; empty otherwise."""
     release, newest = schema.ERAS[-1]
-    if tuple(map(int, re.findall(r"\d+", info.schema_version)[:2])) <= newest:
+    if tuple(map(int, _NUMBERS.findall(info.schema_version)[:2])) <= newest:
         return ""
     return (
         f"written by nsys {info.exporter_version} (schema {info.schema_version}), "
@@ -91,12 +94,12 @@ def message_level(severity: int | None, text: str) -> Literal["loss", "warning",
 
 def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings of nsys, each once, those about lost events first."""
-    rows = export.select(schema.EVENTS["diagnostic"].table, "severity", "text")
+    rows = export.select(schema.EVENTS["diagnostic"].table, ("severity", "int"), ("text", "text"))
     levels: dict[str, str] = {}
     for severity, text in rows:
-        level = message_level(severity, str(text))
+        level = message_level(severity, text or "")
         if level != "info":
-            levels.setdefault(str(text).strip().partition("\n")[0].strip(), level)
+            levels.setdefault((text or "").strip().partition("\n")[0].strip(), level)
     diagnostics = [Diagnostic(text, level == "loss") for text, level in levels.items()]
     return sorted(diagnostics, key=lambda diagnostic: not diagnostic.loss)
 
@@ -105,7 +108,7 @@ def _command(export: Export) -> tuple[str, ...]:
     """Return the program's command line, without the launcher that `nsyswrap profile` puts before it."""
     metadata = _pairs(export, schema.CAPTURE_METADATA)
     prefix = schema.ARGUMENT_PREFIX
-    numbers = sorted(int(end) for name in metadata if (end := name.removeprefix(prefix)).isdigit())
+    numbers = sorted(int(end) for name in metadata if _DIGITS.fullmatch(end := name.removeprefix(prefix)))
     argv = [
         metadata[name] for name in (schema.COMMAND, *(f"{prefix}{n}" for n in numbers)) if name in metadata
     ]
@@ -120,12 +123,13 @@ def _cuda_traced(export: Export) -> bool | None:
 
 
 def _pairs(export: Export, table: str) -> dict[str, str]:
-    return {str(name): str(value) for name, value in export.select(table, "name", "value")}
+    rows = export.select(table, ("name", "text"), ("value", "text"), required=False)
+    return {name: value for name, value in rows if None not in (name, value)}
 
 
 def _driver_version(text: str) -> str:
     """Return 525.105.17 for 52510517, the form of exports before 2023; 0 stands for no driver."""
-    if not text.isdigit():
+    if not _DIGITS.fullmatch(text):
         return text
     parts = re.fullmatch(r"(...)(.+)(..)", text)
     return ".".join(parts.groups()) if parts else ""

@@ -35,7 +35,8 @@ def per_capture(
         bound.apply_defaults()
         key = tuple(bound.arguments.values())[1:]
         if key not in of_capture:
-            of_capture[key] = compute(capture, *arguments, **options)
+            with capture.exact():
+                of_capture[key] = compute(capture, *arguments, **options)
         return of_capture[key]
 
     return computed_once

@@ -17,7 +17,7 @@ from nsyswrap.base.suggest import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-FieldKind = Literal["int", "text", "string"]
+FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]
 
 # The fields that most reports read: start and end, and the name.
 SPANS = ("start_ns", "end_ns")
@@ -62,8 +62,10 @@ PID_SHIFT = 24
 
 @dataclass(frozen=True)
 class Field:
-    """The columns of a field, in the order to try, and its kind: an int, a text or a StringIds id.
+    """The columns of a field, in the order to try, and its kind.
 
+    An int is an id or a code, a string is an id of StringIds. Times in ns and amounts are numbers to compute
+    with. An end, which nsys leaves empty if it was not recorded, and an optional amount can be NULL.
     ``since`` is the first nsys that writes the field, set if nsys' own reports refuse an export without it.
     """
 
@@ -118,11 +120,21 @@ def _optionals(**columns: str) -> dict[str, Field]:
     return {field: _optional(column) for field, column in columns.items()}
 
 
+def _amount(column: str) -> Field:
+    return Field((column,), "amount")
+
+
+def _amounts(**columns: str) -> dict[str, Field]:
+    return {field: _optional(column, kind="optional amount") for field, column in columns.items()}
+
+
 def _string(*columns: str) -> Field:
     return Field(columns, "string")
 
 
-_SPAN = {"start_ns": _int("start"), "end_ns": _int("end")}
+_START, _END = Field(("start",), "time"), Field(("end",), "end")
+_BYTES = _amount("bytes")
+_SPAN = {"start_ns": _START, "end_ns": Field(("end",), "time")}
 # Exports trimmed by others lack contextId and globalPid.
 _GPU_OP = {
     **_SPAN,
@@ -136,9 +148,9 @@ _GPU_OP = {
 }
 _CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
 _OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
-_GPU = _optionals(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount")
+_GPU = _amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount")
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
-_MPI_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("textId")}
+_MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}
 
 EVENTS: dict[str, Events] = {
     "kernel": Events(
@@ -150,10 +162,10 @@ EVENTS: dict[str, Events] = {
             "name": _string("demangledName"),
             "base_name": _string("shortName"),
             "mangled_name": _optional("mangledName", kind="string"),
-            **{f"grid_{axis.lower()}": _int(f"grid{axis}") for axis in "XYZ"},
-            **{f"block_{axis.lower()}": _int(f"block{axis}") for axis in "XYZ"},
-            **_optionals(registers_per_thread="registersPerThread", static_shared_bytes="staticSharedMemory"),
-            **_optionals(dynamic_shared_bytes="dynamicSharedMemory"),
+            **{f"grid_{axis.lower()}": _amount(f"grid{axis}") for axis in "XYZ"},
+            **{f"block_{axis.lower()}": _amount(f"block{axis}") for axis in "XYZ"},
+            **_amounts(registers_per_thread="registersPerThread", static_shared_bytes="staticSharedMemory"),
+            **_amounts(dynamic_shared_bytes="dynamicSharedMemory"),
         },
     ),
     "memcpy": Events(
@@ -162,7 +174,7 @@ EVENTS: dict[str, Events] = {
         "--trace cuda,nvtx",
         {
             **_GPU_OP,
-            "bytes": _int("bytes"),
+            "bytes": _BYTES,
             "copy_kind": _int("copyKind"),
             **_optionals(src_kind="srcKind", dst_kind="dstKind", copy_count="copyCount"),
             **_optionals(src_device_id="srcDeviceId", dst_device_id="dstDeviceId"),
@@ -174,7 +186,7 @@ EVENTS: dict[str, Events] = {
         "CUPTI_ACTIVITY_KIND_MEMSET",
         "memory sets",
         "--trace cuda,nvtx",
-        {**_GPU_OP, "bytes": _int("bytes"), "mem_kind": _optional("memKind"), "value": _optional("value")},
+        {**_GPU_OP, "bytes": _BYTES, "mem_kind": _optional("memKind"), "value": _optional("value")},
     ),
     "api": Events(
         "CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -210,8 +222,8 @@ EVENTS: dict[str, Events] = {
         "NVTX events",
         "--trace cuda,nvtx",
         {
-            "start_ns": _int("start"),
-            "end_ns": _int("end"),
+            "start_ns": _START,
+            "end_ns": _END,
             "event_type": _int("eventType"),
             "global_tid": _int("globalTid"),
             **_optionals(end_global_tid="endGlobalTid", domain_id="domainId"),
@@ -228,7 +240,7 @@ EVENTS: dict[str, Events] = {
         "CPU page faults of unified memory",
         "--trace cuda,nvtx --um-faults",
         {
-            "start_ns": _int("start"),
+            "start_ns": _START,
             **_FAULT,
             "name": _string("CpuInstruction"),
             "source_file": _optional("sourceFile", kind="string", since="2025"),
@@ -239,7 +251,7 @@ EVENTS: dict[str, Events] = {
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
         "GPU page faults of unified memory",
         "--trace cuda,nvtx --um-faults",
-        {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _int("numberOfPageFaults")},
+        {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _amount("numberOfPageFaults")},
     ),
     "osrt": Events(
         "OSRT_API",
@@ -258,7 +270,7 @@ EVENTS: dict[str, Events] = {
         "MPI_P2P_EVENTS",
         "MPI sends and receives",
         "--trace cuda,nvtx,mpi",
-        {**_MPI_CALL, **_optionals(bytes="size", tag="tag", peer_rank="remoteRank")},
+        {**_MPI_CALL, **_amounts(bytes="size"), **_optionals(tag="tag", peer_rank="remoteRank")},
     ),
     "mpi_start_wait": Events(
         "MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace cuda,nvtx,mpi", _MPI_CALL
@@ -268,7 +280,11 @@ EVENTS: dict[str, Events] = {
         "MPI_COLLECTIVES_EVENTS",
         "MPI collectives",
         "--trace cuda,nvtx,mpi",
-        {**_MPI_CALL, **_optionals(sent_bytes="size", received_bytes="recvSize", root_rank="rootRank")},
+        {
+            **_MPI_CALL,
+            **_amounts(sent_bytes="size", received_bytes="recvSize"),
+            "root_rank": _optional("rootRank"),
+        },
     ),
     "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
     "mpi_rank": Events(

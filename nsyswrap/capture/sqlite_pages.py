@@ -38,7 +38,7 @@ _LONG = 4  # bytes of the longest varint that is read, for lengths below 256 MiB
 
 # By serial type of a value: its size in bytes, the shift that removes the bytes before it, and the values of
 # types without bytes. Types 10 and 11 do not occur in files: their size exceeds every record.
-_FLOAT, _LAST_NUMBER = 7, 9
+_EIGHT_BYTES, _FLOAT, _LAST_NUMBER = 6, 7, 9
 _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
 _SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
 _CONSTANTS = {0: MISSING, 8: 0, 9: 1}
@@ -187,6 +187,8 @@ def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
     out[:] = eights[ends - 8]
     out <<= shifts
     out >>= shifts
+    if kinds.max() >= _EIGHT_BYTES and out.min() == MISSING:
+        raise NotPlain("the number that stands for a missing value")
     for kind, value in _CONSTANTS.items():
         np.putmask(out, kinds == kind, value)
 

@@ -182,7 +182,8 @@ class Report:
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
             return Result(_no_rows(self.schema), (_NOTHING_SELECTED,))
-        result = self.compute(viewed, **options)
+        with viewed.exact():
+            result = self.compute(viewed, **options)
         notes = [*self._name_notes(viewed), *result.notes]
         if viewed.view.selection.narrows and not self._rows(result.data):
             notes.append(_NOTHING_SELECTED)

@@ -46,13 +46,6 @@ def test_the_outer_call_is_the_one_that_counts(tmp_path: Path) -> None:
     assert [level for level, *_ in found(capture, "correlation ids")] == ["ok"]
 
 
-def test_a_call_without_a_start_is_compared_with_nothing(tmp_path: Path) -> None:
-    calls, kernels = zip(*(launch(1, 100), launch(2, 200)), strict=True)
-    capture = opened(tmp_path, altered(calls[0], start=None), calls[1], *kernels)
-    [(level, *_)] = found(capture, "CPU and GPU clocks")
-    assert level == "ok"
-
-
 def test_two_processes_with_the_same_ids_are_kept_apart(tmp_path: Path) -> None:
     # Joined on the id alone, the kernels of 7 would have begun before the calls of 100.
     capture = opened(tmp_path, *launch(1, 1000), *launch(1, 10, pid=7))
@@ -64,16 +57,12 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
     capture = opened(
         tmp_path,
         *(kernel("k", 50, 40), kernel("k", 50, 43), kernel("k", 50, 50)),
-        altered(memcpy(1, 10, 20, 8), end=None),
-        altered(memset(10, 20, 8), start=None),
         graph(0, 9, 1),
         call("cudaFree", 90, 80),
         call("cudaFree", -5, 8),
     )
     assert found(capture, "times") == [
         ("warning", 2, 10, _backwards("2 kernels", 10)),
-        ("warning", 1, None, "1 copy without a start or an end: totals and means of durations are wrong"),
-        ("warning", 1, None, "1 memset without a start or an end: totals and means of durations are wrong"),
         ("warning", 1, None, _not_measured("1 whole-graph execution")),
         ("warning", 1, 10, _backwards("1 API call", 10)),
         ("warning", 1, None, _not_measured("1 API call")),

@@ -110,17 +110,6 @@ def test_a_runtime_call_and_the_driver_call_below_it_are_one_launch(tmp_path: Pa
     assert line == f"1 kernel; {UNKNOWN}"
 
 
-def test_a_kernel_or_a_call_without_a_start_is_no_oddity_of_the_clocks(tmp_path: Path) -> None:
-    first = [kernel("k", 20, 30, 1), call("cudaLaunchKernel", 0, 10, 1)]
-    second = [kernel("k", 20, 30, 2), call("cudaLaunchKernel", 0, 10, 2)]
-    rows = [startless(first[0]), first[1], second[0], startless(second[1])]
-    assert len(trust(opened(tmp_path, *rows))) == 1
-
-
-def startless(event: Row) -> Row:
-    return Row(event.table, {**event.cells, "start": None})
-
-
 def test_an_empty_table_of_diagnostics_says_nothing(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5), empty=[DIAGNOSTIC, API])
     assert trust(capture)[0].endswith(UNKNOWN)

@@ -74,9 +74,7 @@ def test_columns_of_a_missing_table_name_what_collects_them(tmp_path: Path, kind
 
 def test_a_column_that_cannot_be_done_without(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5), without=["streamId"])
-    with pytest.raises(
-        NotInCapture, match=f"{KERNEL} has no column streamId; the file is not a complete export"
-    ):
+    with pytest.raises(NotInCapture, match=f"{KERNEL} has no column streamId; the file was trimmed"):
         capture.columns("kernel", "stream_id")
 
 

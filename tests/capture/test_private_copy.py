@@ -36,7 +36,7 @@ def interrupted(folder: Path, journal: str) -> Path:
         db.execute(f"PRAGMA journal_mode = {journal}")
         db.execute("PRAGMA cache_size = 1")  # written page by page
         db.execute("BEGIN")
-        db.execute(f"INSERT INTO {KERNEL} (start) VALUES (7)")  # noqa: S608
+        db.execute(f"INSERT INTO {KERNEL} (start, end) VALUES (7, 9)")  # noqa: S608
         db.execute("CREATE TABLE more AS SELECT zeroblob(100000)")
         if journal == "WAL":
             db.execute("COMMIT")

@@ -34,7 +34,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
         return
     whole = context.capture.whole
     sizes = whole.columns(KERNEL, *_GRID)
-    blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0)
+    blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0, dtype=float)
     took = kernels.end_ns - kernels.start_ns
     few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
     unused = max(

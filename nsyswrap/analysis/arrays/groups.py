@@ -21,6 +21,9 @@ _DENSE = 4  # largest ratio of the range of values to the rows for which a looku
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 
 
+MOST = 2**62  # no sum or number of a group may be larger, as int64 would wrap silently
+
+
 @dataclass(frozen=True)
 class Statistics:
     """One entry per group: ``count``, ``total``, ``min`` and ``max`` are int64, the others float64.
@@ -66,24 +69,31 @@ class Groups:
         self._large = np.count_nonzero(self._filled) * _LOOP_ROWS <= len(codes)
 
     def of(self, values: NDArray[Any]) -> Statistics:
-        """Return the statistics of one int64 value per row, as ``grouped`` defines them."""
+        """Return the statistics of one int64 value per row, as ``grouped`` defines them.
+
+        Raises OverflowError if the sum of all values could exceed 64 bits.
+        """
         count, first = self._count, self._first
         ordered = self._sorted(values)
         if not len(ordered):
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
+        last = len(ordered) - 1
+        least = np.where(self._filled, ordered[np.minimum(first, last)], 0)
+        most = np.where(self._filled, ordered[first + count - 1], 0)
+        if max(most.max(), -least.min()) > MOST // len(ordered):
+            _check_sum(ordered)
         total = self._sums(ordered)
         with np.errstate(invalid="ignore", divide="ignore"):
             avg = total / count
-        last = len(ordered) - 1
         low, high = (ordered[np.minimum(first + middle, last)] for middle in ((count - 1) // 2, count // 2))
         return Statistics(
             count=count,
             total=total,
             avg=avg,
             med=np.where(self._filled, (low + high) / 2, np.nan),
-            min=np.where(self._filled, ordered[np.minimum(first, last)], 0),
-            max=np.where(self._filled, ordered[first + count - 1], 0),
+            min=least,
+            max=most,
             std=np.sqrt(self._squares(ordered, avg) / np.maximum(count - 1, 1)),
         )
 
@@ -134,6 +144,11 @@ class Groups:
         sums = np.zeros(len(self._count), ordered.dtype)
         sums[self._filled] = np.add.reduceat(ordered, self._first[self._filled])
         return sums
+
+
+def _check_sum(values: NDArray[Any]) -> None:
+    if np.abs(values).sum(dtype=float) > MOST:
+        raise OverflowError
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

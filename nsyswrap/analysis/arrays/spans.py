@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import MOST, distinct
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -56,10 +56,13 @@ def one_axis(*parts: Spans) -> list[Pairs]:
     """Return starts and ends on one axis where the spans of different threads never touch.
 
     Times of one thread keep their distances. There must be at least one span, and no time may be missing.
+    Raises OverflowError if the axis is too long for 64 bits.
     """
     _, codes = distinct(np.concatenate([part.thread for part in parts]))
     times = np.concatenate([times for part in parts for times in (part.start, part.end)])
     low, length = int(times.min()), int(times.max()) - int(times.min()) + 1
+    if (int(codes.max()) + 1) * length > MOST:
+        raise OverflowError
     behind = np.split(codes * length - low, np.cumsum([len(part.start) for part in parts])[:-1])
     return [(part.start + by, part.end + by) for part, by in zip(parts, behind, strict=True)]
 

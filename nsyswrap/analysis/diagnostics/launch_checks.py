@@ -263,12 +263,12 @@ def check_times(capture: Capture) -> Iterator[Diagnosis]:
 
 def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Compare the start of each operation with that of the outermost call that launched it."""
-    launched = operations.of((operations.call >= 0) & (operations.start_ns != MISSING))
+    launched = operations.of(operations.call >= 0)
     if not len(launched):
         yield unknown(CLOCKS, "no operation with a launch call to compare")
         return
     called = capture.whole.columns("api", "start_ns")["start_ns"][launched.call]
-    ahead = np.where(called == MISSING, launched.start_ns, called) - launched.start_ns
+    ahead = called - launched.start_ns
     for code, kind in enumerate(KINDS):
         early = ahead[(launched.kind == code) & (ahead > 0)]
         if len(early):
@@ -283,17 +283,12 @@ def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diag
 
 
 def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Diagnosis]:
-    missing = (start == MISSING) | (end == MISSING)
-    backwards = np.flatnonzero(~missing & (end < start))
-    early = marked((start != MISSING) & (start <= 0))
+    backwards, early = np.flatnonzero(end < start), marked(start <= 0)
     if len(backwards):
         most = int((start[backwards] - end[backwards]).max())
         negative = f"{counted(kind, len(backwards))} ended up to {duration(most)} before the start"
         effect = "negative durations make totals and means too low"
         yield warning(TIMES, len(backwards), f"{negative}: {effect}", most)
-    if lacking := marked(missing):
-        incomplete = f"{counted(kind, lacking)} without a start or an end"
-        yield warning(TIMES, lacking, f"{incomplete}: totals and means of durations are wrong")
     if early:
         before_zero = f"{counted(kind, early)} started at 0 ns or before"
         yield warning(TIMES, early, f"{before_zero}: not a measured time, as recording begins at 0")

@@ -14,7 +14,6 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.diagnostics.check import Diagnosis, info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import global_process_ids
@@ -110,7 +109,6 @@ def _events(capture: Capture) -> tuple[Overhead, list[str | None]]:
     )
     label, labels = text_codes(name, lambda i: _label(capture.text(i)))
     events = Overhead(start, end, thread, label, np.isin(overhead_type, schema.CUDA_OVERHEAD_TYPES))
-    events = events.of((events.start != MISSING) & (events.end != MISSING))
     _, once = np.unique(np.stack(events[:4]), axis=1, return_index=True)
     return events.of(np.sort(once)), labels
 
@@ -135,7 +133,6 @@ def _api_calls(capture: Capture) -> Covers:
 def _idle(capture: Capture) -> Covers:
     """Return when no GPU worked for a process, between its first operation and its last one."""
     operations = gpu_operations_of(capture)
-    operations = operations.of((operations.start_ns != MISSING) & (operations.end_ns != MISSING))
     idle = {}
     for process in np.unique(operations.global_pid).tolist():
         mine = operations.global_pid == process

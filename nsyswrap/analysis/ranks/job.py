@@ -35,7 +35,7 @@ def offsets_ns(job: Job) -> NDArray[Any] | None:
     for member in job.members:
         path = member.capture.path
         if str(path) not in epochs:
-            rows = Export(path).select(schema.SESSION_START, "utcEpochNs")
+            rows = Export(path).select(schema.SESSION_START, ("utcEpochNs", "end"), required=False)
             epochs[str(path)] = rows[0][0] if rows else None
     by_member = [epochs[str(member.capture.path)] for member in job.members]
     known = [epoch for epoch in by_member if epoch is not None]

@@ -81,7 +81,7 @@ def calls_of(whole: Capture, process: int) -> Calls:
     number = kind.copy()
     if copies.any():
         copy_kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[known[copies]]]
-        number[copies] = len(KINDS) * (1 + copy_kinds)
+        number[copies] = len(KINDS) * (1 + distinct(copy_kinds)[1])
     code[operations.call[known]] = number
     launches = launches_of(whole)
     code[launches.call] = len(KINDS) * 1000 + launches.name
