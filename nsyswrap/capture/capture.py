@@ -285,12 +285,15 @@ class Capture:
         return self._export.strings.get(string_id)
 
     def labels(self, enum: str) -> dict[int, str]:
-        """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones."""
+        """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones.
+
+        A number whose label is NULL in the export is labeled with itself.
+        """
         table, built_in = schema.ENUMS[enum]
         if not self._export.count(table):
             return built_in
         rows = self._export.select(table, ("id", "int"), ("label", "text"))
-        return {i: label for i, label in rows if i is not None}
+        return {i: f"kind {i}" if label is None else label for i, label in rows if i is not None}
 
     def notes_on_labels(self, *enums: str) -> tuple[str, ...]:
         """Return a note for each of these enums whose labels are built in: the export has none."""

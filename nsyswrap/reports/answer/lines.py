@@ -135,7 +135,7 @@ def _brief_devices(answer: Answer) -> Iterator[str]:
     """Yield the devices without a name each, if their numbers are in a row."""
     devices = sorted(answer.devices, key=lambda device: device.device_id)
     first, last = devices[0].device_id, devices[-1].device_id
-    if [device.device_id for device in devices] == list(range(first, last + 1)):
+    if [device.device_id - first for device in devices] == list(range(len(devices))):
         yield f"GPU {first} to {last}: {', '.join(map(_percent, devices))} %"
 
 
