@@ -291,8 +291,14 @@ class Export:
             return int(value)
         if value is None or isinstance(value, int):
             return value
-        kind = {float: "REAL", str: "TEXT"}.get(type(value), "BLOB")
-        raise self._damaged(f"{where} contains a value that is not an integer ({kind} {str(value)[:40]!r})")
+        shown = (
+            f"REAL {value}"
+            if isinstance(value, float)
+            else f"TEXT {value[:40]!r}"
+            if isinstance(value, str)
+            else "BLOB"
+        )
+        raise self._damaged(f"{where} contains a value that is not an integer ({shown})")
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
