@@ -105,7 +105,7 @@ def test_times_years_apart(tmp_path: Path) -> None:
 def test_how_far_apart_times_can_be(tmp_path: Path, last: int, *, exact: bool) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 1), kernel("k", last, last))
     if exact:
-        assert Capture(path).report("cuda_gpu_kern_sum").data["total_ns"].tolist() == [1]
+        assert list(Capture(path).report("cuda_gpu_kern_sum").data["total_ns"]) == [1]
     else:
         assert "9,007,199,254,740,992 ns" in refused(path, "cuda_gpu_kern_sum")
 
@@ -114,14 +114,14 @@ def test_times_since_1970_are_exact(tmp_path: Path) -> None:
     rows = (kernel("k", START + 20, START + 30, 1), call("cudaLaunchKernel", START + 1, START + 4, 1))
     made = Capture(write(tmp_path / "x.sqlite", *rows)).report("cuda_kern_exec_trace").data
     # the call 1 to 4, the queue 4 to 20, the kernel 20 to 30
-    assert (made["queue_ns"].tolist(), made["total_ns"].tolist()) == ([16], [29])
+    assert (list(made["queue_ns"]), list(made["total_ns"])) == ([16], [29])
 
 
 def test_many_long_durations_exceed_64_bits_in_sum(tmp_path: Path) -> None:
     # 130 kernels of 2**53 - 1 ns: 2**60 is exceeded at the 129th.
     most = DAYS_104 - 1
     fits = write(tmp_path / "fits.sqlite", *(kernel("k", 0, most) for _ in range(128)))
-    assert Capture(fits).report("cuda_gpu_kern_sum").data["total_ns"].tolist() == [128 * most]
+    assert list(Capture(fits).report("cuda_gpu_kern_sum").data["total_ns"]) == [128 * most]
     path = write(tmp_path / "x.sqlite", *(kernel("k", 0, most) for _ in range(130)))
     assert refused(path, "cuda_gpu_kern_sum") == (
         f"sums of times exceed 64 bits: {KERNEL}.start has 0 ns, {KERNEL}.end has {most:,} ns"
@@ -133,7 +133,7 @@ def test_a_sum_over_nested_ranges_exceeds_64_bits(tmp_path: Path) -> None:
     ranges = [nvtx("a", i, 10**4 - i) for i in range(1025)]
     rows = (kernel("k", 5000, 5000 + 2**52, 1), call("cudaLaunchKernel", 4000, 4001, 1))
     capture = Capture(write(tmp_path / "fits.sqlite", *rows, *ranges[:1024]))
-    assert capture.report("nvtx_kern_sum").data["total_ns"].tolist() == [2**62]
+    assert list(capture.report("nvtx_kern_sum").data["total_ns"]) == [2**62]
     path = write(tmp_path / "x.sqlite", *rows, *ranges)
     assert refused(path, "nvtx_kern_sum").startswith("sums of times exceed 64 bits: ")
 
@@ -147,7 +147,7 @@ def test_sizes_that_floats_cannot_hold(tmp_path: Path, size: int) -> None:
 
 def test_sizes_at_the_limit(tmp_path: Path) -> None:
     path = write(tmp_path / "x.sqlite", *enums(), *(memcpy(1, 0, 5, 2**53) for _ in range(128)))
-    assert Capture(path).report("cuda_gpu_mem_size_sum").data["total_bytes"].tolist() == [2**60]
+    assert list(Capture(path).report("cuda_gpu_mem_size_sum").data["total_bytes"]) == [2**60]
     path = write(tmp_path / "more.sqlite", *enums(), *(memcpy(1, 0, 5, 2**53) for _ in range(129)))
     assert f"{MEMCPY}.bytes has 9,007,199,254,740,992" in refused(path, "cuda_gpu_mem_size_sum")
 
