@@ -360,9 +360,10 @@ def _check_magic(path: Path) -> None:
         )
     with _opening(path), path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
-    if not header:
+    if not header.strip(b"\0"):  # nsys writes the first page last
         raise NotACapture(
-            f"{path} is not a capture: it is empty (0 bytes)", "nsys may have been interrupted; profile again"
+            f"{path} is not complete: nsys is still writing it, or was interrupted",
+            "wait until nsys ends; if it has ended, export the .nsys-rep again with `nsys export`",
         )
     if not header.startswith(_MAGIC):
         raise NotACapture(

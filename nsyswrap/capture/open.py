@@ -32,9 +32,9 @@ _FORM = "without environment"  # of the cached exports; part of the file's ident
 def cached_export(report: Path) -> Path:
     """Return the SQLite export of a .nsys-rep or .qdstrm, made in the user's cache by the newest usable nsys.
 
-    It is made again if the report or the nsys changes. Other exports are removed if they were not used for
-    ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
-    Unavailable and OutputError.
+    It is made again if the report or the nsys changes, or if somebody changed the export. Other exports are
+    removed if they were not used for ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises
+    NotACapture, DamagedCapture, Unavailable and OutputError.
     """
     if not report.exists():
         raise NotACapture(f"{report} not found", did_you_mean_file(report))
@@ -44,7 +44,7 @@ def cached_export(report: Path) -> Path:
     stat = report.stat()
     identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
-    if command.check_export(target):
+    if command.check_export(target) or target.stat().st_mtime != _written_s(report):
         _export(newest.path, report, target)
     with suppress(OSError):
         _prune(target)
@@ -62,11 +62,17 @@ def _export(path: str, report: Path, target: Path) -> None:
                     raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
             command.export(path, imported if imported.exists() else report, part)
             redact.remove_environment(part)
+            os.utime(part, (time.time(), _written_s(report)))  # any later change gives it another time
             part.replace(target)
     except OSError as error:
         raise OutputError(
             f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written"
         ) from None
+
+
+def _written_s(report: Path) -> int:
+    """Return the modification time for the export of a report: whole seconds, which all file systems keep."""
+    return int(report.stat().st_mtime)
 
 
 def _prune(used: Path) -> None:

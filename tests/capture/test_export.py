@@ -58,6 +58,11 @@ def noise(path: Path) -> None:
     path.write_bytes(random.Random(1).randbytes(50_000))  # noqa: S311 - no secret
 
 
+def begun(path: Path) -> None:
+    """As nsys leaves the file until its last moment: the first page is zeros."""
+    path.write_bytes(bytes(4096) + large(path).read_bytes()[4096:])
+
+
 def only_magic(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 20)
 
@@ -94,7 +99,8 @@ def strings_alone(path: Path) -> None:
 
 
 JUNK = [
-    (empty, NotACapture, r"is empty \(0 bytes\)"),
+    (empty, NotACapture, "is not complete: nsys is still writing it, or was interrupted"),
+    (begun, NotACapture, "is not complete: nsys is still writing it, or was interrupted"),
     (text, NotACapture, "is not a capture: it is not an SQLite database"),
     (noise, NotACapture, "is not a capture: it is not an SQLite database"),
     (only_magic, CaptureError, "cannot be read|cut off"),

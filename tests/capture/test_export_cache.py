@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tiny_export import kernel, write
+from tiny_export import KERNEL, kernel, write
 
+from nsyswrap import open_capture
 from nsyswrap.base.errors import NotACapture
 from nsyswrap.base.nsys import command, find
 from nsyswrap.capture import open as opening
@@ -35,7 +38,7 @@ def cached(tmp_path: Path, name: str, used_days_ago: float = 0) -> Path:
     """Export a report of this name, and say when that was used."""
     path = opening.cached_export(write(tmp_path / f"{name}.nsys-rep", kernel(name, 0, 5)))
     moment = time.time() - used_days_ago * DAY_S
-    os.utime(path, (moment, moment))
+    os.utime(path, (moment, path.stat().st_mtime))
     return path
 
 
@@ -64,6 +67,16 @@ def test_what_a_killed_process_left_goes(tmp_path: Path, cache: Path) -> None:
         os.utime(cache / name, (time.time() - age_s,) * 2)
     export = cached(tmp_path, "x")
     assert set(cache.iterdir()) == {export, cache / "exporting-b"}
+
+
+def test_rows_deleted_by_hand_come_back(tmp_path: Path, cache: Path) -> None:
+    export = cached(tmp_path, "x")
+    with closing(sqlite3.connect(export)) as db:
+        db.execute(f"DELETE FROM {KERNEL}")  # noqa: S608 - a constant
+        db.commit()
+    assert not open_capture(export).has("kernel")
+    assert open_capture(tmp_path / "x.nsys-rep").count("kernel") == 1
+    assert set(cache.iterdir()) == {export}
 
 
 def test_what_cannot_be_exported() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import open_capture
-from nsyswrap.base.errors import DamagedCapture
+from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.nsys.command import export as export_with
 from nsyswrap.capture.redact import redact, secrets_in
 
@@ -69,6 +69,21 @@ def test_it_is_exported_into_the_cache_and_not_beside_the_input(report: Path, ca
     assert list(report.parent.iterdir()) == [report]
     assert capture.info.exporter_version
     assert not capture.has("kernel")
+
+
+def test_an_export_that_nsys_is_writing_says_so(report: Path, nsys: str) -> None:
+    export = report.with_suffix(".sqlite")
+    command = [nsys, "export", "--type=sqlite", f"--output={export}", str(report)]
+    said: set[str] = set()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writing:
+        while writing.poll() is None:
+            try:
+                open_capture(export)
+            except NotACapture as error:
+                said.add(error.message.removeprefix(f"{export} "))
+    assert "is not complete: nsys is still writing it, or was interrupted" in said
+    assert all(text.startswith(("not found", "is not complete", "is cut off")) for text in said)
+    assert open_capture(export).info.exporter_version
 
 
 def test_the_second_time_it_comes_from_the_cache(report: Path, cache: Path) -> None:
