@@ -45,6 +45,20 @@ _MOVES = (
     "to_copy|clone|copy|cat|stack|transpose|permute|view|unsafe_view|expand|slice|select|constant_pad_nd|t"
 )
 
+
+def _then(first: str, later: str) -> str:
+    """Return a pattern for both texts in this order. Only the first place of ``first`` is tried.
+
+    Patterns that try every place take a time that grows with the square of the length of a name.
+    """
+    return rf"^(?=(.*?{first}))\1.*?{later}"
+
+
+def _in_word(first: str, later: str) -> str:
+    """Return a pattern for both texts in this order in one word, as ``_then`` does."""
+    return rf"(?<!\w)(?=(\w*?{first}))\1\w*{later}"
+
+
 RULES: tuple[tuple[str, str], ...] = (
     # Triton kernels of torch.compile. The operators after "fused" include those that made the inputs, so only
     # the kind before them is certain: poi(ntwise), red(uction), per(sistent), tem(plate).
@@ -64,16 +78,16 @@ RULES: tuple[tuple[str, str], ...] = (
     # These kernels write the attention cache; they do not compute attention.
     ("copy", IN + r"(?:reshape_and_cache|concat_and_cache)"),
     ("attention", IN + r"(?i:fmha|sdpa|attention|attn|flash_(?:fwd|bwd|mla|decod))"),
-    ("attention", IN + r"(?:Prefill|Decode)With\w*KVCache"),
+    ("attention", r"^[\w:]*?" + _in_word("(?:Prefill|Decode)With", "KVCache")),
     ("attention", r"^(?:pytorch_)?flash::|^cutlass::device_kernel<flash::"),
     ("attention", r"^cudnn::fusion::(?:compute_dot_do_o|convert_dq)"),
     # cuDNN computes convolutions as matrix products, so they are tried before gemm.
-    ("convolution", r"(?:xmma|cutlass)_\w*(?:fprop|dgrad|wgrad)"),
+    ("convolution", _in_word("(?:xmma|cutlass)_", "(?:fprop|dgrad|wgrad)")),
     ("convolution", IN + r"(?i:winograd|convolve|convolution|depthwise_?conv|conv_?transpose)"),
     ("convolution", IN + r"(?:(?<![A-Za-z])conv(?:[123]d|_depthwise)|[dw]grad(?:2d|_engine|_alg))"),
     ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|(?<![a-z])[hs]\d*cudnn_"),
     # cuBLAS, cuBLASLt, CUTLASS and kernels named like theirs, with prologues and epilogues of the product.
-    ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|cutlass_\w*gemm"),
+    ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|" + _in_word("cutlass_", "gemm")),
     ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),
     ("gemm", r"^cutlass::(?:device_kernel|Kernel2?)<cutlass::gemm::|^cublasLt::epilogue::"),
     ("softmax", IN + r"(?i:softmax)"),
@@ -82,19 +96,22 @@ RULES: tuple[tuple[str, str], ...] = (
     ("rng", IN + r"(?i:distribution_(?:elementwise|nullary)|curand|philox|randperm|bernoulli)"),
     ("rng", r"^gen_sequenced<curand|^generate_seed_pseudo"),
     ("sort", IN + r"(?i:sort|top_?k)"),
-    ("sort", r"_kernel_agent<.*?cuda_cub::__(?:merge|radix)_sort"),
-    ("copy", r"elementwise_kernel<.*?(?:_copy_kernel_cuda|copy_device_to_device)\("),
+    ("sort", _then("_kernel_agent<", "cuda_cub::__(?:merge|radix)_sort")),
+    ("copy", _then("elementwise_kernel<", r"(?:_copy_kernel_cuda|copy_device_to_device)\(")),
     ("copy", IN + r"(?:CatArrayBatchedCopy|index_elementwise_kernel|convertTensor_kernel)"),
     ("copy", IN + r"(?i:copy|index_?select|gather|scatter|im2col|col2im|transpose|permut)"),
     ("copy", IN + r"(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|(?:constant|reflection|replication)_?pad)"),
     # Scans (running sums) count as reductions.
-    ("reduce", r"multi_tensor_apply_kernel<.*?(?:L2|Lp)NormFunctor|^dot_kernel<|^nrm2_kernel|^asum_kernel"),
+    (
+        "reduce",
+        r"^dot_kernel<|^nrm2_kernel|^asum_kernel|" + _then("multi_tensor_apply_kernel<", "L[2p]NormFunctor"),
+    ),
     ("reduce", r"^(?![\w:]*backward)[\w:]*(?i:reduce|reduction|argmax|argmin)"),
     ("reduce", IN + r"(?:(?<![a-z])scan|Scan)"),
-    ("reduce", r"_kernel_agent<.*?cuda_cub::__(?:reduce|scan)"),
+    ("reduce", _then("_kernel_agent<", "cuda_cub::__(?:reduce|scan)")),
     ("elementwise", IN + r"(?i:elementwise|pointwise|dropout|rotary|act_and_mul|silu_and_mul|gelu_and_mul)"),
     ("elementwise", IN + r"(?:multi_tensor_apply_kernel|axpy_kernel|scal_kernel)"),
-    ("elementwise", r"_kernel_agent<.*?cuda_cub::__(?:transform|fill|uninitialized_fill|tabulate)"),
+    ("elementwise", _then("_kernel_agent<", "cuda_cub::__(?:transform|fill|uninitialized_fill|tabulate)")),
 )
 CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
 

@@ -27,11 +27,13 @@ _SHORT = {
     "Float8_e4m3fn": "e4m3",
     "Float8_e5m2": "e5m2",
 }
+_LEVELS = 16  # of templates inside templates that are read
 # Templates that wrap the operation as their last argument.
 _WRAPPERS = {"gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "func_wrapper_t"}
 _OF_SCALARS = {"BinaryFunctor": "", "AUnaryFunctor": "scalar_", "BUnaryFunctor": "_scalar"}
 _BEFORE = re.compile(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
-_AFTER = re.compile(r"(?:_(?:kernel|cuda|impl|functor|internal|out)|CUDA|Kernel|Impl|Functor|Ops?)+$")
+_ENDINGS = ("_kernel", "_cuda", "_impl", "_functor", "_internal", "_out", "CUDA", "Kernel", "Impl", "Functor")
+_BACKWARD = re.compile(f"(?:{'|'.join(ending[::-1] for ending in (*_ENDINGS, 'Op', 'Ops'))})*")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 _TYPES = r"bf16|tf32|fp16|f16|f32|f64|e4m3|e5m2|int8|i8|s8"
@@ -41,7 +43,8 @@ _NVJET = re.compile(
     rf"^nvjet_(?:sm\d+_)?(?P<type>[a-z]+){_TILE}_(?P<depth>\d+)x\d+_.*_(?P<layout>[NT]{{3}})$"
 )
 _XMMA = re.compile(
-    rf"xmma_gemm_(?P<type>{_TYPES})\w*?_(?P<layout>[nt]{{2}})_n_tilesize(?P<tile>\d+x\d+x\d+)_"
+    rf"(?<!\w)(?=(\w*?xmma_gemm_(?P<type>{_TYPES})))\1\w*?"
+    r"_(?P<layout>[nt]{2})_n_tilesize(?P<tile>\d+x\d+x\d+)_"
 )
 # s16816gemm: the accumulator type and the shape of one instruction.
 _LETTER = re.compile(
@@ -85,13 +88,24 @@ _LONGEST_FIRST = sorted(_SEVERAL_WORDS.split(), key=len, reverse=True)
 _OPERATOR = re.compile(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
-def operation(text: str) -> tuple[str, list[str]]:
-    """Return the operation of a functor or lambda, and its distinct types."""
+def _check(levels: int) -> None:
+    """Raise ValueError if no level is left: each one reads all of the text inside once more."""
+    if not levels:
+        raise ValueError("nested too deeply")
+
+
+def operation(text: str, levels: int = _LEVELS) -> tuple[str, list[str]]:
+    """Return the operation of a functor or lambda, and its distinct types.
+
+    Raises ValueError for operations inside more than ``levels`` others.
+    """
+    _check(levels)
     functor = parse(text)
     if functor.base in _WRAPPERS:
-        return operation([argument for argument in functor.arguments if not is_number(argument)][-1])
+        arguments = [argument for argument in functor.arguments if not is_number(argument)]
+        return operation(arguments[-1], levels - 1)
     if functor.base in _OF_SCALARS:
-        inner, types = operation(functor.arguments[-1])
+        inner, types = operation(functor.arguments[-1], levels - 1)
         return _scalar(functor.base, inner), value_types(functor.arguments[:-2]) or types
     types = value_types(functor.arguments)
     lambdas = _LAMBDA.findall(text)
@@ -100,9 +114,9 @@ def operation(text: str) -> tuple[str, list[str]]:
     return words(functor.base), types
 
 
-def value_types(arguments: Sequence[str]) -> list[str]:
+def value_types(arguments: Sequence[str], levels: int = _LEVELS) -> list[str]:
     """Return the distinct types among template arguments, in short form."""
-    types = (short_type(argument) for argument in arguments if argument and not is_number(argument))
+    types = (short_type(argument, levels) for argument in arguments if argument and not is_number(argument))
     return [name for name in dict.fromkeys(types) if not name.endswith("Policy")]
 
 
@@ -111,21 +125,27 @@ def is_number(argument: str) -> bool:
     return bool(_NUMBER.fullmatch(plain(argument)))
 
 
-def short_type(text: str) -> str:
-    """Return the short form of a type: ``bf16`` for ``c10::BFloat16``, others without namespaces."""
+def short_type(text: str, levels: int = _LEVELS) -> str:
+    """Return the short form of a type: ``bf16`` for ``c10::BFloat16``, others without namespaces.
+
+    Raises ValueError for types inside more than ``levels`` others.
+    """
+    _check(levels)
     if _BUILT_IN.fullmatch(text):
         return _SHORT.get(text, text).rstrip("*")
     name = parse(text)
     if name.base == "OpaqueType":
         return f"{plain(name.arguments[0])}-byte"
-    inner = f"<{','.join(value_types(name.arguments))}>" if name.base == "complex" else ""
+    inner = f"<{','.join(value_types(name.arguments, levels - 1))}>" if name.base == "complex" else ""
     return _SHORT.get(name.base, name.base) + inner
 
 
 def words(name: str) -> str:
     """Return the operation in a name: ``gelu`` of ``GeluCUDAKernelImpl``, ``add`` of ``CUDAFunctor_add``."""
     name = name.replace("CUDAFunctorOnSelf_add", "add_scalar")
-    return _HUMP.sub("_", _AFTER.sub("", _BEFORE.sub("", name)) or name).lower()
+    short = _BEFORE.sub("", name)
+    without = _BACKWARD.sub("", short[::-1], count=1)[::-1]
+    return _HUMP.sub("_", without or name).lower()
 
 
 def _scalar(functor: str, inner: str) -> str:
@@ -154,14 +174,15 @@ def _lettered(match: re.Match[str], name: str) -> str:
     return _gemm_text(kind, tile, layout[1] if layout else "", name)
 
 
-def _cutlass_3(kernel: Name) -> str | None:
+def _cutlass_3(kernel: Name, levels: int = _LEVELS) -> str | None:
     """Read ``device_kernel<GemmUniversal<..., CollectiveMma<schedule, tile, type, ...>, ...>>``."""
+    _check(levels)
     for argument in kernel.arguments:
         inner = parse(argument)
         if inner.base == "CollectiveMma":
             _, tile, kind, *_ = inner.arguments
             return _gemm_text(short_type(kind), "x".join(_EXTENT.findall(tile)), "", "")
-        if "gemm::" in argument and (text := _cutlass_3(inner)):
+        if "gemm::" in argument and (text := _cutlass_3(inner, levels - 1)):
             return text
     return None
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
-_FLASH = re.compile(r"\bflash::(FlashAttn\w+)<.*?\bcutlass::(\w+_t)\b")
+# (?=(...))\1 tries only the first place of what is before it: time is linear in the length of a name.
+_FLASH = re.compile(r"(?=(.*?\bflash::(?P<base>FlashAttn\w+)<))\1.*?\bcutlass::(?P<type>\w+_t)\b")
 # cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_...: f16 also for bfloat16
-_CUDNN_ATTENTION = re.compile(r"^cudnn_generated_\w+?_sdpa_sm\d+_(\w+?prop)_.*?_(\d+x\d+x\d+)_")
+_CUDNN_ATTENTION = re.compile(
+    r"cudnn_generated_(?=(\w+?_sdpa_sm\d+_))\1(?=((?P<pass>\w+?prop)_))\2.*?_(?P<tile>\d+x\d+x\d+)_"
+)
 _INDEX_TYPES = {"int", "unsigned int"}
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
 _FILLERS = re.compile(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
@@ -59,10 +62,10 @@ def _attention(name: str, kernel: Name) -> str | None:
     if "kernel_traits" in traits.base:
         head, *tile = traits.arguments[:3]
         return f"attention {_short(kernel)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
-    if match := _CUDNN_ATTENTION.search(name):
-        return f"attention cudnn {match[1]} {match[2]}"
-    match = _FLASH.search(name)
-    return f"attention {match[1]}<{short_type(match[2])}>" if match else None
+    if match := _CUDNN_ATTENTION.match(name):
+        return f"attention cudnn {match['pass']} {match['tile']}"
+    match = _FLASH.match(name)
+    return f"attention {match['base']}<{short_type(match['type'])}>" if match else None
 
 
 def _thrust(name: str) -> str | None:
