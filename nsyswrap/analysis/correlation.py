@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import check_pairs, distinct, repeated
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.per_capture import per_capture
@@ -105,15 +105,18 @@ def _range(ids: Pair) -> tuple[int, int]:
 
 
 def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
-    """Return the positions of all equal pairs, sorted by left, then right. MISSING equals nothing."""
+    """Return the positions of all equal pairs, sorted by left, then right. MISSING equals nothing.
+
+    Raises NotInCapture if there are too many to be stored.
+    """
     pairs = _addressed(left, right)
     if pairs is not None:
         return pairs
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == MISSING, 0, last - first)
-    pair = np.repeat(np.arange(len(left)), matches)
-    within = np.arange(len(pair)) - np.repeat(np.cumsum(matches) - matches, matches)
+    check_pairs(int(matches.sum()), len(left) + len(right), "events with the same correlation id")
+    pair, within = repeated(matches)
     return pair, order[first[pair] + within]
 
 

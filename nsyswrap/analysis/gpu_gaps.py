@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
+from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -135,11 +136,12 @@ def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
     place = _places(selected, operations)
+    every = rows_by(operations.global_pid, operations.device_id)
     by_device = []
     for process, device, rows in selected.by_device():
         mine = selected.of(rows)
         part = _gaps(mine, place[rows], window(capture, mine))
-        _add_unselected(part, operations, process, device)
+        _add_unselected(part, operations, every[process, device])
         part = _in_windows(part, windows(capture, mine))
         part["global_pid"], part["device_id"] = (np.full_like(part["end_ns"], i) for i in (process, device))
         by_device.append(part)
@@ -177,11 +179,8 @@ def _in_windows(gap: Arrays, cover: Cover) -> Arrays:
     return {**cut, "start_ns": start[inside], "end_ns": end[inside]}
 
 
-def _add_unselected(gap: Arrays, operations: GpuOperations, process: int, device: int) -> None:
+def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) -> None:
     """Fill in the unselected operations before the first gap and after the last one."""
-    if (np.minimum(gap["before"], gap["after"]) >= 0).all():
-        return
-    rows = np.flatnonzero((operations.global_pid == process) & (operations.device_id == device))
     for i in np.flatnonzero(gap["before"] < 0):
         earlier = rows[operations.end_ns[rows] <= gap["start_ns"][i]][::-1]
         gap["before"][i] = earlier[operations.end_ns[earlier].argmax()] if len(earlier) else -1

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, rows_by
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
@@ -28,12 +29,19 @@ KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"
 _KIND_SHIFT = 48  # above the number of any row
 _FIELDS = ("start_ns", "end_ns", "global_pid", "device_id", "context_id", "stream_id")
+MOST_DEVICES, MOST_PROCESSES = 1_024, 256  # far more than one machine has
 # The fields that the table is computed from, by kind of event.
 READS = {
     **dict.fromkeys(KINDS, (*_FIELDS, "row", "correlation_id")),
     MEMCPY: (*_FIELDS, "row", "correlation_id", "copy_kind"),
     "api": ("global_tid", "correlation_id"),
 }
+
+
+def check_number(number: int, most: int, what: str, options: str) -> None:
+    """Raise NotInCapture if the work on each one, which reads all events, would take minutes."""
+    if number > most:
+        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged", f"select some with {options}")
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,12 @@ class GpuOperations:
     def by_device(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Yield each pair of global process id and device id, and the positions of its operations.
 
-        The ids are MISSING if the export lacks them.
+        The ids are MISSING if the export lacks them. Raises NotInCapture if there are too many pairs.
         """
-        codes, (process, device) = group_keys(self.global_pid, self.device_id)
-        rows = np.split(order_by_code(codes, len(process)), np.cumsum(np.bincount(codes))[:-1])
-        yield from zip(process.tolist(), device.tolist(), rows[: len(process)], strict=True)
+        pairs = rows_by(self.global_pid, self.device_id)
+        check_number(len(pairs), MOST_DEVICES, "pairs of a process and a GPU", "--process or --device")
+        for (process, device), rows in pairs.items():
+            yield process, device, rows
 
 
 @per_capture

@@ -10,7 +10,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, windows
+from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
@@ -74,9 +74,13 @@ class JudgedPart:
 
 
 def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
-    """Return the judged part of each process with GPU work. What the user selects is judged as it is."""
+    """Return the judged part of each process with GPU work. What the user selects is judged as it is.
+
+    Raises NotInCapture if there are too many processes.
+    """
     operations = gpu_operations_of(capture)
     processes = np.unique(operations.global_pid).tolist()
+    check_number(len(processes), MOST_PROCESSES, "processes with GPU work", "--process")
     selection = capture.view.selection.decided(as_nsys=False)
     if selection.windowed:
         selection = replace(selection, clip=True)

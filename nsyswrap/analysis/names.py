@@ -9,6 +9,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, text_codes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ def _in_ranges(
     return number_texts(pairs, texts)
 
 
+@per_capture
 def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the sorted classes.
 

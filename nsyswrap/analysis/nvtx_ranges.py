@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
@@ -172,7 +172,7 @@ def _with_names(
     if (times > 1).any():
         how = "once per thread, as in nsys" if every_creator else "once; nsys fails on such a capture"
         notes.append(f"several threads created the same NVTX domain; its ranges count {how}")
-    again, nth = _repeated(times if every_creator else np.ones_like(times))
+    again, nth = repeated(times if every_creator else np.ones_like(times))
     codes, parts = group_keys(key[again], nth, own[again])
     labels = [
         _label(titles[k][n], texts[text], capture.view.rounding)
@@ -193,12 +193,6 @@ def _domain_titles(capture: Capture, events: Events, rows: NDArray[Any]) -> tupl
     key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
     created = _domains(capture, events)
     return key, [created.get(pair, [None]) for pair in zip(*(k.tolist() for k in keys), strict=True)]
-
-
-def _repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return each position as often as ``times`` says, and which of its repeats each one is."""
-    again = np.repeat(np.arange(len(times)), times)
-    return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
 
 
 def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str | None]]:

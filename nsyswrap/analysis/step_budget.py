@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
@@ -78,19 +79,21 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
     """
     operations, gaps = gpu_operations_of(view), gaps_of(view)
     whole = gpu_operations_of(view.whole)
+    segments_of = rows_by(*(ids[gaps.segments.gap] for ids in (gaps.global_pid, gaps.device_id)))
+    on_device = rows_by(whole.device_id)
     budgets = []
     for process, device, rows in operations.by_device():
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
-        here = (gaps.global_pid == process) & (gaps.device_id == device)
-        segments = np.flatnonzero(here[gaps.segments.gap])
+        segments = segments_of.get((process, device), np.empty(0, np.int64))
         idle = {
             cause: union(
                 *(times[segments[gaps.segments.cause[segments] == number]] for times in gaps.segments[1:3])
             )
             for number, cause in enumerate(CAUSES)
         }
-        others = whole.of((whole.device_id == device) & (whole.global_pid != process))
+        there = on_device[device,]
+        others = whole.of(there[whole.global_pid[there] != process])
         budgets.append(
             _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, call_classes
-from nsyswrap.analysis.arrays.groups import MOST
+from nsyswrap.analysis.arrays.groups import MOST, check_pairs, repeated
 from nsyswrap.analysis.arrays.intervals import union
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ class ThreadActivity:
         begins, ends = (self._place(times, number) for times in (start, end))
         first = np.searchsorted(self._edges, begins, "right") - 1
         count = np.where(ends > begins, np.searchsorted(self._edges, ends, "left") - first, 0)
-        interval = np.repeat(np.arange(len(start)), count)
-        within = np.arange(len(interval)) - np.repeat(np.cumsum(count) - count, count)
+        check_pairs(
+            int(count.sum()), len(start) + len(self._edges), "gaps between GPU operations and calls in them"
+        )
+        interval, within = repeated(count)
         edge = first[interval] + within
         until = np.append(self._edges, self._edges[-1:])[edge + 1]
         last = within == count[interval] - 1

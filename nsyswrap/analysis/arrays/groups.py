@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _RADIX = 2**16  # groups that 16-bit codes can number
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
+# No program comes near these: pairs of nested ranges, or of operations and calls with one correlation id.
+_FEW_PAIRS, _PAIRS_PER_ROW = 2**18, 64
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 
 
@@ -232,3 +235,26 @@ def _ranked(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArr
     rank = {text: code for code, text in enumerate(ordered)}
     ranks = np.fromiter((rank[text] for text in texts), np.int64, len(texts))
     return ranks[positions] if len(positions) else np.empty(0, np.int64), ordered
+
+
+def rows_by(*keys: NDArray[Any]) -> dict[tuple[int, ...], NDArray[np.intp]]:
+    """Return the rows of each distinct row of the key columns, in ascending order."""
+    codes, columns = group_keys(*keys)
+    distinct_keys = list(zip(*(column.tolist() for column in columns), strict=True))
+    rows = np.split(order_by_code(codes, len(distinct_keys)), np.cumsum(np.bincount(codes))[:-1])
+    return dict(zip(distinct_keys, rows, strict=False))  # without rows, np.split gives one part
+
+
+def repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return each position as often as ``times`` says, and which of its repeats each one is."""
+    again = np.repeat(np.arange(len(times)), times)
+    return again, np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
+
+
+def check_pairs(pairs: int, rows: int, what: str) -> None:
+    """Raise NotInCapture if so few rows make so many pairs that memory could not hold the pairs."""
+    if pairs > _FEW_PAIRS + _PAIRS_PER_ROW * rows:
+        raise NotInCapture(
+            f"too many pairs of {what}: {pairs:,} of {rows:,} events",
+            "select a part of the capture with --time, --device or --process",
+        )

@@ -6,12 +6,11 @@ overlap in any way: NVTX start/end ranges need not nest.
 
 from __future__ import annotations
 
-from heapq import heappush, heapreplace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import MOST, distinct
+from nsyswrap.analysis.arrays.groups import MOST, check_pairs, distinct, group_keys, repeated
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Pairs = tuple[NDArray[Any], NDArray[Any]]
+
+_AT_ONCE = 2**20  # pairs that are compared at a time
 
 
 class Spans(NamedTuple):
@@ -32,7 +33,8 @@ class Spans(NamedTuple):
 
 def enclosures(inner: Spans, outer: Spans) -> Pairs:
     """Return all pairs of an inner span and an outer span that encloses it, by position."""
-    parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_layered(inner, outer)]
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
+    parts = [nothing, *_pairs(inner, outer, np.arange(len(outer.start)))]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -43,12 +45,10 @@ def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = 
     and outer are the same spans, and no span counts as enclosing itself.
     """
     best = np.full(len(inner.start), -1)
-    for held, holder in _layered(inner, outer):
-        now = best[held]
-        nearer = (now < 0) | (distance[holder] < distance[now])
-        nearer |= (distance[holder] == distance[now]) & (holder < now)
-        nearer &= (held != holder) | (not same)
-        best[held[nearer]] = holder[nearer]
+    nearest_last = np.lexsort((np.arange(len(distance)), distance))[::-1]
+    for held, holder in _pairs(inner, outer, nearest_last):
+        other = (held != holder) | (not same)
+        best[held[other]] = holder[other]  # of a span that occurs several times, the last holder stays
     return best
 
 
@@ -115,37 +115,26 @@ def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
     return texts
 
 
-def _layered(inner: Spans, outer: Spans) -> Iterator[Pairs]:
-    """Yield the pairs layer by layer; each inner span is in at most one pair of a layer."""
-    held = _by_thread(inner)
-    for thread, holders in _by_thread(outer).items():
-        if thread not in held:
-            continue
-        start, end = inner.start[held[thread]], inner.end[held[thread]]
-        for part in _layers(outer.start[holders], outer.end[holders]):
-            layer = holders[part]
-            last = np.searchsorted(outer.start[layer], start, "right") - 1
-            holds = (last >= 0) & (outer.end[layer[last]] >= end)
-            yield held[thread][holds], layer[last[holds]]
+def _pairs(inner: Spans, outer: Spans, order: NDArray[Any]) -> Iterator[Pairs]:
+    """Yield pairs of an inner span and an enclosing outer one, those of the outer spans in this order.
 
-
-def _by_thread(spans: Spans) -> dict[int, NDArray[Any]]:
-    """Return the positions of each thread's spans by start, without spans that lack a thread or an end."""
-    known = np.flatnonzero((spans.thread != MISSING) & (spans.end != MISSING))
-    order = known[np.lexsort((spans.start[known], spans.thread[known]))]
-    threads, first = np.unique(spans.thread[order], return_index=True)
-    return dict(zip(threads.tolist(), np.split(order, first[1:]), strict=bool(len(threads))))
-
-
-def _layers(start: NDArray[Any], end: NDArray[Any]) -> list[NDArray[Any]]:
-    """Split spans, sorted by start, into the fewest layers in which no two spans touch."""
-    layer = np.empty(len(start), np.int64)
-    ends: list[tuple[int, int]] = []  # end and number of each layer, as a heap
-    for i, (begins, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        if ends and ends[0][0] < begins:
-            layer[i] = ends[0][1]
-            heapreplace(ends, (until, ends[0][1]))
-        else:
-            layer[i] = len(ends)
-            heappush(ends, (until, len(ends)))
-    return np.split(np.argsort(layer, kind="stable"), np.cumsum(np.bincount(layer))[:-1])
+    Raises NotInCapture if spans lie in so many others that the pairs could not be stored.
+    """
+    inside = np.flatnonzero((inner.thread != MISSING) & (inner.end != MISSING))
+    order = order[(outer.thread[order] != MISSING) & (outer.end[order] != MISSING)]
+    threads = (inner.thread[inside], outer.thread[order], outer.thread[order])
+    times = (inner.start[inside], outer.start[order], outer.end[order])
+    codes, _ = group_keys(np.concatenate(threads), np.concatenate(times))
+    begins, first, last = np.split(codes, np.cumsum([len(inside), len(order)]))
+    by_start = np.argsort(begins, kind="stable")
+    begins = begins[by_start]
+    first, last = np.searchsorted(begins, first, "left"), np.searchsorted(begins, last, "right")
+    count = np.maximum(last - first, 0)
+    check_pairs(int(count.sum()), len(inside) + len(order), "NVTX ranges and calls inside other ranges")
+    passed = np.cumsum(count)
+    cuts = np.searchsorted(passed, np.arange(_AT_ONCE, int(count.sum()), _AT_ONCE))
+    for rows in np.split(np.arange(len(order)), cuts):
+        row, nth = repeated(count[rows])
+        held, holder = inside[by_start[first[rows[row]] + nth]], order[rows[row]]
+        fits = inner.end[held] <= outer.end[holder]
+        yield held[fits], holder[fits]

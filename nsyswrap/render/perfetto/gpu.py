@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -119,14 +120,15 @@ def stream_lanes(bars: GpuBars, lanes: Lanes) -> NDArray[Any]:
 def _names(keys: list[NDArray[Any]]) -> list[str]:
     """Name streams. Add context and process if their GPU has several of these."""
     rows = list(zip(*(key.tolist() for key in keys), strict=True))
-    processes = {(gpu, process) for gpu, _, process, _, _ in rows}
-    contexts = {(gpu, process, context) for gpu, where, process, context, _ in rows if where == _IN_STREAM}
+    processes = Counter(gpu for gpu, _ in {(gpu, process) for gpu, _, process, _, _ in rows})
+    in_streams = {(gpu, process, context) for gpu, where, process, context, _ in rows if where == _IN_STREAM}
+    contexts = Counter((gpu, process) for gpu, process, _ in in_streams)
     names = []
     for gpu, where, process, context, stream in rows:
         name = _LANES.get(where, f"stream {stream}")
-        if where == _IN_STREAM and sum(c[:2] == (gpu, process) for c in contexts) > 1:
+        if where == _IN_STREAM and contexts[gpu, process] > 1:
             name += f", context {context}"
-        if sum(p[0] == gpu for p in processes) > 1:
+        if processes[gpu] > 1:
             name += f", process {process >> PID_SHIFT & ID_MASK}"
         names.append(name)
     return names

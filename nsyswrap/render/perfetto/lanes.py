@@ -54,7 +54,8 @@ class Lanes:
         name = name or ("process" if known else "unknown process")
         if global_pid in self._ranks:
             name += f", rank {self._ranks[global_pid]}"
-        return self._add_process(global_pid, next(self._free) if number in (0, *self.names) else number, name)
+        taken = number == 0 or number in self.names
+        return self._add_process(global_pid, next(self._free) if taken else number, name)
 
     def gpu(self, machine: int, device: int) -> int:
         """Return the number of a GPU, which is a process in the trace."""
