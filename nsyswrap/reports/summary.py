@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
@@ -94,9 +96,10 @@ def _gpus(capture: Capture) -> str:
     names = capture.info.gpus
     if not names:
         return "GPU unknown"
-    counts = {name: names.count(name) for name in names}
+    counts = Counter(names)
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
-    used = [device for _, device, _ in gpu_operations_of(capture).by_device()]
+    operations = gpu_operations_of(capture)
+    used = [device for _, device in rows_by(operations.global_pid, operations.device_id)]
     if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # the processes number GPUs differently
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"

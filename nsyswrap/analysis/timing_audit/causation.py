@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.arrays.groups import repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
@@ -58,6 +59,7 @@ _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own
 HOW_TO_TELL = "trace OS runtime calls (nsyswrap profile --trace cuda,nvtx,osrt)"
 _USUAL_SHARE = 0.9  # of the worker's pauses; a longer one can separate two bursts
 _USUAL_MEDIANS = 2
+_MOST_PAIRS = 4_096  # of threads with ranges and threads with calls; a launch counts for its own thread then
 _AUTOGRAD = "pt_autograd"  # how PyTorch's autograd threads are named: pt_autograd_0 and so on
 _WAITS = re.compile(
     "(pthread_(cond_wait|join|barrier_wait)|futex|sem_(wait|timedwait|clockwait)|p?poll|p?select|epoll_p?wait)$"
@@ -141,14 +143,18 @@ def ranging_threads(whole: Capture) -> NDArray[Any]:
 
 
 def _pairs(ranges: NDArray[Any], calls: NDArray[Any]) -> list[tuple[int, int]]:
-    """Return the pairs of a thread with ranges and another thread of its process with calls."""
+    """Return the pairs of a thread with ranges and another thread of its process with calls.
+
+    None are returned if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
+    """
     callers, workers = np.unique(ranges), np.unique(calls)
-    return [
-        (caller, worker)
-        for caller in callers.tolist()
-        for worker in workers[workers & PROCESS_MASK == caller & PROCESS_MASK].tolist()
-        if worker != caller
-    ]
+    process = workers & PROCESS_MASK
+    first, last = (np.searchsorted(process, callers & PROCESS_MASK, side) for side in ("left", "right"))
+    if (last - first).sum() > _MOST_PAIRS:
+        return []
+    caller, nth = repeated(last - first)
+    pairs = zip(callers[caller].tolist(), workers[first[caller] + nth].tolist(), strict=True)
+    return [(thread, worker) for thread, worker in pairs if worker != thread]
 
 
 class _Items(NamedTuple):

@@ -6,12 +6,13 @@ all. Lanes are integers, times are in ns. No bar ends before it starts. Bars tha
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -62,31 +63,15 @@ def nested(lane: Ints, rank: Ints, start: Ints, end: Ints) -> Ints:
     """
     order = np.lexsort((-end, rank, start, lane))
     bars = lane[order], start[order], end[order]
-    return _first_fit(order, bars, crossing(*bars), _fits_inside)
-
-
-def disjoint(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Return for each bar a sub-lane in which no bars overlap; 0 is the lane itself."""
-    order = np.lexsort((-end, start, lane))
-    bars = lane[order], start[order], end[order]
-    return _first_fit(order, bars, overlapping(*bars), _fits_behind)
-
-
-def _first_fit(
-    order: Ints, bars: tuple[Ints, Ints, Ints], meets: Ints, fits: Callable[[list[int], int, int], bool]
-) -> Ints:
-    """Put each bar that meets another into the first sub-lane that it fits. All other bars fit the lane."""
     sublane = np.zeros(len(order), np.int64)
     open_ends: dict[int, list[list[int]]] = {}  # by lane, a stack of end times for each sub-lane
-    moved = order[meets].tolist()
-    rows = zip(moved, *(part[meets].tolist() for part in bars), strict=True)
-    for row, lane, start, end in rows:
-        stacks = open_ends.setdefault(lane, [])
-        number = next((n for n, stack in enumerate(stacks) if fits(stack, start, end)), len(stacks))
+    for row, own, begins, until in _meeting(order, bars, crossing(*bars)):
+        stacks = open_ends.setdefault(own, [])
+        fitting = (number for number, stack in enumerate(stacks) if _fits_inside(stack, begins, until))
+        sublane[row] = number = next(fitting, len(stacks))
         if number == len(stacks):
             stacks.append([])
-        stacks[number].append(end)
-        sublane[row] = number
+        stacks[number].append(until)
     return sublane
 
 
@@ -96,8 +81,25 @@ def _fits_inside(stack: list[int], start: int, end: int) -> bool:
     return not stack or end <= stack[-1]
 
 
-def _fits_behind(stack: list[int], start: int, _end: int) -> bool:
-    return not stack or stack[-1] <= start
+def disjoint(lane: Ints, start: Ints, end: Ints) -> Ints:
+    """Return for each bar a sub-lane in which no bars overlap; 0 is the lane itself."""
+    order = np.lexsort((-end, start, lane))
+    bars = lane[order], start[order], end[order]
+    sublane = np.zeros(len(order), np.int64)
+    busy: dict[int, list[tuple[int, int]]] = {}  # by lane, end and number of each used sub-lane, as a heap
+    free: dict[int, list[int]] = {}  # by lane, a heap too
+    for row, own, begins, until in _meeting(order, bars, overlapping(*bars)):
+        used, unused = busy.setdefault(own, []), free.setdefault(own, [])
+        while used and used[0][0] <= begins:
+            heappush(unused, heappop(used)[1])
+        sublane[row] = heappop(unused) if unused else len(used)
+        heappush(used, (until, int(sublane[row])))
+    return sublane
+
+
+def _meeting(order: Ints, bars: tuple[Ints, Ints, Ints], meets: Ints) -> Iterator[tuple[int, ...]]:
+    """Yield row, lane, start and end of each bar that meets another. All other bars fit the lane."""
+    return zip(order[meets].tolist(), *(part[meets].tolist() for part in bars), strict=True)
 
 
 def _one_axis(lane: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:

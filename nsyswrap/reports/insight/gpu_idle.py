@@ -97,7 +97,7 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
     if graphs := int((operations.kind == KINDS.index(GRAPH)).sum()):
         yield f"whole-graph executions ({graphs:,}) count as busy; gaps inside them are not recorded"
     devices = [device for _, device, _ in operations.by_device()]
-    if any(devices.count(device) > 1 for device in devices):
+    if len(set(devices)) < len(devices):
         yield "several processes used one device; in a gap of one process, another may have run"
     ends = np.concatenate((gaps.before, gaps.after))
     yield from name_notes(capture, gaps.operations.of(ends[ends >= 0]))
