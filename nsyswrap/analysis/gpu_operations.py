@@ -38,10 +38,10 @@ READS = {
 }
 
 
-def check_number(number: int, most: int, what: str, options: str) -> None:
+def check_number(number: int, most: int, what: str, hint: str) -> None:
     """Raise NotInCapture if the work on each one, which reads all events, would take minutes."""
     if number > most:
-        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged", f"select some with {options}")
+        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged", hint)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ class GpuOperations:
         The ids are MISSING if the export lacks them. Raises NotInCapture if there are too many pairs.
         """
         pairs = rows_by(self.global_pid, self.device_id)
-        check_number(len(pairs), MOST_DEVICES, "pairs of a process and a GPU", "--process or --device")
+        check_number(
+            len(pairs), MOST_DEVICES, "pairs of a process and a GPU", "select some with --process or --device"
+        )
         for (process, device), rows in pairs.items():
             yield process, device, rows
 

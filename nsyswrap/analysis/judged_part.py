@@ -80,7 +80,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     """
     operations = gpu_operations_of(capture)
     processes = np.unique(operations.global_pid).tolist()
-    check_number(len(processes), MOST_PROCESSES, "processes with GPU work", "--process")
+    check_number(len(processes), MOST_PROCESSES, "processes with GPU work", "select some with --process")
     selection = capture.view.selection.decided(as_nsys=False)
     if selection.windowed:
         selection = replace(selection, clip=True)

@@ -11,6 +11,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -31,7 +32,10 @@ def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
     """Return doubts about all figures, findings on ranges that time wrongly, and notes on other ranges."""
     wrong, notes = [], []
     if capture.has("nvtx") and capture.whole.has("api") and len(gpu_operations_of(capture)):
-        timings = audit(capture)
+        try:
+            timings = audit(capture)
+        except NotInCapture as error:
+            return list(lost_events(capture)), [], [error.message]
         measured = seems_measured(capture)
         own, other = _own_ranges(capture, timings), np.zeros(len(timings), dtype=bool)
         for wrongly, make in ((_short(timings), _ends_too_early), (_long(timings), _starts_too_early)):

@@ -31,6 +31,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_cl
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
+from nsyswrap.analysis.gpu_operations import check_number
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
@@ -53,6 +54,7 @@ COMPLETE, LAUNCH_ONLY, EARLIER, MIXED, NOTHING = VERDICTS = (
     "mixed",
     "no GPU work",
 )
+_MOST_THREADS = 1_024  # with ranges, each of which is compared with all operations
 _NO_LOAD = "Get|Set"  # in names of calls that load nothing: queries, and settings made repeatedly
 
 
@@ -109,7 +111,10 @@ class Audit:
 
 @per_capture
 def audit(capture: Capture) -> Audit:
-    """Return the selected ranges, judged by the calls and the GPU work of the whole capture."""
+    """Return the selected ranges, judged by the calls and the GPU work of the whole capture.
+
+    Raises NotInCapture if there are too many threads with ranges.
+    """
     if capture is capture.whole:
         return _audit(capture)
     every = audit(capture.whole)
@@ -118,6 +123,8 @@ def audit(capture: Capture) -> Audit:
 
 def _audit(whole: Capture) -> Audit:
     rows, ranges = closed_ranges(whole)
+    threads, hint = np.unique(ranges.thread), "-r nvtx_gpu_proj_sum has the GPU time of their ranges"
+    check_number(len(threads), _MOST_THREADS, "threads with NVTX ranges", hint)
     measured = measured_times(whole, rows, ranges)
     parts, places = [], []
     for marks, threads in launched_for(whole, ranges.thread, _calls(whole).thread):
