@@ -53,7 +53,8 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     if kind == "memcpy":
         migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
         left = np.where(migrated, MISSING, left)
-    met, calls = equal_pairs(left, right)
+    name = f"{capture.source}: {schema.EVENTS[kind].table} and API calls with the same correlationId"
+    met, calls = equal_pairs(left, right, name)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return LaunchPairs(met, calls, without)
 
@@ -104,10 +105,10 @@ def _range(ids: Pair) -> tuple[int, int]:
     return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
 
 
-def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
+def equal_pairs(left: NDArray[Any], right: NDArray[Any], name: str = "equal numbers") -> Pair:
     """Return the positions of all equal pairs, sorted by left, then right. MISSING equals nothing.
 
-    Raises NotInCapture if there are too many to be stored.
+    Raises NotInCapture, with the ``name`` of the pairs, if there are too many to be stored.
     """
     pairs = _addressed(left, right)
     if pairs is not None:
@@ -115,7 +116,7 @@ def equal_pairs(left: NDArray[Any], right: NDArray[Any]) -> Pair:
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == MISSING, 0, last - first)
-    check_pairs(int(matches.sum()), len(left) + len(right), "events with the same correlation id")
+    check_pairs(int(matches.sum()), len(left) + len(right), name)
     pair, within = repeated(matches)
     return pair, order[first[pair] + within]
 

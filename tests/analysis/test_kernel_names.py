@@ -44,6 +44,26 @@ def test_there_is_a_real_name_of_every_class_and_for_every_rule() -> None:
     assert set(RULES) <= deciding
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("at::native::elementwise_kernel<", "_kernel_agent<", "multi_tensor_apply_kernel<", "PrefillWith"),
+        *("cutlass_80_", "xmma_gemm_f16", "flash::FlashAttnA<", "_sdpa_sm90_", "cutlass::gemm::a<"),
+    ],
+)
+def test_the_time_for_a_name_grows_with_its_length(part: str) -> None:
+    name = f"cudnn_generated_{part * (200_000 // len(part))}"
+    assert readable(name) == name
+    assert classify(name[len("cudnn_generated_") :]) in CLASSES
+
+
+@pytest.mark.parametrize("functor", ["at::native::BinaryFunctor<", "c10::complex<", "f_kernel"])
+def test_what_is_nested_too_deeply_keeps_its_name(functor: str) -> None:
+    inside = functor * (200_000 // len(functor))
+    name = f"void at::native::elementwise_kernel<4, {inside}x{'>' * inside.count('<')}>(int)"
+    assert readable(name) == name or functor == "f_kernel"
+
+
 def test_no_name_is_too_strange() -> None:
     for name in NAMES:
         for end in range(0, len(name), 11):  # names are cut short by their makers, too

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
 from nsyswrap.analysis.judged_part import READS, judged_parts
@@ -104,6 +105,7 @@ def _devices(part: JudgedPart) -> list[Rows]:
     start, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
     every = part.view.viewed(selection=replace(part.view.view.selection, start_ns=start, end_ns=end))
     judged = {budget.device_id for budget in part.budgets}
+    check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [
         _rows(budget, STEP, np.arange(len(steps)), _marks(steps))
         for budget in budgets_of(every, (steps.start_ns, steps.end_ns))

@@ -1,0 +1,100 @@
+"""Captures of some hundred kB that would take minutes or gigabytes: an answer, or the reason why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tiny_export import Row, call, kernel, nvtx, opened
+
+from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures
+from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.timing_audit import audit
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.render.perfetto.sublanes import disjoint
+from nsyswrap.reports.summary import summarize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def launches(
+    count: int, *, processes: bool = False, devices: bool = False, threads: bool = False
+) -> list[Row]:
+    """Launch a kernel of 50 ns every 100 ns; each has its own process, device or calling thread if asked."""
+    rows = []
+    for i in range(count):
+        pid = i + 1 if processes else 1
+        rows.append(
+            call("cudaLaunchKernel", 100 * i, 100 * i + 10, i + 1, pid=pid, tid=i + 1 if threads else pid)
+        )
+        rows.append(kernel("k", 100 * i + 20, 100 * i + 70, i + 1, pid=pid, deviceId=i if devices else 0))
+    return rows
+
+
+def test_operations_and_calls_with_one_correlation_id(tmp_path: Path) -> None:
+    rows = [*(call("cudaLaunchKernel", i, i + 1, 7) for i in range(1_100))]
+    rows += [kernel("k", 2_000 + i, 2_001 + i, 7) for i in range(1_100)]
+    capture = opened(tmp_path, *rows)
+    with pytest.raises(
+        NotInCapture, match=r"KERNEL and API calls with the same correlationId: 1,210,000 pairs"
+    ):
+        launch_pairs_of(capture)
+
+
+def test_spans_in_so_many_others_that_their_pairs_fill_the_memory() -> None:
+    numbers = np.arange(2_000)
+    deep = Spans(np.ones_like(numbers), numbers, 10_000 - numbers)
+    for pair in (enclosures, lambda *spans: closest(*spans, deep.end)):
+        with pytest.raises(NotInCapture, match="2,001,000 pairs of 4,000 events are too many"):
+            pair(deep, deep)
+
+
+@pytest.mark.parametrize(
+    ("processes", "reason"), [(256, ""), (257, "257 processes with GPU work: at most 256")]
+)
+def test_many_processes(tmp_path: Path, processes: int, reason: str) -> None:
+    capture = opened(tmp_path, *launches(processes, processes=True))
+    if not reason:
+        assert len(judged_parts(capture)) == processes
+        return
+    with pytest.raises(NotInCapture, match=reason) as error:
+        judged_parts(capture)
+    assert error.value.hint == "select some with --process"
+    assert reason in str(summarize(capture))
+
+
+def test_many_devices(tmp_path: Path) -> None:
+    with pytest.raises(NotInCapture, match="1,025 pairs of a process and a GPU: at most 1,024 are judged"):
+        gaps_of(opened(tmp_path, *launches(1_025, devices=True)))
+
+
+def test_many_threads_with_ranges(tmp_path: Path) -> None:
+    """Each thread with ranges would be compared with each thread with calls."""
+    ranges = [
+        nvtx(
+            "step",
+            100 * i,
+            100 * i + 90,
+            i + 1,
+            globalTid=call("", 0, 1, pid=1, tid=i + 1).cells["globalTid"],
+        )
+        for i in range(1_025)
+    ]
+    capture = opened(tmp_path, *launches(1_025, threads=True), *ranges)
+    with pytest.raises(NotInCapture, match="1,025 threads with NVTX ranges: at most 1,024 are judged"):
+        audit(capture)
+    assert "GPU" in str(summarize(capture))
+
+
+def test_bars_at_one_time_get_the_first_free_lanes() -> None:
+    """Bars 0 to 9,999 last to time 1, 3, 5, ...; those from 10,000 on start when one of these ends."""
+    count = 10_000
+    start = np.concatenate((np.zeros(count, np.int64), 2 * np.arange(count) + 1))
+    end = np.concatenate((2 * np.arange(count) + 1, np.full(count, 4 * count)))
+    lanes = disjoint(np.zeros_like(start), start, end)
+    assert lanes[:count].tolist() == list(range(count))[::-1]  # of equal starts the longest first
+    assert lanes[count:].tolist() == list(range(count))[::-1]
