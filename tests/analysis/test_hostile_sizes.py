@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_operations_and_calls_with_one_correlation_id(tmp_path: Path) -> None:
 def test_spans_in_so_many_others_that_their_pairs_fill_the_memory() -> None:
     numbers = np.arange(2_000)
     deep = Spans(np.ones_like(numbers), numbers, 10_000 - numbers)
-    for pair in (enclosures, lambda *spans: closest(*spans, deep.end)):
+    for pair in (enclosures, partial(closest, distance=deep.end)):
         with pytest.raises(NotInCapture, match="2,001,000 pairs of 4,000 events are too many"):
             pair(deep, deep)
 

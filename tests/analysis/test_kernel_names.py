@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ from nsyswrap.render.readable_names import distinct_names, readable_tables
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Cli
@@ -44,24 +46,33 @@ def test_there_is_a_real_name_of_every_class_and_for_every_rule() -> None:
     assert set(RULES) <= deciding
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        *("at::native::elementwise_kernel<", "_kernel_agent<", "multi_tensor_apply_kernel<", "PrefillWith"),
-        *("cutlass_80_", "xmma_gemm_f16", "flash::FlashAttnA<", "_sdpa_sm90_", "cutlass::gemm::a<"),
-    ],
-)
+@pytest.fixture
+def cpu_limit() -> Iterator[None]:
+    """Raise TimeoutError after 20 s of CPU time."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.usefixtures("cpu_limit")
+@pytest.mark.parametrize("part", ["at::native::elementwise_kernel<", "cutlass_80_", "flash::FlashAttnA<"])
 def test_the_time_for_a_name_grows_with_its_length(part: str) -> None:
-    name = f"cudnn_generated_{part * (200_000 // len(part))}"
+    """Patterns that try every place of the part need minutes."""
+    name = part * (300_000 // len(part))
     assert readable(name) == name
-    assert classify(name[len("cudnn_generated_") :]) in CLASSES
+    assert classify(name) in CLASSES
 
 
-@pytest.mark.parametrize("functor", ["at::native::BinaryFunctor<", "c10::complex<", "f_kernel"])
+@pytest.mark.parametrize("functor", ["at::native::BinaryFunctor<", "c10::complex<"])
 def test_what_is_nested_too_deeply_keeps_its_name(functor: str) -> None:
-    inside = functor * (200_000 // len(functor))
-    name = f"void at::native::elementwise_kernel<4, {inside}x{'>' * inside.count('<')}>(int)"
-    assert readable(name) == name or functor == "f_kernel"
+    name = f"void at::native::elementwise_kernel<4, {functor * 1_000}x{'>' * 1_000}>(int)"
+    assert readable(name) == name
 
 
 def test_no_name_is_too_strange() -> None:
