@@ -16,6 +16,7 @@ from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.perfetto.sublanes import disjoint
+from nsyswrap.reports import find_report
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
@@ -89,6 +90,17 @@ def test_many_threads_with_ranges(tmp_path: Path) -> None:
     with pytest.raises(NotInCapture, match="1,025 threads with NVTX ranges: at most 1,024 are judged"):
         audit(capture)
     assert "GPU" in str(summarize(capture))
+
+
+@pytest.mark.parametrize(("threads", "said"), [(64, False), (65, True)])
+def test_pairs_of_threads_that_are_not_compared(tmp_path: Path, threads: int, said: bool) -> None:  # noqa: FBT001 - a value of the table
+    """64 threads with ranges and calls are 4,096 pairs."""
+    rows = launches(threads, threads=True)
+    ranges = [
+        nvtx("step", 0, 99, globalTid=row.cells["globalTid"]) for row in rows if "globalTid" in row.cells
+    ]
+    table = find_report("timing_audit").make(opened(tmp_path, *rows, *ranges))
+    assert any(note.startswith("more than 4,096 pairs of threads") for note in table.notes) == said
 
 
 def test_bars_at_one_time_get_the_first_free_lanes() -> None:

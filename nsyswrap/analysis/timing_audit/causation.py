@@ -101,7 +101,13 @@ def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
         f"ranges overlapped by GPU work of a thread without ranges: {count}; this work is not counted, "
         f"as no wait for it is recorded; to tell, {how}"
     )
-    return (text,) if count else ()
+    many = (
+        f"more than {_MOST_PAIRS:,} pairs of threads with ranges and threads with calls: each launch counts "
+        "for the thread that made it"
+    )
+    calls = whole.columns("api", "global_tid")["global_tid"]
+    too_many = _pairs(own_ranges(whole)[1].thread, calls) is None
+    return (*([text] if count else []), *([many] if too_many else []))
 
 
 @per_capture
@@ -142,16 +148,16 @@ def ranging_threads(whole: Capture) -> NDArray[Any]:
     return threads
 
 
-def _pairs(ranges: NDArray[Any], calls: NDArray[Any]) -> list[tuple[int, int]]:
+def _pairs(ranges: NDArray[Any], calls: NDArray[Any]) -> list[tuple[int, int]] | None:
     """Return the pairs of a thread with ranges and another thread of its process with calls.
 
-    None are returned if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
+    Return None if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
     """
     callers, workers = np.unique(ranges), np.unique(calls)
     process = workers & PROCESS_MASK
     first, last = (np.searchsorted(process, callers & PROCESS_MASK, side) for side in ("left", "right"))
     if (last - first).sum() > _MOST_PAIRS:
-        return []
+        return None
     caller, nth = repeated(last - first)
     pairs = zip(callers[caller].tolist(), workers[first[caller] + nth].tolist(), strict=True)
     return [(thread, worker) for thread, worker in pairs if worker != thread]
