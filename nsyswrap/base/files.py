@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 import stat
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from reprlib import repr as shortened
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nsyswrap.base.errors import OutputError
 
@@ -17,8 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Result = TypeVar("Result")
+T = TypeVar("T")
 
 _SQLITE = b"SQLite format 3\x00"
+_CONTENT = "the content"
+_INT64 = range(-(2**63), 2**63)
+_SCALARS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+}
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -73,10 +89,29 @@ def user_folder(variable: str, default: str) -> Path | None:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
-    """Return the content of a JSON file. Raises OSError, also for a pipe, and ValueError."""
+    """Return the content of a JSON file.
+
+    Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
+    """
     if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait forever
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return parsed(json.loads, path.read_text(encoding="utf-8", errors="surrogateescape"))
+    return parsed(_json, path.read_text(encoding="utf-8", errors="surrogateescape"))
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
+    return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return made
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
 
 
 def parsed(parse: Callable[[str], Result], text: str) -> Result:
@@ -85,6 +120,113 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
         return parse(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def brief(value: object) -> str:
+    """Return a value of a file for a message, cut if it is long, wide or deep."""
+    try:
+        return shortened(value)
+    except ValueError:  # Python writes no whole number of thousands of digits
+        return "a number of thousands of digits"
+
+
+def why(error: Exception) -> str:
+    """Return what is wrong with a file, without its name."""
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
+def typed(kind: type[T], value: object, name: str = _CONTENT) -> T:
+    """Return ``value`` as a ``kind``: a dataclass, a scalar, a Literal, a union, or a list or dict of these.
+
+    Keys that a dataclass does not have are ignored. Raises ValueError with the place, which begins with
+    ``name``.
+    """
+    made: T = _typed(kind, value, name)
+    return made
+
+
+def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
+    origin, arguments, scalars = _parts(kind)
+    if kind is Any or _are(scalars, [value]):
+        return value
+    if origin in (Union, UnionType) and not scalars:
+        return _one_of(arguments, value, name)
+    if origin is Literal and isinstance(value, str) and value in arguments:
+        return value
+    if origin in (list, tuple, Sequence) and isinstance(value, list):
+        return _listed(origin, arguments, value, name)
+    if origin in (dict, Mapping) and isinstance(value, dict):
+        return {key: _typed(arguments[1], one, f"{name}.{key}") for key, one in value.items()}
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _made(kind, value, name)
+    raise ValueError(f"{name} is {brief(value)}: expected {_in_words(kind)}")
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...], frozenset[type]]:  # noqa: ANN401 - any type
+    """Return origin and arguments of a type, and the types that it allows if these are scalars."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    kinds = arguments if origin in (Union, UnionType) else (kind,)
+    return origin, arguments, frozenset(kinds if all(one in _SCALARS for one in kinds) else ())
+
+
+def _are(kinds: frozenset[type], values: list[Any]) -> bool:
+    """Return True if all values have these types exactly. A whole number is a float, too.
+
+    Whole numbers must fit into 64 bits, other numbers must be finite.
+    """
+    if not set(map(type, values)) <= (kinds | {int} if float in kinds else kinds):
+        return False
+    whole = [value for value in values if type(value) is int]
+    fit = not whole or (min(whole) in _INT64 and max(whole) in _INT64)
+    return fit and all(math.isfinite(value) for value in values if type(value) is float)
+
+
+def _one_of(kinds: Sequence[Any], value: object, name: str) -> object:
+    for kind in kinds:
+        with suppress(ValueError):
+            return _typed(kind, value, name)
+    raise ValueError(f"{name} is {brief(value)}: expected {' or '.join(map(_in_words, kinds))}")
+
+
+def _listed(origin: Any, kinds: Sequence[Any], values: list[Any], name: str) -> Sequence[Any]:  # noqa: ANN401 - any type
+    is_long = origin is not tuple or kinds[1:] == (...,)
+    if not is_long and len(values) != len(kinds):
+        raise ValueError(f"{name} has {len(values)} values: expected {len(kinds)}")
+    if not is_long or not (
+        kinds[0] is Any or _are(_parts(kinds[0])[2], values)
+    ):  # a list of numbers can have millions
+        each = [kinds[0]] * len(values) if is_long else kinds
+        values = [
+            _typed(kind, one, f"{name}[{i}]") for i, (kind, one) in enumerate(zip(each, values, strict=True))
+        ]
+    return values if origin is list else tuple(values)
+
+
+def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
+    kinds = _hints(kind)
+    for field in fields(kind):
+        if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{name} has no {field.name!r}")
+    place = "" if name == _CONTENT else f"{name}."
+    known = {key: _typed(kinds[key], one, f"{place}{key}") for key, one in value.items() if key in kinds}
+    return kind(**known)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, localns={"Mapping": Mapping, "Sequence": Sequence})
+
+
+def _in_words(kind: Any) -> str:  # noqa: ANN401 - any type
+    origin, arguments, _ = _parts(kind)
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if origin is Literal:
+        return f"one of {', '.join(arguments)}"
+    if origin in (Union, UnionType):
+        return " or ".join(map(_in_words, arguments))
+    return "a list" if origin in (list, tuple, Sequence) else "an object"
 
 
 def umask() -> int:

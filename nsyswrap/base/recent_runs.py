@@ -14,12 +14,13 @@ import re
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import parsed, user_folder
+from nsyswrap.base.files import parsed, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
 
@@ -34,7 +35,17 @@ _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
 _MARKS = (RUN, STATUS, BATCH)  # a folder with one of these holds a run or a batch
 _RANK = re.compile(r"rank-\d+")
+_CLOCKS_S = 86_400  # by which the clock of another machine can be ahead
 _AGO = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A line of the index: a run folder, the working folder, and the start in seconds of the epoch."""
+
+    folder: str
+    cwd: str
+    began: float
 
 
 def note_begun(folder: Path) -> None:
@@ -164,9 +175,10 @@ def _lines() -> Iterator[tuple[str, str, float]]:
         except OSError:
             continue
         for line in text.splitlines():
-            with suppress(ValueError, TypeError, KeyError):
-                entry = parsed(json.loads, line)
-                yield str(entry["folder"]), str(entry["cwd"]), float(entry["began"])
+            with suppress(ValueError):
+                entry = typed(_Begun, parsed(json.loads, line))
+                if 0 <= entry.began <= time.time() + _CLOCKS_S:
+                    yield entry.folder, entry.cwd, entry.began
 
 
 def _index_folder() -> Path | None:

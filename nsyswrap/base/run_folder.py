@@ -10,12 +10,13 @@ import json
 import os
 import shutil
 import time
-from dataclasses import MISSING, asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.files import read_json, user_folder
+from nsyswrap.base.files import read_json, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 
 RUN = "run.json"
@@ -43,7 +44,6 @@ DEFAULT_BASE = Path("nsyswrap-runs")
 _HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # these cannot be redacted, so they are never shared
 _PAGE_MARK = b'<meta name="generator" content="nsyswrap '
 _PAGE_HEAD = 4096  # bytes of a page that contain its mark
-_TABLES = ("nsys", "rank")  # keys of run.json whose values are objects
 _LOG_ROOM = 16_384  # bytes
 _STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
@@ -62,6 +62,11 @@ _ENDINGS: dict[Outcome, str] = {
 }
 
 
+_PROFILE_AGAIN = "profile again, or use a newer nsyswrap"
+_MOST_RANKS = 1_000_000
+_UNWRITTEN = 73  # the exit code of a run that is done, but whose files could not all be written
+
+
 @dataclass(frozen=True)
 class Status:
     """How a run ended.
@@ -75,6 +80,48 @@ class Status:
     exit_code: int
     message: str = ""
     hint: str = ""
+
+    @property
+    def is_consistent(self) -> bool:
+        """Return True if outcome and exit code both say that the run is done, or that it is not."""
+        is_done = self.outcome == "done"
+        return self.exit_code in ((0, _UNWRITTEN) if is_done else range(1, 256))
+
+
+@dataclass(frozen=True)
+class _RankFacts:
+    """The rank's entry in run.json. ``profiled``: the ranks that ran under nsys, None for all."""
+
+    rank: int
+    world_size: int | None = None
+    profiled: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        size = _MOST_RANKS if self.world_size is None else self.world_size
+        if not 0 <= self.rank < size <= _MOST_RANKS:
+            raise ValueError(f"rank {self.rank} of {self.world_size}")
+
+
+@dataclass(frozen=True)
+class _NsysFacts:
+    """What is read of the options of nsys in run.json."""
+
+    trace: str = ""
+    capture_range: str | None = None
+
+
+_TABLES = ("nsys", "rank")  # an empty one replaces one that is not valid
+# What is read of run.json. The values are checked with these types, and stay as they are.
+_RUN_KINDS: dict[str, Any] = {
+    "command": list[str],
+    "program": list[str],
+    "host": str,
+    "started": str,
+    "duration_s": float,
+    "gpu_error": str,
+    "nsys": _NsysFacts,
+    "rank": _RankFacts,
+}
 
 
 @dataclass(frozen=True)
@@ -193,31 +240,36 @@ class RunFolder:
         """Read ``status.json``, without keys of newer versions. Raises CaptureError if it is invalid."""
         path = self.path / STATUS
         try:
-            content = read_json(path)
-            known = {one.name: content.get(one.name, one.default) for one in fields(Status)}
-            if lacks := [name for name, value in known.items() if value is MISSING]:
-                raise CaptureError(f"{path} is incomplete: no {', '.join(lacks)}", "profile again")
-        except (OSError, ValueError, AttributeError) as error:
-            raise CaptureError(f"{path} cannot be read: {error}") from None
-        status = Status(**known)
-        if not isinstance(status.exit_code, int):
-            raise CaptureError(f"{path} is invalid: exit_code is {status.exit_code!r}", "profile again")
-        if status.outcome not in get_args(Outcome):
-            raise CaptureError(f"{path} has an unknown outcome: {status.outcome!r}", "use a newer nsyswrap")
+            status = typed(Status, read_json(path))
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"{path} cannot be read: {why(error)}", _PROFILE_AGAIN) from None
+        if not status.is_consistent:
+            raise CaptureError(
+                f"{path} is invalid: outcome is {status.outcome}, exit_code is {status.exit_code}",
+                _PROFILE_AGAIN,
+            )
         return status
 
     def read_run(self) -> dict[str, Any]:
-        """Read ``run.json``; empty if it is missing or invalid."""
+        """Read ``run.json``; empty if it is missing or invalid. Values of a wrong type are left out."""
         try:
             run = read_json(self.path / RUN)
         except (OSError, ValueError):
             return {}
         if not isinstance(run, dict):
             return {}
-        return run | {key: {} for key in _TABLES if key in run and not isinstance(run[key], dict)}
+        valid = {key: value for key, value in run.items() if _fits(key, value)}
+        return {key: {} for key in _TABLES if key in run} | valid
 
     def _part(self, name: str) -> Path:
         return self.path / f".{name}.part"
+
+
+def _fits(key: str, value: object) -> bool:
+    with suppress(ValueError):
+        typed(_RUN_KINDS.get(key, Any), value)
+        return key != "duration_s" or float(str(value)) >= 0
+    return False
 
 
 def is_page(path: Path) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import parsed, user_folder
+from nsyswrap.base.files import brief, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -25,16 +24,12 @@ if TYPE_CHECKING:
     import click
 
 with lazy_imports():  # used where there is a file with settings
-    from nsyswrap.base import suggest
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from nsyswrap.base import suggest, toml_file
 
 PROJECT_FILE = "pyproject.toml"
 _TABLE = "nsyswrap"  # in [tool]
 _UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
+_COUNTS = 2**31  # more rows than any table has
 _TRACE = re.compile(r"\b[a-z0-9-]+(,\b[a-z0-9-]+)*")  # nothing that nsys could take for another option
 
 
@@ -57,7 +52,7 @@ class Value(NamedTuple):
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return type(value) is int and 1 <= value < _COUNTS
 
 
 SETTINGS = {
@@ -158,9 +153,9 @@ def of_user() -> dict[str, Value]:
     if path is None or not _is_file(path):
         return {}
     try:
-        table = _toml(path.read_bytes())
+        table = toml_file.read(path)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "correct the file, or remove it") from None
+        raise UsageError(f"{path} cannot be read: {why(error)}", "correct the file, or remove it") from None
     return _checked(table, str(path))
 
 
@@ -172,14 +167,14 @@ def _of_project(path: Path | None) -> tuple[dict[str, Value], list[str]]:
     if _TABLE.encode() not in content:  # most projects: nothing is parsed
         return {}, []
     try:
-        tool = _toml(content).get("tool")
+        tool = toml_file.parse(content).get("tool")
     except ValueError as error:  # others work with this file, nsyswrap alone does not need it
         return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {error}"]
     table = tool.get(_TABLE) if isinstance(tool, dict) else None
     if table is None:
         return {}, []
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: [tool.{_TABLE}] is not a table")
+        raise UsageError(f"{path}: [tool.{_TABLE}] is not a table", f"begin it with [tool.{_TABLE}]")
     values = _checked(table, str(path))
     if values.pop("nsys", None) is None:
         return values, []
@@ -194,13 +189,8 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
             message, hint = suggest.unknown("setting", key, SETTINGS)
             raise UsageError(f"{source}: {message}", hint)
         if not SETTINGS[key].accepts(value):
-            raise UsageError(f"{source}: invalid {key} {value!r}: expected {SETTINGS[key].expected}")
+            raise UsageError(f"{source}: invalid {key} {brief(value)}: expected {SETTINGS[key].expected}")
     return {key: Value(value, source) for key, value in table.items()}
-
-
-def _toml(content: bytes) -> dict[str, Any]:
-    """Parse TOML. Raises ValueError."""
-    return parsed(tomllib.loads, content.decode("utf-8-sig"))
 
 
 def project_file() -> Path | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
+from nsyswrap.base.files import parsed, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
@@ -187,17 +188,46 @@ def load(path: Path) -> Scenario:
     return Scenario(path, constants, builds)
 
 
+@dataclass(frozen=True)
+class _Profiled:
+    launches: int
+    cpu_ops: int
+    kernels: int
+    kernel_median_us: float | None
+
+
+@dataclass(frozen=True)
+class _Timing:
+    range: str
+    operator: str
+    median_us: float
+    profiler: _Profiled | None = None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What is read of the measurements that a script prints."""
+
+    timings: tuple[_Timing, ...] = ()
+
+
 def measured(folder: Path) -> dict[str, Any]:
-    """Return the last line of JSON that the script printed, its measurements; empty if there is none."""
+    """Return the last line of JSON that the script printed, its measurements; empty if there is none.
+
+    Raises ScenarioFailed if that line is damaged.
+    """
+    path = folder / PROGRAM_OUTPUT
     try:
-        lines = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return {}
-    for line in reversed(lines):
-        if line.startswith("{"):
-            measurements: dict[str, Any] = json.loads(line)
-            return measurements
-    return {}
+    line = next((line for line in reversed(lines) if line.startswith("{")), "{}")
+    try:
+        measurements: dict[str, Any] = parsed(json.loads, line)
+        typed(_Measured, measurements)
+    except ValueError as error:
+        raise ScenarioFailed(f"{path} has no valid measurements: {error}", "run the scenario again") from None
+    return measurements
 
 
 def _shipped(name: str) -> Path:

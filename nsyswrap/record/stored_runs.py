@@ -137,12 +137,7 @@ def _members(path: Path, kind: str) -> Iterable[Path]:
         batch = open_batch(path)
     except OutputError:
         return []
-    names = [*batch.runs.values(), *batch.left_out.values()]
-    if not all(
-        isinstance(name, str) and name not in ("", "..") and Path(name).name == name for name in names
-    ):
-        return []
-    return [path / RUNS / name for name in names]
+    return [path / RUNS / name for name in (*batch.runs.values(), *batch.left_out.values())]
 
 
 def _planned_state(folder: Path) -> str:

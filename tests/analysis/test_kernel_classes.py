@@ -46,6 +46,10 @@ def test_rules_in_a_file(tmp_path: Path) -> None:
         ("[[class]", "is not TOML"),
         ("[[classes]]\nname = 'a'", "unknown key 'classes'"),
         ("[[class]]\nname = 'a'", "[[class]] number 1 lacks 'pattern'"),
+        (
+            "[[class]]\nname = 'a'\npattern = 'a{99999999999}'",
+            "'a{99999999999}' is not a regular expression: ",
+        ),
         ("[[class]]\nname = 'a'\nregex = 'b'", "number 1 lacks 'pattern' and has an unknown key 'regex'"),
         ("[[class]]\nname = 'a'\npattern = 'b'\nx = 1", "number 1 has an unknown key 'x'"),
         ("class = [1]", "number 1 lacks 'name' and lacks 'pattern'"),

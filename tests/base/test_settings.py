@@ -175,6 +175,8 @@ def test_a_project_does_not_choose_what_is_executed(
         ),
         ("zzz = 3", "no setting named 'zzz'", "settings: top color trace readable nsys"),
         ("top = 0", "invalid top 0: expected a whole number of 1 or more", ""),
+        ("top = 0x" + "f" * 5000, "invalid top a number of thousands of digits: expected", ""),
+        ("top" + ".a" * 99 + " = {a" + ".a" * 99 + " = 1}", "invalid top {'a': {'a': ", ""),
         ("top = true", "invalid top True: expected a whole number of 1 or more", ""),
         ("color = 'red'", "invalid color 'red': expected 'auto', 'always' or 'never'", ""),
         ("color = []", "invalid color []: expected 'auto', 'always' or 'never'", ""),

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from batch_folders import key_of
 from tiny_export import Row, call, enums, kernel, memcpy, nvtx, write
 
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, RunFolder, Status
@@ -47,9 +48,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             batch = Path(scratch, "batch")
             folders = [made(batch, i) for i in range(number)]
-            RunFolder(batch).write(
-                "batch.json", {"runs": [{"folder": folder.name, "active": True} for folder in folders]}
-            )
+            rows = [
+                {"number": i, "folder": folder.name, "key": key_of(folder), "active": True}
+                for i, folder in enumerate(folders, 1)
+            ]
+            RunFolder(batch).write("batch.json", {"name": "bench", "id": "1", "runs": rows})
             measure(batch, number, asked.jobs, "captures")
             tasks = [Task(i, folder, folder / DIGEST) for i, folder in enumerate(folders)]
             for _, answer in digest_all(tasks, asked.jobs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +12,9 @@ from recorded import SHIPPED, capture_names, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
-from nsyswrap.base.run_folder import DIGEST, EXPORT, RunFolder
+from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
 from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.reports.runs import digest as digests
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.scenario_tables import gpu_totals
 
@@ -208,8 +211,8 @@ def test_files_of_somebody_else_are_left_alone(cli: Cli, tmp_path: Path, name: s
 def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
     folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
     write_digest(folder)
-    text = (folder / DIGEST).read_text()
-    (folder / DIGEST).write_text(text.replace('"kernel_ns":10', '"kernel_ns":11'))
+    made = digests.read_digest(folder / DIGEST)
+    digests.write(replace(made, totals={**made.totals, "kernel_ns": 11}), folder / DIGEST)
     assert cli("collect", "b").returncode == 0
     [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
     assert row["kernel_ns"] == "11"
@@ -299,3 +302,49 @@ def test_a_folder_with_any_name_is_collected(cli: Cli, tmp_path: Path) -> None:
     write(loose, kernel("k", 0, 10))
     assert cli("collect", loose).returncode == 0
     assert [row["run"] for row in rows_of(tmp_path / "nsyswrap-collected" / "results.csv")] == ["x\ny"]
+
+
+def test_a_damaged_digest_of_a_capture_that_is_gone_is_told(cli: Cli, tmp_path: Path) -> None:
+    captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    folder = captured(planned(tmp_path / "b", 2, {"n": 2}), 20)
+    write_digest(folder)
+    (folder / EXPORT).unlink()
+    assert cli("collect", batch_of(tmp_path / "b")).returncode == 0
+    assert [row["kernel_ns"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["10", "20"]
+    text = (folder / DIGEST).read_text()
+    (folder / DIGEST).write_text(text.replace('"kernel_ns":20', '"kernel_ns":21'))
+    done = cli("collect", "b")
+    assert done.returncode == 0
+    assert [row["kernel_ns"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["10", ""]
+    assert (
+        "digest.json is damaged: its content is not what nsyswrap wrote; its capture is gone" in done.stderr
+    )
+
+
+def test_a_run_whose_parameters_were_altered_is_damaged(cli: Cli, tmp_path: Path) -> None:
+    """Its label and its layout may change: they do not decide what was run."""
+    folders = [captured(planned(tmp_path / "b", n, {"n": n}), 10 * n) for n in (1, 2, 3)]
+    batch_of(tmp_path / "b")
+    for folder, before, after in zip(
+        folders, ('"n": 1', "n=2", "{"), ('"n": 7', "of a later plan", "{ "), strict=True
+    ):
+        text = (folder / SPEC).read_text()
+        (folder / SPEC).write_text(text.replace(before, after))
+    done = cli("collect", "b")
+    assert done.returncode == 0
+    rows = rows_of(tmp_path / "b" / "results.csv")
+    assert [(row["n"], row["outcome"]) for row in rows] == [("", "damaged"), ("2", "done"), ("3", "done")]
+    assert f"00001: damaged: b/runs/00001/{SPEC} cannot be read: it is not that of batch.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "change", [{"exit_code": 3}, {"message": []}, {"program_code": 0.5}, {"exit_code": None}]
+)
+def test_a_status_of_nonsense_is_not_done(cli: Cli, tmp_path: Path, change: dict[str, object]) -> None:
+    folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    facts = json.loads((folder / STATUS).read_text())
+    (folder / STATUS).write_text(json.dumps({**facts, **change}))
+    assert cli("collect", batch_of(tmp_path / "b")).returncode == 0
+    [row] = rows_of(tmp_path / "b" / "results.csv")
+    assert row["outcome"] == "damaged"
+    assert f"{STATUS} " in row["message"]

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from batch_folders import captured, ended, planned, rows_of
+from batch_folders import batch_of, captured, ended, planned, rows_of
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, row, write
 
@@ -48,8 +48,10 @@ def batch(tmp_path: Path) -> Path:
     for number, ns in ((1, 10), (2, 20), (4, 40)):
         captured(planned(folder, number, {"n": number}), ns)
     ended(planned(folder, 3, {"n": 3}), "nsys_failed")
-    made = [{"number": n, "folder": f"{n:05}", "key": str(n), "active": n != 4} for n in (1, 2, 3, 4)]
-    (folder / BATCH).write_text(json.dumps({"id": "x", "name": "sizes", "runs": made}))
+    batch_of(folder)
+    facts = json.loads((folder / BATCH).read_text())
+    facts["runs"][3]["active"] = False
+    (folder / BATCH).write_text(json.dumps({**facts, "name": "sizes"}))
     return folder
 
 

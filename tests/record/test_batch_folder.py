@@ -193,3 +193,15 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path: Path) -> None:
     assert read_state(tmp_path).state == "done"
     with locked(tmp_path, "another"):
         pass
+
+
+@pytest.mark.parametrize(
+    "facts", [{"pid": 0}, {"pid": -1}, {"pid": True}, {"began": "x"}, {"began": -1.0}, {"host": None}]
+)
+def test_a_claim_of_no_process_is_none(tmp_path: Path, facts: dict[str, object]) -> None:
+    """Its process is ended by a signal: one to process 0 or -1 would reach others."""
+    claim = {"host": "n1", "pid": 1, "began": 0.0, "job": "", "restarts": 0}
+    (tmp_path / CLAIM).write_text(json.dumps(claim))
+    assert read_state(tmp_path).state == "lost"
+    (tmp_path / CLAIM).write_text(json.dumps({**claim, **facts}))
+    assert read_state(tmp_path).state == "planned"

@@ -18,6 +18,8 @@ from recorded import ROOT
 from test_imports import MODULES, imports
 
 from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.executors.slurm.jobs import submitted
+from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,3 +218,12 @@ def words(tree: ast.Module) -> list[str]:
     names += [node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     names += [node.arg for node in nodes if isinstance(node, (ast.arg, ast.keyword)) and node.arg]
     return texts + names
+
+
+@pytest.mark.parametrize("jobs", [1, [1], [{}], [{"job": "1", "offset": 0, "tasks": "1-999999999"}], "1"])
+def test_damaged_jobs_are_none(tmp_path: Path, cli: Cli, jobs: object) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    (tmp_path / "old/slurm").mkdir()
+    (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": jobs}))
+    assert submitted(open_batch(tmp_path / "old")) == []
+    assert "1 planned" in cli("batch", "status", "old").stdout

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 from typing import TYPE_CHECKING
 
 from tiny_export import kernel, write
 
+from nsyswrap.base.batch_file import spec_key
 from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, SPEC, RunFolder, Status
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ def planned(
     folder = batch / "runs" / f"{number:05}"
     folder.mkdir(parents=True)
     said = label or " ".join(f"{name}={value}" for name, value in parameters.items())
-    RunFolder(folder).write(SPEC, {"label": said, "parameters": parameters, "repeat": repeat})
+    spec = {"label": said, "parameters": parameters, "repeat": repeat, "command": [folder.name]}
+    RunFolder(folder).write(SPEC, spec)
     return folder
 
 
@@ -56,9 +59,16 @@ def claimed(folder: Path) -> Path:
 def batch_of(batch: Path) -> Path:
     """Write batch.json for the run folders that are there."""
     folders = sorted((batch / "runs").iterdir())
-    rows = [{"number": i, "folder": f.name, "key": f.name, "active": True} for i, f in enumerate(folders, 1)]
+    rows = [
+        {"number": i, "folder": f.name, "key": key_of(f), "active": True} for i, f in enumerate(folders, 1)
+    ]
     RunFolder(batch).write("batch.json", {"id": "1", "name": batch.name, "runs": rows})
     return batch
+
+
+def key_of(folder: Path) -> str:
+    """Return the key of a run folder's spec.json, as batch.json has it."""
+    return spec_key(json.loads((folder / SPEC).read_text(encoding="utf-8")))
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:

@@ -14,20 +14,16 @@ pattern = "advec|diffuse"
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import parsed
+from nsyswrap.base.files import brief, why
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from nsyswrap.base import toml_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,9 +149,9 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = parsed(tomllib.loads, path.read_text(encoding="utf-8"))
+        document = toml_file.read(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {why(error)}", "give a TOML file") from None
     except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}", _FORM) from None
     for key in document:
@@ -175,6 +171,6 @@ def _rule(entry: object, where: str) -> tuple[str, str]:
         raise UsageError(f"{where}: name and pattern must be non-empty strings", _FORM)
     try:
         re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{where}: {pattern!r} is not a regular expression: {error}", _FORM) from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"{where}: {brief(pattern)} is not a regular expression: {error}", _FORM) from None
     return name, pattern

@@ -9,8 +9,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
@@ -24,6 +25,9 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.base.version import __version__
 from nsyswrap.record.batch.task import TaskSpec, read_spec
+
+with lazy_imports():  # a run of a batch needs it not
+    from nsyswrap.base import batch_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +63,11 @@ class Claim:
     job: str = ""
     """The job of a scheduler, as its commands name it: ``17_3``, or empty."""
     restarts: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no process: a signal to it would reach others."""
+        if self.pid < 1 or self.began < 0:
+            raise ValueError(f"process {self.pid}, begun at {self.began}")
 
 
 @dataclass(frozen=True)
@@ -119,26 +128,28 @@ def read_state(folder: Path, number: int = 0) -> RunState:
 
 def _claim(folder: Path) -> Claim | None:
     try:
-        return Claim(**read_json(folder / CLAIM))
-    except (OSError, ValueError, TypeError):
+        return typed(Claim, read_json(folder / CLAIM))
+    except (OSError, ValueError):
         return None
 
 
 def open_batch(folder: Path) -> Batch:
     """Read batch.json. Raises OutputError if the folder holds no batch."""
     try:
-        facts = read_json(folder / BATCH)
-        runs = {run["number"]: run["folder"] for run in facts["runs"] if run["active"]}
-        left_out = {run["number"]: run["folder"] for run in facts["runs"] if not run["active"]}
-        numbers = {run["key"]: run["number"] for run in facts["runs"]}
-        return Batch(folder, facts["name"], facts["id"], runs, left_out, numbers)
+        facts = batch_file.read(folder)
     except FileNotFoundError:
         raise OutputError(
             f"{folder} is not a batch folder: {BATCH} is missing",
             "give the folder that `nsyswrap batch run` printed",
         ) from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise OutputError(f"{folder / BATCH} cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        raise OutputError(
+            f"{folder / BATCH} cannot be read: {why(error)}",
+            f"remove {folder / BATCH}, or use another --output and run the plan again",
+        ) from None
+    runs = {run.number: run.folder for run in facts.runs if run.active}
+    left_out = {run.number: run.folder for run in facts.runs if not run.active}
+    return Batch(folder, facts.name, facts.id, runs, left_out, {run.key: run.number for run in facts.runs})
 
 
 def make_batch(folder: Path, plan: Plan) -> Batch:

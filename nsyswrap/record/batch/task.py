@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import SPEC, existing
+
+with lazy_imports():  # a run of a batch needs it not
+    from nsyswrap.base import batch_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    Scalar = str | int | float | bool
+Scalar: TypeAlias = "str | int | float | bool"
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ class TaskSpec:
     @property
     def key(self) -> str:
         """A hash of all but label and timeout. Two plans that have the same key have the same run."""
-        facts = {name: value for name, value in self.as_json().items() if name not in ("label", "timeout_s")}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+        return batch_file.spec_key(self.as_json())
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -74,16 +75,20 @@ class TaskSpec:
 def read_spec(folder: Path) -> TaskSpec:
     """Read spec.json of a planned run. Raises OutputError if the folder holds none."""
     try:
-        facts = read_json(folder / SPEC)
-        options = facts.pop("nsys")
-        options = Options(**{**options, "extra": tuple(options["extra"])})
-        facts |= {name: tuple(facts[name]) for name in ("command", "arguments")}
-        return TaskSpec(**facts, nsys=options)
+        return _spec(read_json(folder / SPEC))
     except FileNotFoundError:
         raise OutputError(
             f"{folder} is not a planned run: {SPEC} is missing", "give a folder in runs/ of a batch"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError) as error:
         raise OutputError(
-            f"{folder / SPEC} cannot be read: {error}", "start the batch again to write it again"
+            f"{folder / SPEC} cannot be read: {why(error)}", "start the batch again to write it again"
         ) from None
+
+
+def _spec(facts: Any) -> TaskSpec:  # noqa: ANN401 - any JSON
+    """Raise ValueError unless every key is there, and no other: a default would be another run."""
+    spec = typed(TaskSpec, facts)
+    if facts.keys() != vars(spec).keys() or facts["nsys"].keys() != vars(spec.nsys).keys():
+        raise ValueError("it does not have the keys of this version")
+    return spec

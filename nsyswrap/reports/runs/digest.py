@@ -5,7 +5,9 @@ The durations are counted, (kernel, duration, count), and not averaged: figures 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Number, Unit
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-FORMAT = 2  # increases with every change of the content: a digest of another format is made again
+FORMAT = 3  # increases with every change of the content: a digest of another format is made again
 TOTALS = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(
@@ -60,6 +62,12 @@ class Summary:
 
     columns: list[str]
     values: list[list[Any]]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless each column has a number, a text or None for each row."""
+        if len(self.columns) != len(self.values) or len(set(map(len, self.values))) > 1:
+            raise ValueError("a summary has columns of different lengths")
+        typed(list[list[int | float | str | None]], self.values, "a summary")
 
 
 @dataclass(frozen=True)
@@ -93,30 +101,46 @@ def write_digest(folder: Path) -> None:
 
 def write(made: Digest, path: Path) -> None:
     """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it."""
-    text = json.dumps({"format": FORMAT, **asdict(made)}, separators=(",", ":"), ensure_ascii=False)
+    content = asdict(made)
+    facts = {"format": FORMAT, "sha256": _checksum(content), **content}
+    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
     RunFolder(path.parent).write(path.name, text + "\n")
 
 
 def read_digest(path: Path) -> Digest:
-    """Read a stored digest. Raises CaptureError if it is damaged or of another format."""
+    """Read a stored digest. Raises CaptureError if it is damaged, altered or of another format."""
     try:
-        stored = read_json(path)
-        if stored.pop("format") != FORMAT:
+        content = read_json(path)
+        version = content.pop("format", None) if isinstance(content, dict) else None
+        if type(version) is not int or version != FORMAT:
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        summaries = {name: Summary(**summary) for name, summary in stored.pop("summaries").items()}
-        size, mtime_ns = stored.pop("source")
-        return Digest((size, mtime_ns), summaries=summaries, **stored)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CaptureError(f"cannot read {path}: {error}") from None
+        if content.pop("sha256", None) != _checksum(content):
+            raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
+        return typed(Digest, content)
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {path}: {why(error)}") from None
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return a hash of the values, which does not depend on the layout of the file."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def stored(folder: Path) -> Digest | None:
-    """Return the digest in a run folder, if it is that of the folder's capture or the capture was removed."""
+    """Return the digest in a run folder, or None if it has to be made from the folder's capture.
+
+    Raises CaptureError for a digest that cannot be read if the capture was removed.
+    """
+    capture = identity(folder)
+    if capture is None and not os.path.lexists(folder / DIGEST):
+        return None
     try:
         digest = read_digest(folder / DIGEST)
-    except CaptureError:
+    except CaptureError as error:
+        if capture is None:
+            raise CaptureError(f"{error.message}; its capture is gone", "profile again") from None
         return None
-    return digest if identity(folder) in (None, digest.source) else None
+    return digest if capture in (None, digest.source) else None
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base import batch_file
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
 
@@ -54,10 +56,11 @@ class RecordedRun:
 
 
 class _Place(NamedTuple):
-    """The folder of a run or a loose capture, and the folder of its batch."""
+    """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there."""
 
     path: Path
     batch: Path | None = None
+    key: str = ""
     loose: bool = False
 
 
@@ -84,7 +87,7 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
     return [
         _loose_capture(place.path, label)
         if place.loose
-        else _recorded_run(place.path, label, state_of, names.get(place.batch, ""))
+        else _recorded_run(place, label, state_of, names.get(place.batch, ""))
         for place, label in zip(places, labels, strict=True)
     ]
 
@@ -97,7 +100,10 @@ def run_paths(folder: Path) -> list[Path]:
 
 def batch_name(folder: Path) -> str:
     """Return the name of the plan of a batch folder; empty if the folder is not one."""
-    return str(_facts(folder / BATCH).get("name") or "")
+    try:
+        return batch_file.read(folder).name
+    except (OSError, ValueError):
+        return ""
 
 
 def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Place]:
@@ -112,7 +118,7 @@ def _below(path: Path) -> Iterator[_Place]:
     for folder, folders, files in os.walk(path):
         here = Path(folder)
         if BATCH in files:
-            yield from (_Place(run, here) for run in _planned(here))
+            yield from _planned(here)
             folders.clear()
         elif _MARKS.intersection(files):
             yield _Place(here)
@@ -122,13 +128,16 @@ def _below(path: Path) -> Iterator[_Place]:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
-def _planned(folder: Path) -> list[Path]:
-    """Return the run folders of a batch, without those that a later plan left out."""
-    facts = _facts(folder / BATCH)
+def _planned(folder: Path) -> Iterator[_Place]:
+    """Yield the run folders of a batch, without those that a later plan left out."""
     try:
-        return [folder / RUNS / run["folder"] for run in facts["runs"] if run.get("active", True)]
-    except (KeyError, TypeError):
-        raise CaptureError(f"cannot read {folder / BATCH}", "name the run folders in it") from None
+        runs = batch_file.read(folder).runs
+    except (OSError, ValueError) as error:
+        raise CaptureError(
+            f"cannot read {folder / BATCH}: {why(error)}",
+            f"name the run folders: {shlex.quote(str(folder / RUNS))}/*",
+        ) from None
+    yield from (_Place(folder / RUNS / run.folder, folder, run.key) for run in runs if run.active)
 
 
 def _export_beside(capture: str) -> str:
@@ -143,23 +152,47 @@ def _loose_capture(path: Path, label: str) -> RecordedRun:
     return RecordedRun(path, label, "damaged", message=f"{path} is a broken link")
 
 
-def _recorded_run(path: Path, label: str, state_of: StateOf, batch: str) -> RecordedRun:
-    spec = _facts(path / SPEC)
-    parameters, repeat = spec.get("parameters"), spec.get("repeat")
+@dataclass(frozen=True)
+class _Spec:
+    """What is read of spec.json."""
+
+    label: str
+    parameters: dict[str, str | int | float | bool]
+    repeat: int
+
+
+def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str) -> RecordedRun:
+    path = place.path
     wall_s = RunFolder(path).read_run().get("duration_s")
     outcome, exit_code, message = _ending(path, state_of)
+    try:
+        spec = _spec(path / SPEC, place.key)
+    except (OSError, ValueError) as error:
+        spec, outcome = None, "damaged"
+        message = "; ".join(filter(None, (f"{path / SPEC} cannot be read: {why(error)}", message)))
     return RecordedRun(
         path,
         label,
         outcome,
-        what=str(spec.get("label", "")),
-        parameters=parameters if isinstance(parameters, dict) else {},
-        repeat=repeat if isinstance(repeat, int) else None,
+        what=spec.label if spec else "",
+        parameters=spec.parameters if spec else {},
+        repeat=spec.repeat if spec else None,
         exit_code=exit_code,
-        wall_s=float(wall_s) if isinstance(wall_s, (int, float)) else None,
+        wall_s=None if wall_s is None else float(wall_s),
         message=message,
         batch=batch,
     )
+
+
+def _spec(path: Path, key: str) -> _Spec | None:
+    """Read spec.json; None if the run was not planned. ``key``: of batch.json, empty outside of a batch."""
+    if not os.path.lexists(path) and not (key and path.parent.exists()):
+        return None
+    facts = read_json(path)
+    spec = typed(_Spec, facts)
+    if key and batch_file.spec_key(facts) != key:
+        raise ValueError(f"it is not that of {BATCH}")
+    return spec
 
 
 def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
@@ -173,11 +206,3 @@ def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
     except CaptureError as error:
         return "damaged", None, error.message
     return status.outcome, status.exit_code, status.message
-
-
-def _facts(file: Path) -> dict[str, Any]:
-    try:
-        facts = read_json(file)
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}

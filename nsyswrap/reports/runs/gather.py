@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import TOTALS, digest, identity, stored, write
@@ -227,19 +227,26 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
     """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
     if run.outcome in _NOT_ENDED:
         return RunResult(run)
-    if run.path.is_dir() and (digest := stored(run.path)):
+    try:
+        digest = stored(run.path) if run.path.is_dir() else None
+    except CaptureError as error:
+        return _damaged(run, error.message)
+    if digest:
         return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries)
     return None if identity(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
-    """Return the result of a run that was read. A run that is done but unreadable is damaged."""
+    """Return the result of a run that was read."""
     if made.totals is not None:
         return _with_digest(run, digest, made.totals, made.reports)
+    return _damaged(run, made.error)
+
+
+def _damaged(run: RecordedRun, error: str) -> RunResult:
+    """Return the result of an unreadable run. A run that is done is damaged instead."""
     outcome = "damaged" if run.outcome == "done" else run.outcome
-    return RunResult(
-        replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, made.error))))
-    )
+    return RunResult(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, error)))))
 
 
 def _with_digest(

@@ -208,7 +208,6 @@ def test_parameters_hold_anything(cli: Cli, tmp_path: Path) -> None:
         "text": NASTY,
         "kernels": "=1+1",
         "flag": True,
-        "list": [1, 2],
         "mixed": 1,
         "": "x",
     }
@@ -219,7 +218,6 @@ def test_parameters_hold_anything(cli: Cli, tmp_path: Path) -> None:
         "kernels": "é🎉",
         "flag": False,
         "mixed": "one",
-        "big": 2**80,
     }
     captured(planned(tmp_path / "b", 1, first, label="one"), 10)
     captured(planned(tmp_path / "b", 2, second, label="one"), 20)
@@ -227,9 +225,9 @@ def test_parameters_hold_anything(cli: Cli, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     one, two = rows_of(tmp_path / "b" / "results.csv")
     assert (one["n"], one["rate"], one["text"], one["parameter_kernels"]) == ("1", "0.5", NASTY, "=1+1")
-    assert (one["flag"], one["list"], one["mixed"], one[""], one["big"]) == ("true", "[1, 2]", "1", "x", "")
+    assert (one["flag"], one["mixed"], one[""]) == ("true", "1", "x")
     assert (two["rate"], two["text"], two["parameter_kernels"]) == ("1.0", "x" * 5000, "é🎉")
-    assert (two["mixed"], two["big"], two["list"], two["kernels"]) == ("one", str(2**80), "", "1")
+    assert (two["mixed"], two["kernels"]) == ("one", "1")
     for name in ("summaries.csv", "kernels.csv"):
         assert {line["text"] for line in rows_of(tmp_path / "b" / name)} == {NASTY, "x" * 5000}
     assert max(map(len, done.stdout.splitlines())) <= 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,6 +164,42 @@ def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
     facts = json.loads((run / DIGEST).read_text())
     (run / DIGEST).write_text(json.dumps({**facts, "format": facts["format"] + 1}))
     assert stored(run) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"kernels":1,', '"kernels":2,'),
+        ('"kernels":1,', '"kernels":1.5,'),
+        ('"kernel_ns":10,', '"kernel_ns":"10",'),
+        ('"kernel_ns":10,', '"kernel_ns":NaN,'),
+        ('"kernel_ns":10,', '"kernel_ns":-10,'),
+        ('["k",[10],[1]]', '["k",[10,20],[1]]'),
+        ('"format":3', '"format":3.0'),
+        ('"sha256":"', '"sha256":"0'),
+    ],
+)
+def test_an_altered_digest_is_made_again_or_refused(run: Path, before: str, after: str) -> None:
+    text = (run / DIGEST).read_text()
+    assert before in text
+    (run / DIGEST).write_text(text.replace(before, after))
+    assert stored(run) is None
+    (run / EXPORT).unlink()
+    with pytest.raises(CaptureError, match=r"digest\.json.*; its capture is gone"):
+        stored(run)
+
+
+def test_the_layout_of_a_digest_does_not_matter(run: Path) -> None:
+    facts = json.loads((run / DIGEST).read_text())
+    (run / DIGEST).write_text(json.dumps(dict(reversed(facts.items())), indent=3))
+    assert stored(run) is not None
+
+
+def test_types_are_checked_behind_a_right_checksum(run: Path) -> None:
+    found = read_digest(run / DIGEST)
+    write_to(replace(found, totals={**found.totals, "kernels": "1"}), run / DIGEST)  # type: ignore[dict-item]
+    with pytest.raises(CaptureError, match=r"totals\.kernels is '1': expected a whole number or a number"):
+        read_digest(run / DIGEST)
 
 
 def test_a_run_without_a_capture_has_no_digest(tmp_path: Path) -> None:

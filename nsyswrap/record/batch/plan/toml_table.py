@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from nsyswrap.base import toml_file
 from nsyswrap.base.errors import PlanError
+from nsyswrap.base.files import why
 from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
 _LONGEST_SHOWN = 60
+_LARGEST = 2**63
 
 
 class Kind(NamedTuple):
@@ -36,7 +32,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
 def _are_texts(value: object) -> bool:
@@ -47,7 +43,7 @@ TEXT = Kind("a string that is not empty", _is_text)
 TEXTS = Kind("a list of strings", _are_texts)
 WORDS = Kind("a string or a list of strings", lambda value: _is_text(value) or _are_texts(value))
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-COUNT = Kind("a whole number, 1 or more", lambda value: type(value) is int and value >= 1)
+COUNT = Kind("a whole number, 1 or more", lambda value: type(value) is int and 1 <= value < _LARGEST)
 SECONDS = Kind("a number of seconds above 0", lambda value: _is_number(value) and value > 0)
 DELAY = Kind("a number of seconds, 0 or more", lambda value: _is_number(value) and value >= 0)
 TABLE = Kind("a table", lambda value: isinstance(value, dict))
@@ -155,21 +151,24 @@ class Table:
 
 def as_toml(value: object) -> str:
     """Return a value about as TOML writes it, cut if it is long."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, RecursionError):  # thousands of digits or levels
+        return "…"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def load(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Written)
+        return toml_file.read(path, Written)
     except FileNotFoundError:
         raise PlanError(f"plan {path} not found") from None
     except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+        raise PlanError(f"cannot read the plan {path}: {why(error)}", "give a TOML file") from None
     except UnicodeDecodeError as error:
         raise PlanError(f"{path} is not a plan: it is not UTF-8 ({error})") from None
-    except (ValueError, RecursionError) as error:  # TOML errors, and numbers with too many digits
+    except ValueError as error:  # TOML errors, and numbers with too many digits
         raise PlanError(
             f"{path} is not valid TOML: {error}", "put strings in quotes; see https://toml.io"
         ) from None

@@ -11,13 +11,14 @@ import re
 import subprocess
 import time
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.batch.executors.slurm.script import MARGIN_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -75,7 +76,7 @@ _WAITING = {
     "JobArrayTaskLimit": "for other runs of the batch to end",
 }
 
-_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 
 class QueueFull(Unavailable):
@@ -269,13 +270,15 @@ def in_words(jobs: Iterable[Job]) -> str:
 
 def indexes(text: str) -> tuple[int, ...]:
     """Return the indexes of tasks that Slurm writes as ``7`` or ``1,3-5,10-20:5%2``."""
-    tasks: list[int] = []
+    return tuple(chain.from_iterable(spans(text)))
+
+
+def spans(text: str) -> Iterator[range]:
+    """Yield the spans of tasks that Slurm writes with commas."""
     for part in text.partition("%")[0].strip("[]").split(","):
-        bounds = _SPAN.fullmatch(part)
-        if bounds:
+        if bounds := _SPAN.fullmatch(part):
             first, last, step = (int(one) if one else 0 for one in bounds.groups())
-            tasks += range(first, (last or first) + 1, step or 1)
-    return tuple(tasks)
+            yield range(first, (last or first) + 1, step or 1)
 
 
 def as_text(tasks: Iterable[int]) -> str:

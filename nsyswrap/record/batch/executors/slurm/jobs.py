@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, typed
 from nsyswrap.base.run_folder import Status, existing
 from nsyswrap.record.batch.executors.slurm import commands
-from nsyswrap.record.batch.executors.slurm.commands import indexes
+from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, RunState, read_state
 
@@ -23,6 +23,7 @@ _JOBS = "jobs.json"
 _CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it submits no more
 _LOST_CODE = 70
 _LOG_END_BYTES = 4096
+_MOST_TASKS = 1_000_000  # of an array
 _MOST_ASKED = 50  # jobs whose end is asked for at a time
 
 
@@ -39,6 +40,18 @@ class Array:
         """The numbers of its runs."""
         return [self.offset + task for task in indexes(self.tasks)]
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for more tasks than a batch has runs."""
+        if sum(map(len, spans(self.tasks))) > _MOST_TASKS:
+            raise ValueError(f"too many tasks: {self.tasks}")
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """The content of jobs.json."""
+
+    jobs: tuple[Array, ...]
+
 
 def comment(batch: Batch, offset: int) -> str:
     """Return the comment of a job of this batch. It finds the job even if jobs.json was never written."""
@@ -48,9 +61,8 @@ def comment(batch: Batch, offset: int) -> str:
 def submitted(batch: Batch) -> list[Array]:
     """Return every array in jobs.json, the newest last."""
     try:
-        rows = read_json(batch.folder / FOLDER / _JOBS)["jobs"]
-        return [Array(row["job"], row["offset"], row["tasks"]) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError):
+        return list(typed(_Jobs, read_json(batch.folder / FOLDER / _JOBS)).jobs)
+    except (OSError, ValueError):
         return []
 
 

@@ -1,0 +1,74 @@
+"""Read batch.json, which lists the runs that a batch plans."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.files import brief, read_json, typed
+from nsyswrap.base.run_folder import BATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+_LONGEST_NAME = 255  # bytes, of Linux
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: its number, the name of its folder in ``runs/``, and the key of its spec.json.
+
+    ``active`` is False for a run of an earlier plan that a later one left out.
+    """
+
+    number: int
+    folder: str
+    key: str
+    active: bool
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number below 1, and for a folder outside of ``runs/``."""
+        if self.number < 1:
+            raise ValueError(f"number is {self.number}: expected 1 or more")
+        if (
+            self.folder in ("", ".", "..")
+            or "/" in self.folder
+            or "\0" in self.folder
+            or _is_long(self.folder)
+        ):
+            raise ValueError(f"folder is {brief(self.folder)}: expected the name of a folder")
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    """The name of the plan, the id of the batch, and all its runs."""
+
+    name: str
+    id: str
+    runs: tuple[PlannedRun, ...]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for two runs with the same number, folder or key."""
+        for what in ("number", "folder", "key"):
+            if len({getattr(run, what) for run in self.runs}) < len(self.runs):
+                raise ValueError(f"two runs have the same {what}")
+
+
+def _is_long(name: str) -> bool:
+    return len(os.fsencode(name)) > _LONGEST_NAME
+
+
+def read(folder: Path) -> BatchFile:
+    """Read batch.json of a batch folder. Raises OSError and ValueError."""
+    return typed(BatchFile, read_json(folder / BATCH))
+
+
+def spec_key(spec: Mapping[str, Any]) -> str:
+    """Return a hash of a spec.json without label and timeout. Specs of the same key are the same run."""
+    facts = {name: value for name, value in spec.items() if name not in ("label", "timeout_s")}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
