@@ -26,7 +26,7 @@ class Case(NamedTuple):
     ``made`` says in words what was mutated. ``inputs`` may not change. The command may write ``outputs`` (and
     what is below them) if it succeeds, and nothing else. ``codes`` are the exit codes that are right.
     ``must_answer``: the mutation is harmless, so that only exit code 0 is right. ``before`` is called in the
-    child before the command, for what a file cannot hold, such as a lock.
+    child before the command. ``after`` is called at the end, to give back a lock that ``case`` holds.
     """
 
     argv: list[str]
@@ -37,3 +37,4 @@ class Case(NamedTuple):
     codes: tuple[int, ...] = (0, 65)
     must_answer: bool = False
     before: Callable[[], object] = lambda: None
+    after: Callable[[], object] = lambda: None
