@@ -9,12 +9,13 @@ import tempfile
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tiny_export as tiny
 from tiny_export import Row, row
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator
 
 PROCESSES = (100, 4242)
@@ -45,6 +46,7 @@ _SHAPE = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _RECORDED = ("graphs/nodes", "copies/faults", "ddp/even")
 _KEPT_ROWS = 40  # of each table of a recorded export
 _SMALL_PAGE = 512
+_LONG = 0.15
 
 
 @cache
@@ -63,6 +65,13 @@ def bases() -> dict[str, bytes]:
     return made
 
 
+def any_base(random: random.Random) -> tuple[str, bytes]:
+    """Return an export and its name; seldom a long one, which takes longer."""
+    is_long = random.random() < _LONG
+    name = random.choice([name for name in bases() if name.startswith("long") == is_long])
+    return name, bases()[name]
+
+
 def program(launches: int, era: str) -> list[Row]:
     """Return the rows of a program of two processes, GPUs and streams that does everything nsys traces."""
     table, schema, _, absent = ERAS[era]
@@ -78,17 +87,20 @@ def program(launches: int, era: str) -> list[Row]:
 def _launch(number: int) -> Iterator[Row]:
     """One launch and what belongs to it; the numbers vary so that no two reports have the same sums."""
     start, pid, device = 1_000_000 + 10_000 * number, PROCESSES[number % 2], number % 2
-    place = {"deviceId": device, "contextId": 1 + device, "streamId": (7, 13)[number % 3 % 2]}
+    place: dict[str, Any] = {"deviceId": device, "contextId": 1 + device, "streamId": (7, 13)[number % 3 % 2]}
     place["greenContextId"] = 2 * (number % 5 == 0)
     name = _KERNELS[number * number % len(_KERNELS)]
     yield tiny.call("cudaLaunchKernel_v7000", start, start + 3000 + number % 7, number, pid=pid)
-    yield tiny.kernel(
-        *(name, start + 4000, start + 5000 + number * 37 % 3001, number),
-        **{"pid": pid, **place, **dict.fromkeys(_SHAPE, 1 + number % 4), "shortName": name.partition("(")[0]},
-        **{"mangledName": f"_Z{number % 6}", "registersPerThread": 16 + number % 3, "graphNodeId": None},
-        **{"staticSharedMemory": 0, "dynamicSharedMemory": 1024 * (number % 2)},
-    )
-    kinds = {"srcKind": number % 2, "dstKind": 2, "srcDeviceId": device, "dstDeviceId": 1 - device}
+    more = {**place, **dict.fromkeys(_SHAPE, 1 + number % 4), "shortName": name.partition("(")[0]}
+    more |= {"mangledName": f"_Z{number % 6}", "registersPerThread": 16 + number % 3, "graphNodeId": None}
+    more |= {"staticSharedMemory": 0, "dynamicSharedMemory": 1024 * (number % 2)}
+    yield tiny.kernel(name, start + 4000, start + 5000 + number * 37 % 3001, number, pid=pid, **more)
+    kinds: dict[str, Any] = {
+        "srcKind": number % 2,
+        "dstKind": 2,
+        "srcDeviceId": device,
+        "dstDeviceId": 1 - device,
+    }
     kinds |= {"virtualAddress": None, "migrationCause": None, "graphNodeId": None, "copyCount": 1}
     process = tiny.global_id(pid)
     if number % 3 == 0:
@@ -114,7 +126,7 @@ def _launch(number: int) -> Iterator[Row]:
 def _host(number: int, start: int, pid: int) -> Iterator[Row]:
     """What the threads did around a launch: ranges, calls of other libraries, waits."""
     thread = {"globalTid": tiny.global_id(pid, pid + number % 2)}
-    yield tiny.nvtx(None, start - 500, start + 9500, **thread, textId=("step", "é,\"quoted\"")[number % 9 == 0])
+    yield tiny.nvtx(None, start - 500, start + 9500, **thread, textId=("step", 'é,"quoted"')[number % 9 == 0])
     yield tiny.nvtx(f"part {number % 3}", start - 100, start + 3500, **thread, domainId=number % 2)
     if number % 4 == 0:
         end = None if number % 8 == 0 else start + 12_000
@@ -125,8 +137,13 @@ def _host(number: int, start: int, pid: int) -> Iterator[Row]:
         yield tiny.call("cudaDeviceSynchronize", start + 9100, start + 9400, 400_000 + number, pid=pid)
         yield row(
             "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-            **{"start": start + 9100, "end": start + 9400, "deviceId": number % 2, "streamId": 7},
-            **{"correlationId": 400_000 + number, "globalPid": tiny.global_id(pid), "syncType": 4},
+            start=start + 9100,
+            end=start + 9400,
+            deviceId=number % 2,
+            streamId=7,
+            correlationId=400_000 + number,
+            globalPid=tiny.global_id(pid),
+            syncType=4,
         )
         yield tiny.on_cpu(tiny.OSRT, ("poll", "read")[number % 4 // 2], start, start + 800 + number, **thread)
     if number % 9 == 0:
@@ -156,10 +173,14 @@ def _surroundings() -> Iterator[Row]:
         gpu = {"memoryBandwidth": 10**12, "l2CacheSize": 10**6, "smCount": 132, "uuid": f"GPU-{number}"}
         yield row("TARGET_INFO_GPU", id=number, name=f"GPU {number}", **gpu)
         yield row("TARGET_INFO_CUDA_DEVICE", gpuId=number, cudaId=number, pid=pid)
-        yield row("ProcessStreams", globalPid=tiny.global_id(pid), filenameId="stdout", contentId="loss 0.1\n")
+        yield row(
+            "ProcessStreams", globalPid=tiny.global_id(pid), filenameId="stdout", contentId="loss 0.1\n"
+        )
     yield tiny.on_cpu(tiny.MPI_OTHER, "MPI_Init", 0, 10)
     yield row("ANALYSIS_DETAILS", globalVid=0, duration=10**9, startTime=500_000, stopTime=10**9)
-    yield row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=1_700_000_000 * 10**9, utcTime="2023-11-14 22:13:20")
+    yield row(
+        "TARGET_INFO_SESSION_START_TIME", utcEpochNs=1_700_000_000 * 10**9, utcTime="2023-11-14 22:13:20"
+    )
     yield row("TARGET_INFO_SYSTEM_ENV", name="CudaDriverVersion", value="12040")
     yield row("TARGET_INFO_SYSTEM_ENV", name="NvDriverVersion", value="550.54.14")
     yield row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value="python3")

@@ -22,7 +22,7 @@ class Case(NamedTuple):
     """A command, its files, and what the server holds against its answer.
 
     ``argv`` are the arguments of nsyswrap, which runs in the folder. ``problem(code, stdout, stderr)`` says
-    what is wrong with what it printed, or returns an empty text; bytes that are no UTF-8 arrive as surrogates.
+    what is wrong with what it printed, or returns an empty text; bytes that are no UTF-8 are surrogates.
     ``made`` says in words what was mutated. ``inputs`` may not change. The command may write ``outputs`` (and
     what is below them) if it succeeds, and nothing else. ``codes`` are the exit codes that are right.
     ``must_answer``: the mutation is harmless, so that only exit code 0 is right. ``before`` is called in the

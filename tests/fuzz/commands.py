@@ -12,20 +12,33 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import reports
-
 from fuzz import oracle
 from fuzz.case import Case
+from nsyswrap import reports
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-SUMMARIES = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_api_sum", "nvtx_sum")
+    Other = tuple[list[str], Sequence[Path], Callable[[int, str, str], str]]
+
+SUMMARIES = (
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_mem_time_sum",
+    "cuda_gpu_mem_size_sum",
+    "cuda_api_sum",
+    "nvtx_sum",
+)
 _MORE = ("cuda_gpu_sum", "osrt_sum", "nvtx_pushpop_sum")
 _MOSTLY = 0.75  # of the cases are the summaries
 _SELECTIONS = (
-    *(("--time", "1ms/1.1ms"), ("--time", "0/"), ("--time", "/5000"), ("--device", "0"), ("--process", "100")),
+    *(
+        ("--time", "1ms/1.1ms"),
+        ("--time", "0/"),
+        ("--time", "/5000"),
+        ("--device", "0"),
+        ("--process", "100"),
+    ),
     *(("--nvtx", "step"), ("--nvtx", "step/1-2"), ("--nvtx", "part 1@library"), ("--device", "7")),
 )
 _JOURNALS = ("-wal", "-journal")
@@ -60,9 +73,6 @@ def command(  # noqa: PLR0913 - what a case is made of
         argv += random.choice(_SELECTIONS)
     codes = (*codes, 1) if "--check" in argv else codes
     return Case(argv, inputs, problem, made, tuple(outputs), codes, after=after)
-
-
-Other = "tuple[list[str], Sequence[Path], Callable[[int, str, str], str]]"
 
 
 def _report(random: random.Random, export: Path) -> Other:
@@ -121,7 +131,9 @@ _OTHERS = (
 
 
 def _compared(tables: dict[str, oracle.Table | str]) -> dict[str, oracle.Table | str]:
-    return {name: table.partition(":")[0] if isinstance(table, str) else table for name, table in tables.items()}
+    return {
+        name: table.partition(":")[0] if isinstance(table, str) else table for name, table in tables.items()
+    }
 
 
 def _parsed(form: str) -> Callable[[int, str, str], str]:
@@ -150,7 +162,7 @@ def _written(path: Path, good: Callable[[str], object]) -> Callable[[int, str, s
     return problem
 
 
-def expected(export: Path, names: Sequence[str] | dict[str, object]) -> dict[str, oracle.Table | str]:
+def expected(export: Path, names: Iterable[str]) -> dict[str, oracle.Table | str]:
     """Return what the oracle says, of a copy with the journal taken in if there is one."""
     journals = [path for kind in _JOURNALS if (path := export.with_name(export.name + kind)).exists()]
     if not journals:

@@ -48,7 +48,7 @@ class Unsure(Exception):
 
 
 class Cell(NamedTuple):
-    """A number that is rounded when it is printed: its text, its exact value, and by how much it may be off."""
+    """A number that is rounded when printed: its text, its exact value, and by how much it may be off."""
 
     text: str
     value: Decimal
@@ -171,14 +171,30 @@ def tenth(value: float) -> str:
 
 def _ns(value: Fraction | Decimal, scale: int) -> Cell:
     """A rounded cell in ns. Of numbers above 2^53 nsys' floats know the first 15 digits."""
-    exact = _PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator)) if isinstance(value, Fraction) else value
-    off = Decimal("0.05") + Decimal("1e-9") if isinstance(value, Decimal) or scale >= _WHOLE_REALS else Decimal(0)
+    exact = (
+        _PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator))
+        if isinstance(value, Fraction)
+        else value
+    )
+    off = (
+        Decimal("0.05") + Decimal("1e-9")
+        if isinstance(value, Decimal) or scale >= _WHOLE_REALS
+        else Decimal(0)
+    )
     return Cell(tenth(float(value)), exact, off + (Decimal(scale) * Decimal("1e-15") if off else 0))
 
 
 def _mb(value: Fraction | Decimal, scale: int) -> Cell:
-    exact = _PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator)) if isinstance(value, Fraction) else value
-    return Cell(f"{float(value) / 1e6:.3f}", exact / 10**6, Decimal("0.0005000001") + Decimal(scale) * Decimal("1e-21"))
+    exact = (
+        _PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator))
+        if isinstance(value, Fraction)
+        else value
+    )
+    return Cell(
+        f"{float(value) / 1e6:.3f}",
+        exact / 10**6,
+        Decimal("0.0005000001") + Decimal(scale) * Decimal("1e-21"),
+    )
 
 
 def statistics(values: Sequence[int], unit: Callable[[Fraction | Decimal, int], Cell]) -> Cells:
@@ -196,12 +212,14 @@ def statistics(values: Sequence[int], unit: Callable[[Fraction | Decimal, int], 
     return [unit(Fraction(total, count), scale), unit(middle, scale), low, high, unit(deviation, scale)]
 
 
-def _summary(groups: dict[Any, list[int | None]], keys: Callable[[Any], Any], *, by_count: bool = False) -> list[tuple[Any, Cells]]:
+def _summary(
+    groups: dict[Any, list[int | None]], keys: Callable[[Any], Any], *, by_count: bool = False
+) -> list[tuple[Any, Cells]]:
     """Return key and cells (percent, total, count, statistics) of each group in nsys' order."""
     known = {key: [value for value in values if value is not None] for key, values in groups.items()}
     totals = {key: in_int64(sum(values), "the total") if values else None for key, values in known.items()}
     whole = sum(total for total in totals.values() if total is not None)
-    order = sorted(groups, key=lambda key: (keys(key)))
+    order = sorted(groups, key=keys)
     order.sort(key=lambda key: (totals[key] is None, -(totals[key] or 0), len(groups[key]) * by_count))
 
     def cells(key: Any) -> Cells:  # noqa: ANN401 - keys are of several types
@@ -256,7 +274,7 @@ def cuda_gpu_kern_sum(rows: Rows) -> Table:
 
 
 def cuda_gpu_mem_time_sum(rows: Rows) -> Table:
-    groups = _grouped((name, lasting(*span)) for name, span in copies(rows, "start", "end"))  # type: ignore[arg-type]
+    groups = _grouped((name, lasting(*span)) for name, span in copies(rows, "start", "end"))
     made = _summary(groups, _name_order)
     return [[*cells, name] for name, cells in made]
 
@@ -275,10 +293,7 @@ def cuda_gpu_sum(rows: Rows) -> Table:
     """One row a name; its category is that of its longest operation."""
     parts = [("CUDA_KERNEL", name, lasts) for name, lasts in kernels(rows)]
     try:
-        parts += [
-            ("MEMORY_OPER", name, lasting(*span))  # type: ignore[arg-type]
-            for name, span in copies(rows, "start", "end")
-        ]
+        parts += [("MEMORY_OPER", name, lasting(*span)) for name, span in copies(rows, "start", "end")]
     except Absent:
         if not parts:
             raise
@@ -289,9 +304,7 @@ def cuda_gpu_sum(rows: Rows) -> Table:
     if any(len(several) > 1 for several in categories.values()):
         raise Unsure("a kernel named as a copy")
     made = _summary(groups, _name_order)
-    return [
-        [*cells, *categories[name], name or ""] for name, cells in made
-    ]
+    return [[*cells, *categories[name], name or ""] for name, cells in made]
 
 
 def cuda_api_sum(rows: Rows) -> Table:
@@ -333,7 +346,7 @@ def _ranges(rows: Rows, types: tuple[int, ...]) -> list[tuple[tuple[str, str], i
     """Return name and style, and duration of each range, once for each thread that created its domain."""
     columns = ("start", "end", "eventType", "globalTid")
     optional = [column for column in ("textId", "domainId") if rows.has(NVTX, column)]
-    events = [
+    events: list[dict[str, Any]] = [
         dict(zip((*columns, *optional), row, strict=True))
         for row in integers(rows, NVTX, *columns, *optional)
     ]
@@ -341,7 +354,7 @@ def _ranges(rows: Rows, types: tuple[int, ...]) -> list[tuple[tuple[str, str], i
         raise Absent
     own = rows.texts(NVTX, "start", "text") if rows.has(NVTX, "text") else [(0, None)] * len(events)
     for event, (_, text) in zip(events, own, strict=True):
-        registered = rows.strings().get(event.get("textId"))  # type: ignore[arg-type]
+        registered = rows.strings().get(event.get("textId", NULL_MARK))
         event["name"] = registered if registered is not None else text
     times = [time for event in events for time in (event["start"], event["end"]) if time is not None]
     last = max(times, default=None) if any(event["end"] is not None for event in events) else None
@@ -389,7 +402,7 @@ TABLES: dict[str, Callable[[Rows], Table]] = {
 
 
 def expected(path: Path, names: Iterable[str]) -> dict[str, Table | str]:
-    """Return the table of each report, or why there is none: ``absent``, ``inexact: ...``, ``unsure: ...``."""
+    """Return the table of each report, or why there is none: ``absent``, ``inexact: ...``, ``unsure``."""
     answers: dict[str, Table | str] = {}
     try:
         with closing(Rows(path)) as rows:

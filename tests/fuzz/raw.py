@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuzz.bases import bases
+from fuzz.bases import any_base
 from fuzz.commands import command
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Bytes = bytearray
     Random = random.Random
 
-_LONG = 0.15  # of the cases: these exports take longer
+_LEAST = 600  # bytes that are left to be mutated
 _PAGE_TYPES = (2, 5, 10, 13)
 _HEADERS = (8, 12)  # of a page with cells, and of one with child pages
 _FIELDS = {  # of the file's header: where, how many bytes, and values that are special there
@@ -45,7 +45,7 @@ _FIELDS = {  # of the file's header: where, how many bytes, and values that are 
 class Layout:
     """Where the pages of an export are; ``content`` may be damaged already."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: Bytes) -> None:
         size = int.from_bytes(content[16:18], "big")
         self.page = 65536 if size == 1 else max(size, 512)
         self.count = max(1, len(content) // self.page)
@@ -84,7 +84,9 @@ def _run(random: Random, content: Bytes) -> str:
 
 def _end(random: Random, content: Bytes) -> str:
     page = Layout(content).page
-    at = random.choice((random.randrange(len(content)), random.randrange(200), page * random.randrange(len(content) // page)))
+    at = random.choice(
+        (random.randrange(len(content)), random.randrange(200), page * random.randrange(len(content) // page))
+    )
     del content[at:]
     return f"cut off at {at}"
 
@@ -117,7 +119,9 @@ def _page_header(random: Random, content: Bytes) -> str:
     at, size = random.choice(((1, 2), (3, 2), (3, 2), (5, 2), (7, 1), (8, 4)))
     start = layout.start(number) + at
     old = int.from_bytes(content[start : start + size], "big")
-    value = random.choice((old + 1, max(old - 1, 0), 0, 256**size - 1, random.randrange(256**size))) % 256**size
+    value = (
+        random.choice((old + 1, max(old - 1, 0), 0, 256**size - 1, random.randrange(256**size))) % 256**size
+    )
     content[start : start + size] = value.to_bytes(size, "big")
     return f"{value} at byte {at} of the header of page {number + 1}"
 
@@ -180,7 +184,9 @@ def _pages(random: Random, content: Bytes) -> str:
 
 def _text(random: Random, content: Bytes) -> str:
     """Bytes of the schema, as of a name or a type."""
-    at = content.find(random.choice((b"CREATE TABLE", b"INTEGER", b"CUPTI_", b"StringIds", b"demangled", b"start")))
+    at = content.find(
+        random.choice((b"CREATE TABLE", b"INTEGER", b"CUPTI_", b"StringIds", b"demangled", b"start"))
+    )
     at = max(at, 0) + random.randrange(8)
     content[at] = random.choice((0, 32, 34, 0x80, 0xC3, 0xFF, random.randrange(256)))
     return f"byte {content[at]} in the schema, at {at}"
@@ -194,13 +200,11 @@ MUTATIONS: tuple[Callable[[Random, Bytes], str], ...] = (
 
 def case(random: Random, folder: Path) -> Case:
     """Return a command on an export of which some bytes are changed."""
-    names = [name for name in bases() if name.startswith("long") == (random.random() < _LONG)]
-    base = random.choice(names or list(bases()))
-    content = bytearray(bases()[base])
-    made = []
+    name, base = any_base(random)
+    content = bytearray(base)
+    made = [name]
     for _ in range(random.choice((1, 1, 1, 2, 4))):
-        if len(content) > 600:
-            made.append(random.choice(MUTATIONS)(random, content))
+        made += [random.choice(MUTATIONS)(random, content)] if len(content) > _LEAST else []
     export = folder / "x.sqlite"
     export.write_bytes(content)
-    return command(random, export, f"{base}: {'; '.join(made)}")
+    return command(random, export, "; ".join(made))

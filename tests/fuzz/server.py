@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import nsyswrap
-from nsyswrap.cli import main
-
 from fuzz import raw, sql
+from nsyswrap.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from fuzz.case import Case
 
 SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {"raw": raw.case, "sql": sql.case}
+_ORDER = ("raw", "sql") * 9 + ("files",) * 2
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
 _PATIENCE = 3  # a machine that is busy gives a command a third of its time
@@ -79,6 +79,7 @@ class Outcome(NamedTuple):
     made: str
     seconds: float
     argv: list[str]
+    must_answer: bool
 
 
 def prepare() -> None:
@@ -91,8 +92,9 @@ def prepare() -> None:
 
 
 def numbered(seed: int, kinds: tuple[str, ...]) -> tuple[str, int]:
-    """Return the kind and the seed of a case: half of them are of the last kinds."""
-    return kinds[seed % len(kinds)], seed
+    """Return the kind and the seed of a case."""
+    order = [kind for kind in _ORDER if kind in kinds]
+    return order[seed % len(order)], seed
 
 
 def outcome(kind: str, seed: int, limits: Limits = LIMITS, keep: Path | None = None) -> Outcome:
@@ -106,7 +108,9 @@ def outcome(kind: str, seed: int, limits: Limits = LIMITS, keep: Path | None = N
             code, finding = judged(case, place, limits)
         finally:
             case.after()
-        return Outcome(kind, seed, code, finding, case.made, time.monotonic() - begun, case.argv)
+        return Outcome(
+            kind, seed, code, finding, case.made, time.monotonic() - begun, case.argv, case.must_answer
+        )
 
 
 @contextmanager
@@ -185,7 +189,9 @@ def run(case: Case, place: Path, limits: Limits) -> Ended:
         stopped = f"ran longer than {limits.seconds:g} s"
     elif used.ru_maxrss * _CPU_BYTES > _size_bytes() + limits.bytes:
         stopped = f"took more than {limits.bytes:,} bytes of memory"
-    out, err = ((place / name).read_bytes().decode("utf-8", "surrogateescape") for name in ("stdout", "stderr"))
+    out, err = (
+        (place / name).read_bytes().decode("utf-8", "surrogateescape") for name in ("stdout", "stderr")
+    )
     return Ended(code, out, err, time.monotonic() - begun, used.ru_maxrss * _CPU_BYTES, stopped)
 
 
@@ -194,7 +200,7 @@ def _become(case: Case, place: Path, limits: Limits) -> None:
     code = 70
     try:
         os.setpgid(0, 0)
-        for number, name in enumerate(("/dev/null", place / "stdout", place / "stderr")):
+        for number, name in enumerate((Path("/dev/null"), place / "stdout", place / "stderr")):
             opened = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC * bool(number), 0o600)
             os.dup2(opened, number)
             os.close(opened)

@@ -1,5 +1,7 @@
 """Exports that SQLite finds in order, with contents, a schema or a form that nsys does not write."""
 
+# ruff: noqa: S608 - statements of names in this file and in the exports that the tests make
+
 from __future__ import annotations
 
 import sqlite3
@@ -8,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuzz import sql_files
-from fuzz.bases import bases
+from fuzz.bases import any_base
 from fuzz.commands import command
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     Random = random.Random
     Mutation = Callable[[Random, sqlite3.Connection], str]
 
-_LONG = 0.15  # of the cases: these exports take longer
 _IN_FILE = 0.25  # of the cases: how the file is stored, or what happens to it meanwhile
 MAIN = (
     *("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"),
@@ -31,12 +32,51 @@ _SPANS = (*MAIN[:-1], "OSRT_API", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "PROFILER_O
 _VALUES: tuple[object, ...] = (
     *(None, 0, -1, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), -(2**62), 10**18),
     *(1.5, 5.0, -0.0, 1e15, 2.0**53, 1e300, float("inf"), float("-inf"), 459_381.9),
-    *("1_000", "1000", " 7", "7 ", "0x10", "1e3", "१२", "", "nan", "x" * 300, "\x1b[31m", "=1+1", "a\nb", "\0"),
+    *(
+        "1_000",
+        "1000",
+        " 7",
+        "7 ",
+        "0x10",
+        "1e3",
+        "१२",
+        "",
+        "nan",
+        "x" * 300,
+        "\x1b[31m",
+        "=1+1",
+        "a\nb",
+        "\0",
+    ),
     *(b"", b"12", b"\xff\xfe\x00", b"\0" * 9),
 )
 _TEXTS: tuple[object, ...] = (
-    *("", " ", ":", "a:b", "@", "/", "a/1-2", "[CUDA memset]", "void f<int, 3>(é)", "x" * 3000, "\ud7ff\uffff"),
-    *("=cmd()", "a\rb", 'quote"d', "comma, semi;", "\x00nul", "\x1b[2J", "\u202e", "_v7000", "x_v1234", 7, 1.5),
+    *(
+        "",
+        " ",
+        ":",
+        "a:b",
+        "@",
+        "/",
+        "a/1-2",
+        "[CUDA memset]",
+        "void f<int, 3>(é)",
+        "x" * 3000,
+        "\ud7ff\uffff",
+    ),
+    *(
+        "=cmd()",
+        "a\rb",
+        'quote"d',
+        "comma, semi;",
+        "\x00nul",
+        "\x1b[2J",
+        "\u202e",
+        "_v7000",
+        "x_v1234",
+        7,
+        1.5,
+    ),
 )
 _BYTES = (b"\xff\xfe", b"caf\xe9", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"ok\x80")
 _LONG_NAME = 400_000
@@ -89,9 +129,21 @@ def _time(random: Random, db: sqlite3.Connection) -> str:
     big = random.choice((2**40, 2**53, 2**61, 2**62, 6 * 10**18, 2**63 - 1))
     change = random.choice(
         (
-            *("end = start", "start = end + 1000", "end = start - 5", "start = -start", "start = NULL", "end = NULL"),
+            *(
+                "end = start",
+                "start = end + 1000",
+                "end = start - 5",
+                "start = -start",
+                "start = NULL",
+                "end = NULL",
+            ),
             *(f"end = start + {big}", f"start = start - {big}, end = end - {big}", f"start = {-big}"),
-            *(f"end = {big}", f"start = {big}, end = {big}", "start = end, end = start", "end = start + 1000.9"),
+            *(
+                f"end = {big}",
+                f"start = {big}, end = {big}",
+                "start = end, end = start",
+                "end = start + 1000.9",
+            ),
             *("start = start * 1.0", f"start = start + {big}, end = end + {big}", "start = 0, end = 0"),
         )
     )
@@ -117,15 +169,34 @@ def _ids(random: Random, db: sqlite3.Connection) -> str:
     """Ids that dangle, repeat, or belong to another process."""
     column = random.choice(
         (
-            *("demangledName", "shortName", "nameId", "textId", "correlationId", "correlationId", "globalTid"),
-            *("globalPid", "copyKind", "deviceId", "streamId", "domainId", "eventType", "graphNodeId", "srcKind"),
+            *(
+                "demangledName",
+                "shortName",
+                "nameId",
+                "textId",
+                "correlationId",
+                "correlationId",
+                "globalTid",
+            ),
+            *(
+                "globalPid",
+                "copyKind",
+                "deviceId",
+                "streamId",
+                "domainId",
+                "eventType",
+                "graphNodeId",
+                "srcKind",
+            ),
         )
     )
     having = [table for table in tables(db) if column in columns(db, table)]
     if not having:
         return ""
     found = any_cell(random, db, (random.choice(having),))
-    value = random.choice((0, 1, -1, 7, 59, 60, 99_999_999, 2**40, "rowid", f"{column} + 1", f"{column} + 16777216"))
+    value = random.choice(
+        (0, 1, -1, 7, 59, 60, 99_999_999, 2**40, "rowid", f"{column} + 1", f"{column} + 16777216")
+    )
     db.execute(f'UPDATE "{found.table}" SET "{column}" = {value} WHERE {found.where}')
     return f"{found.table}.{column} = {value} where {found.where}"
 
@@ -136,9 +207,24 @@ def _nvtx(random: Random, db: sqlite3.Connection) -> str:
         return ""
     change = random.choice(
         (
-            *("start = 1000 * rowid, end = 1000 * rowid + 1500", "start = 5, end = 1000000", "domainId = rowid % 3"),
-            *("start = rowid, end = 100000000 - rowid", "end = NULL", "eventType = 60", "endGlobalTid = globalTid"),
-            *("globalTid = NULL", "textId = NULL, text = NULL", "eventType = 75", "text = 'é'", "globalTid = 1"),
+            *(
+                "start = 1000 * rowid, end = 1000 * rowid + 1500",
+                "start = 5, end = 1000000",
+                "domainId = rowid % 3",
+            ),
+            *(
+                "start = rowid, end = 100000000 - rowid",
+                "end = NULL",
+                "eventType = 60",
+                "endGlobalTid = globalTid",
+            ),
+            *(
+                "globalTid = NULL",
+                "textId = NULL, text = NULL",
+                "eventType = 75",
+                "text = 'é'",
+                "globalTid = 1",
+            ),
             *("start = 100000000 - rowid, end = 200000000 - 2 * rowid", "eventType = 70", "eventType = 34"),
         )
     )
@@ -149,7 +235,10 @@ def _nvtx(random: Random, db: sqlite3.Connection) -> str:
 def _copied(random: Random, db: sqlite3.Connection, table: str, wanted: list[str], suffix: str = "") -> None:
     """Replace a table by one with these columns; a column that it lacks is NULL."""
     present = columns(db, table)
-    typed = ", ".join(f'"{name}" {random.choice(("INTEGER", "", "BLOB", "NUMERIC")) if suffix == "?" else ""}' for name in wanted)
+    typed = ", ".join(
+        f'"{name}" {random.choice(("INTEGER", "", "BLOB", "NUMERIC")) if suffix == "?" else ""}'
+        for name in wanted
+    )
     named = ", ".join(f'"{name}"' if name in present else "NULL" for name in wanted)
     db.execute(f'ALTER TABLE "{table}" RENAME TO "old"')
     db.execute(f'CREATE TABLE "{table}" ({typed})')
@@ -161,7 +250,9 @@ def _schema(random: Random, db: sqlite3.Connection) -> str:
     """Tables and columns that are missing, renamed, empty, or have no types."""
     table = any_table(random, db)
     column = random.choice(columns(db, table))
-    how = random.choice(("drop table", "drop column", "rename table", "rename column", "empty", "no types", "twice"))
+    how = random.choice(
+        ("drop table", "drop column", "rename table", "rename column", "empty", "no types", "twice")
+    )
     if how in ("drop column", "no types", "twice"):
         wanted = [name for name in columns(db, table) if (how, name) != ("drop column", column)]
         if not wanted:
@@ -224,7 +315,9 @@ def _key(random: Random, db: sqlite3.Connection) -> str:
 
 def _added(random: Random, db: sqlite3.Connection) -> str:
     table = any_table(random, db)
-    kind = random.choice(("TEXT", "REAL DEFAULT 1.5", "INTEGER NOT NULL DEFAULT 7", "BLOB", "", "TEXT DEFAULT 'é'"))
+    kind = random.choice(
+        ("TEXT", "REAL DEFAULT 1.5", "INTEGER NOT NULL DEFAULT 7", "BLOB", "", "TEXT DEFAULT 'é'")
+    )
     db.execute(f'ALTER TABLE "{table}" ADD COLUMN "added \'é" {kind}')
     return f"column {kind or 'without a type'} added to {table}"
 
@@ -238,7 +331,9 @@ def _generated(random: Random, db: sqlite3.Connection) -> str:
 
 def _index(random: Random, db: sqlite3.Connection) -> str:
     table = any_table(random, db)
-    named = ", ".join(f'"{name}"' for name in random.sample(columns(db, table), min(3, len(columns(db, table)))))
+    named = ", ".join(
+        f'"{name}"' for name in random.sample(columns(db, table), min(3, len(columns(db, table))))
+    )
     db.execute(f'CREATE INDEX "i" ON "{table}" ({named})')
     return f"index on {table} ({named})"
 
@@ -276,10 +371,9 @@ HARMLESS: tuple[Mutation, ...] = (_added, _generated, _index, _deleted, _reorder
 
 def case(random: Random, folder: Path) -> Case:
     """Return a command on an export of which SQL or the file's form is changed."""
-    names = [name for name in bases() if name.startswith("long") == (random.random() < _LONG)]
-    base = random.choice(names or list(bases()))
+    name, base = any_base(random)
     export = folder / "x.sqlite"
-    export.write_bytes(bases()[base])
+    export.write_bytes(base)
     harmless = random.random() < 0.3
     made = _mutated(random, export, HARMLESS if harmless else HARMFUL, random.choice((0, 1, 1, 1, 2, 3)))
     ask = partial(command, random, export)
@@ -288,7 +382,7 @@ def case(random: Random, folder: Path) -> Case:
         ask = partial(ask, after=stored.after, codes=stored.codes)
         made.append(stored.made)
         harmless &= 0 in stored.codes and stored.harmless
-    return ask(f"{base}: {'; '.join(made)}", harmless=harmless)
+    return ask("; ".join([name, *made]), harmless=harmless)
 
 
 def _mutated(random: Random, export: Path, kinds: tuple[Mutation, ...], count: int) -> list[str]:

@@ -1,4 +1,6 @@
-"""How an export is stored, and what another process does with it: forms that SQLite reads as the same rows."""
+"""How an export is stored, and what another process does with it: the rows stay the same."""
+
+# ruff: noqa: S608 - statements of names in the exports that the tests make
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def any_table(random: Random, db: sqlite3.Connection) -> str:
 
 
 class Stored(NamedTuple):
-    """What was done; what gives back a lock; the exit codes that are right; whether the rows are as before."""
+    """What was done, what gives back a lock, the right exit codes, and whether the rows are as before."""
 
     made: str
     after: Callable[[], object] = lambda: None
@@ -52,7 +54,7 @@ def _rebuilt(random: Random, export: Path) -> Stored:
         old.text_factory = lambda raw: raw.decode("utf-8", "replace")
         schema = old.execute("SELECT type, name, sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
         names = [name for kind, name, sql in schema if kind == "table" and "VIRTUAL" not in sql]
-        rows = {name: old.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608 - no input
+        rows = {name: old.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
     export.unlink()
     _reserve(export, page, encoding, reserved)
     with closing(sqlite3.connect(export, isolation_level=None)) as db:
@@ -65,7 +67,7 @@ def _rebuilt(random: Random, export: Path) -> Stored:
         for name, cells in rows.items():
             if cells:
                 marks = ", ".join("?" * len(cells[0]))
-                db.executemany(f'INSERT INTO "{name}" VALUES ({marks})', cells)  # noqa: S608 - no input
+                db.executemany(f'INSERT INTO "{name}" VALUES ({marks})', cells)
         db.execute("COMMIT")
     return Stored(f"rebuilt in {encoding}, pages of {page} bytes, {reserved} reserved")
 
@@ -81,7 +83,9 @@ def _reserve(export: Path, page: int, encoding: str, reserved: int) -> None:
     if reserved:
         content = bytearray(export.read_bytes())
         content[20] = reserved
-        content[105:107] = (page - reserved).to_bytes(2, "big")  # where the cells of page 1 begin: there are none
+        content[105:107] = (page - reserved).to_bytes(
+            2, "big"
+        )  # where the cells of page 1 begin: there are none
         export.write_bytes(content)
 
 
