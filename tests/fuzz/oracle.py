@@ -131,9 +131,8 @@ class Rows:
 def _numbered(rows: Iterable[tuple[Any, Any]], table: str) -> dict[int, str]:
     """Return texts by id; raises Unsure for an id with two texts."""
     texts: dict[int, str] = {}
-    for number, text in rows:
-        number = integer(number, table, "id")  # noqa: PLW2901 - a whole REAL becomes an int
-        if number is not None and text is not None and texts.setdefault(number, text) != text:
+    for number, text in rows:  # an id that is no number is never asked for
+        if text is not None and texts.setdefault(number, text) != text:
             raise Unsure(f"{table} has two texts for {number}")
     return texts
 

@@ -44,6 +44,7 @@ _NOT_IMPORTED = (
     *("nsyswrap.record.in_program", "nsyswrap.capture.frames", "nsyswrap.render.plots"),
     *("nsyswrap.render.notebook", "nsyswrap.render.events_parquet", "nsyswrap.__main__"),
 )
+_LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
 _ERROR = re.compile(r"(?:nsyswrap: [^\n]+\n(?:  [^\n]+\n)?)+")  # the error comes last, notes before it
 _WARNING = re.compile(r"^nsyswrap: warning: .*", re.MULTILINE)
 
@@ -87,6 +88,8 @@ def prepare() -> None:
     for module in pkgutil.walk_packages(nsyswrap.__path__, "nsyswrap."):
         if not module.name.startswith(_NOT_IMPORTED):
             importlib.import_module(module.name)
+    for name in _LATER:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # children copy no page of what is imported
 
