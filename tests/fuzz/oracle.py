@@ -97,34 +97,25 @@ class Rows:
     def close(self) -> None:
         self._db.close()
 
-    def __call__(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return columns as they are. A column that is missing raises Inexact; so does SQLite's error."""
+    def __call__(self, table: str, *columns: str, text: str = "") -> list[tuple[Any, ...]]:
+        """Return columns as they are, then the column ``text`` as text. Raises Inexact if that fails."""
         if table not in self.tables:
             return []
-        present = {row[1] for row in self._db.execute(f'PRAGMA table_info("{table}")')}
-        if not present.issuperset(columns):
-            raise Inexact(f"{table} has no column {set(columns) - present}")
-        names = ", ".join(f'"{column}"' for column in columns)
+        named = [f'"{column}"' for column in columns] + [f'CAST("{text}" AS TEXT)'] * bool(text)
         try:
-            return self._db.execute(f'SELECT {names} FROM "{table}"').fetchall()  # noqa: S608 - names of this file
+            present = {row[1] for row in self._db.execute(f'PRAGMA table_info("{table}")')}
+            if missing := {*columns, text} - {"", *present}:
+                raise Inexact(f"{table} has no column {missing}")
+            return self._db.execute(f'SELECT {", ".join(named)} FROM "{table}"').fetchall()  # noqa: S608 - our names
         except sqlite3.Error as error:
             raise Inexact(f"SQLite cannot read {table}: {error}") from None
 
     def has(self, table: str, column: str) -> bool:
         return column in {row[1] for row in self._db.execute(f'PRAGMA table_info("{table}")')}
 
-    def texts(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return an integer column and text columns; a value of another type as SQLite writes it."""
-        rows = self(table, *columns)
-        odd = any(not isinstance(cell, str) for row in rows for cell in row[1:] if cell is not None)
-        if not odd:
-            return rows
-        names = ", ".join((f'"{columns[0]}"', *(f'CAST("{column}" AS TEXT)' for column in columns[1:])))
-        return self._db.execute(f'SELECT {names} FROM "{table}"').fetchall()  # noqa: S608 - names of this file
-
     def strings(self) -> dict[int, str]:
         if self._strings is None:
-            self._strings = _numbered(self.texts("StringIds", "id", "value"), "StringIds")
+            self._strings = _numbered(self("StringIds", "id", text="value"), "StringIds")
         return self._strings
 
 
@@ -253,7 +244,7 @@ def kernels(rows: Rows) -> list[tuple[str | None, int | None]]:
 def copies(rows: Rows, *columns: str) -> list[tuple[str, tuple[int | None, ...]]]:
     """Return copies with a known kind and memsets, with their columns."""
     found = integers(rows, MEMCPY, "copyKind", *columns)
-    labels = rows.texts(COPY_KINDS, "id", "label") if found else []
+    labels = rows(COPY_KINDS, "id", text="label") if found else []
     if any(label is None for _, label in labels):
         raise Unsure("a copy kind without a label")
     known = _numbered(labels, COPY_KINDS) if labels else dict(enumerate(_BUILT_IN))
@@ -343,18 +334,16 @@ def nvtx_pushpop_sum(rows: Rows) -> Table:
 
 def _ranges(rows: Rows, types: tuple[int, ...]) -> list[tuple[tuple[str, str], int | None]]:
     """Return name and style, and duration of each range, once for each thread that created its domain."""
-    columns = ("start", "end", "eventType", "globalTid")
-    optional = [column for column in ("textId", "domainId") if rows.has(NVTX, column)]
-    events: list[dict[str, Any]] = [
-        dict(zip((*columns, *optional), row, strict=True))
-        for row in integers(rows, NVTX, *columns, *optional)
-    ]
+    columns = ["start", "end", "eventType", "globalTid"]
+    columns += [column for column in ("textId", "domainId") if rows.has(NVTX, column)]
+    own = "text" if rows.has(NVTX, "text") else ""
+    events: list[dict[str, Any]] = []
+    for row in rows(NVTX, *columns, text=own):
+        event = {column: integer(cell, NVTX, column) for column, cell in zip(columns, row, strict=False)}
+        registered = rows.strings().get(event.get("textId", NULL_MARK))
+        events.append({**event, "name": row[-1] if registered is None and own else registered})
     if not events:
         raise Absent
-    own = rows.texts(NVTX, "start", "text") if rows.has(NVTX, "text") else [(0, None)] * len(events)
-    for event, (_, text) in zip(events, own, strict=True):
-        registered = rows.strings().get(event.get("textId", NULL_MARK))
-        event["name"] = registered if registered is not None else text
     times = [time for event in events for time in (event["start"], event["end"]) if time is not None]
     last = max(times, default=None) if any(event["end"] is not None for event in events) else None
     domains = _domains(events)
