@@ -340,7 +340,7 @@ def _ranges(rows: Rows, types: tuple[int, ...]) -> list[tuple[tuple[str, str], i
     events: list[dict[str, Any]] = []
     for row in rows(NVTX, *columns, text=own):
         event = {column: integer(cell, NVTX, column) for column, cell in zip(columns, row, strict=False)}
-        registered = rows.strings().get(event.get("textId", NULL_MARK))
+        registered = rows.strings().get(event.get("textId"))  # type: ignore[arg-type]
         events.append({**event, "name": row[-1] if registered is None and own else registered})
     if not events:
         raise Absent
