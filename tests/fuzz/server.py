@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import nsyswrap
-from fuzz import raw, sql
+from fuzz import files, raw, sql
 from nsyswrap.cli import main
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
     from fuzz.case import Case
 
-SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {"raw": raw.case, "sql": sql.case}
-_ORDER = ("raw", "sql") * 9 + ("files",) * 2
+SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
+    "raw": raw.case,
+    "sql": sql.case,
+    "files": files.case,
+}
+_ORDER = ("raw", "sql") * 9 + ("files",)
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
 _PATIENCE = 3  # a machine that is busy gives a command a third of its time
