@@ -200,7 +200,7 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
 
     The first name of a thread counts. Before 2025 nsys did not resolve registered strings here.
     """
-    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))
+    rows = np.flatnonzero(_creates_domain(events))
     thread, domain = events["global_tid"][rows], events["domain_id"][rows]
     codes, texts = own_texts(capture, rows, registered=capture.view.rounding == "2025")
     process = process_ids(thread)
@@ -209,6 +209,12 @@ def _domains(capture: Capture, events: Events) -> dict[tuple[int, int], list[str
         threads = created.setdefault((int(process[i]), int(domain[i])), {})
         threads.setdefault(int(thread[i]), texts[codes[i]])
     return {key: list(threads.values()) for key, threads in created.items()}
+
+
+def _creates_domain(events: Events) -> NDArray[Any]:
+    """Return which events name a domain; as in nsys, a missing thread or number equals no other."""
+    known = (events["domain_id"] != MISSING) & (events["global_tid"] != MISSING)
+    return known & (events["event_type"] == NVTX_DOMAIN)  # type: ignore[no-any-return]
 
 
 def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
@@ -233,7 +239,7 @@ def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list
 def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
     """Return ``@DOMAIN`` by process and domain id, as it was created first."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
-    rows = np.flatnonzero((events["event_type"] == NVTX_DOMAIN) & (events["domain_id"] != MISSING))[::-1]
+    rows = np.flatnonzero(_creates_domain(events))[::-1]
     keys = zip(
         process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
     )

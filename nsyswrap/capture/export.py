@@ -163,6 +163,8 @@ class Export:
         with self._damage_named():
             db = sqlite3.connect(uri, uri=True, check_same_thread=False)
         opened.callback(db.close)
+        with self._damage_named():  # otherwise SQLite takes what lies behind a page for a damaged row
+            db.execute("PRAGMA cell_size_check = ON")
         # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
         db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
         return db
@@ -309,9 +311,8 @@ class Export:
                 f"{self.path} cannot be read: its list of tables is damaged", _EXPORT_AGAIN
             ) from None
         except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length can ask for any memory
-            raise DamagedCapture(
-                f"{self.path} cannot be read: {str(error) or 'out of memory'}", _EXPORT_AGAIN
-            ) from None
+            first_line, *_ = str(error).strip().splitlines() or ["out of memory"]  # SQLite quotes a schema
+            raise DamagedCapture(f"{self.path} cannot be read: {first_line}", _EXPORT_AGAIN) from None
 
 
 def lacks_column(path: Path, table: str, column: str) -> NotInCapture:

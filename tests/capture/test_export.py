@@ -198,6 +198,20 @@ def test_a_table_that_has_lost_its_name(tmp_path: Path) -> None:
         assert Export(path).tables.keys() == {"StringIds", KERNEL}
 
 
+def test_a_schema_that_lost_a_quote_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA writable_schema = 1")
+        db.execute(
+            "UPDATE sqlite_master SET sql = ? WHERE name = ?", (f'CREATE TABLE {KERNEL} (\n"a\n)', KERNEL)
+        )
+        db.commit()
+    with pytest.raises(DamagedCapture) as refused:
+        Export(path)
+    assert refused.value.message.count("\n") == 0
+    assert refused.value.message.startswith(f"{path} cannot be read: malformed database schema ({KERNEL})")
+
+
 def test_a_length_that_asks_for_more_memory_than_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,13 @@ def test_a_domain_of_several_threads_counts_its_ranges_several_times(tmp_path: P
     )
 
 
+def test_a_domain_of_no_thread_names_no_range(tmp_path: Path) -> None:
+    created = domain("library", 1, globalTid=None)
+    rows = [created, nvtx("a", 0, 5, domainId=1, globalTid=None), nvtx("b", 0, 5, domainId=1)]
+    ranges = counted_ranges(opened(tmp_path, *rows))
+    assert ranges.labels(ranges.code) == [":a", ":b"]
+
+
 def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> None:
     capture = opened(tmp_path, nvtx("open", 10, None), nvtx("a", 20, 40), nvtx("m", 70, None, eventType=34))
     sums = capture.report("nvtx_sum")

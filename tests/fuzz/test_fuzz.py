@@ -1,0 +1,69 @@
+"""Two thousand mutated files, answered exactly or refused with one line; and planted faults, all found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fuzz.planted import FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+FUZZ = Path(__file__).resolve().parent
+CASES, CHUNK = 2000, 100
+SERVERS = 2  # at a time: the machine of CI has two cores
+ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
+
+Servers = list["subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Generator[Servers, None, None]:
+    """Processes that work on the chunks while the tests read the results in the same order."""
+    started = []
+    for number in range(SERVERS):
+        asked = "".join(f"{first} {CHUNK}\n" for first in range(number * CHUNK, CASES, SERVERS * CHUNK))
+        command = [sys.executable, FUZZ, "--serve"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+        process: subprocess.Popen[str] = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
+        process.stdin.write(asked)  # type: ignore[union-attr]
+        process.stdin.close()  # type: ignore[union-attr]
+        started.append(process)
+    yield started
+    for process in started:
+        process.kill()
+        process.stdout.close()  # type: ignore[union-attr]
+        process.wait()
+
+
+@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+def test_mutated_files_are_answered_exactly_or_refused(first: int, servers: Servers) -> None:
+    line = servers[first // CHUNK % SERVERS].stdout.readline()  # type: ignore[union-attr]
+    result: dict[str, Any] = json.loads(line)
+    assert result["findings"] == []
+    assert sum(result["codes"].values()) == CHUNK
+    # A tool that refuses everything would have no finding but these.
+    assert result["harmless answered"] >= CHUNK // 50
+    assert result["codes"]["0"] >= CHUNK // 4
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, str]:
+    command = [sys.executable, str(FUZZ), "--planted"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=ENVIRONMENT)
+    findings: dict[str, str] = json.loads(done.stdout)
+    return findings
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault: str, found: dict[str, str]) -> None:
+    _, expected = FAULTS[fault]
+    assert expected in found[fault]
+    assert bool(expected) == bool(found[fault])
