@@ -1,0 +1,155 @@
+"""Search all cells of an export, count those that hold what is searched for, and replace it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nsyswrap.capture import schema
+from nsyswrap.capture.redact import places
+from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
+from nsyswrap.capture.sql import quoted, statement
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from nsyswrap.capture.export import Export
+    from nsyswrap.capture.redact.search import Search
+
+_NVTX = schema.EVENTS["nvtx"].table
+# Columns that say what a row is about.
+_KEYS = {schema.STRINGS: "id", **dict.fromkeys(places.NAMED_TABLES, "CAST(name AS BLOB)")}
+_NAMES = ((_NVTX, "text"), (schema.STRINGS, "value"))
+_NEW = "cleaned({arguments})"
+_CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Ids of StringIds: names of ``events``, which are never changed, ``modules``, and what is ``deleted``."""
+
+    events: set[int]
+    modules: set[int]
+    deleted: set[int] = field(default_factory=set)
+
+
+def sort_strings(export: Export) -> Strings:
+    """Sort the strings of an export by the columns that refer to them."""
+    events, modules = set[int](), set[int]()
+    for table, columns in export.tables.items():
+        rule = rule_of(table)
+        for column in columns if rule is not None and table != schema.STRINGS else ():
+            if column == "module":
+                modules |= places.values(export, table, column)
+            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
+                if column not in rule.searched and table not in places.OUTPUT_TABLES:
+                    events |= places.values(export, table, column)
+    return Strings(events, modules - events, set(places.environment_strings(export)))
+
+
+class Cells:
+    """The cells of an open database, as ``search`` leaves them.
+
+    Different names of events stay different, so that reports count as before: a name that would become the
+    same as another one gets a number. The connection has to return texts as bytes.
+    """
+
+    def __init__(self, db: sqlite3.Connection, search: Search, strings: Strings) -> None:
+        self._db = db
+        self._search = search
+        self._strings = strings
+        self._encoding = db.execute("PRAGMA encoding").fetchone()[0].decode()
+        self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
+        self._new: dict[bytes, bytes] = {}
+        self._copies: Counter[bytes] = Counter()
+        self.remaining: set[str] = set()  # values that count_kept came upon
+        db.create_function("cleaned", 4, self._cleaned, deterministic=True)
+        db.create_function("remains", 5, self._remains, deterministic=True)
+
+    def count(self) -> dict[str, int]:
+        """Return the number of cells to be changed, by table and column."""
+        return self._for_columns(f"SELECT count(*) FROM {{table}} WHERE {_CHANGES}")
+
+    def replace(self) -> dict[str, int]:
+        """Change the cells, and return the number of changed ones by table and column."""
+        new = f"CASE typeof({{column}}) WHEN 'text' THEN CAST({_NEW} AS TEXT) ELSE {_NEW} END"
+        return self._for_columns(f"UPDATE {{table}} SET {{column}} = {new} WHERE {_CHANGES}")
+
+    def count_kept(self) -> dict[str, int]:
+        """Return the number of cells that hold a value and stay as they are, by table and column."""
+        counts = self._for_columns("SELECT count(*) FROM {table} WHERE {is_text} AND remains({arguments}, 0)")
+        return counts | self._for_columns(
+            "SELECT count(*) FROM {table} WHERE {is_text} AND remains({arguments}, 1)", kept=True
+        )
+
+    def _for_columns(self, template: str, *, kept: bool = False) -> dict[str, int]:
+        """Execute a statement for each column, and return the number of rows it returned or changed."""
+        counts = {}
+        for table, column in self._columns(kept=kept):
+            if (table, column) in _NAMES:
+                self._take_names(table, column)
+            name = quoted(column)
+            key = _KEYS.get(table, "NULL")
+            arguments = f"'{table}', {key}, CAST({name} AS BLOB), typeof({name}) = 'text'"
+            is_text = f"{name} >= '' COLLATE BINARY"
+            sql = template.format(table=quoted(table), column=name, arguments=arguments, is_text=is_text)
+            cursor = self._db.execute(sql)
+            if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
+                counts[f"{table}.{column}"] = rows
+        return counts
+
+    def _columns(self, *, kept: bool) -> Iterator[tuple[str, str]]:
+        """Yield the tables and columns that are searched, or those that are kept."""
+        tables = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
+        )
+        for (raw,) in self._db.execute(tables).fetchall():
+            table = raw.decode()
+            rule = rule_of(table) or NUMBERS
+            columns = self._db.execute(statement("PRAGMA table_info({t})", t=table)).fetchall()
+            if table not in places.OUTPUT_TABLES:
+                for _, name, *_ in columns:
+                    if (name.decode() in rule.kept) == kept:
+                        yield table, name.decode()
+
+    def _take_names(self, table: str, column: str) -> None:
+        sql = statement("SELECT DISTINCT CAST({c} AS BLOB) FROM {t} WHERE instr({c}, ?)", c=column, t=table)
+        for (raw,) in self._db.execute(sql, (REMOVED,)):
+            self._originals.setdefault(raw, raw)
+
+    def _cleaned(self, table: str, key: object, raw: bytes, is_text: int) -> bytes:
+        """Return the new content of a cell; ``key`` says what its row is about."""
+        if self._is_deleted(table, key) or (table == schema.STRINGS and key in self._strings.events):
+            return raw
+        end = self._folder_end(raw) if table == schema.STRINGS and key in self._strings.modules else len(raw)
+        new = self._search.bytes(raw[:end], is_text=bool(is_text)) + raw[end:]
+        return self._distinct(raw, new) if table in (_NVTX, schema.STRINGS) and is_text else new
+
+    def _remains(self, table: str, key: object, raw: bytes, is_text: int, kept: int) -> bool:
+        if self._is_deleted(table, key):
+            return False
+        held = self._search.held(raw if kept else self._cleaned(table, key, raw, is_text))
+        self.remaining |= held
+        return bool(held)
+
+    def _is_deleted(self, table: str, key: object) -> bool:
+        if isinstance(key, bytes | str) and table in places.NAMED_TABLES:
+            name = key if isinstance(key, str) else key.decode(self._encoding, "replace")
+            return "ENVIRONMENT" in name.upper() or PERSONAL_KEYS.search(name) is not None
+        return table == schema.STRINGS and key in self._strings.deleted
+
+    def _folder_end(self, raw: bytes) -> int:
+        return max(raw.rfind(separator.encode(self._encoding)) for separator in "/\\") + 1
+
+    def _distinct(self, raw: bytes, new: bytes) -> bytes:
+        if new == raw:
+            return raw
+        if raw not in self._new:
+            free = new
+            while self._originals.setdefault(free, raw) != raw:
+                self._copies[new] += 1
+                free = new + f" ({self._copies[new] + 1})".encode(self._encoding)
+            self._new[raw] = free
+        return self._new[raw]
