@@ -13,7 +13,6 @@ from nsyswrap.capture.sql import quoted, statement
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.redact.search import Search
@@ -64,6 +63,7 @@ class Cells:
         self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
         self._new: dict[bytes, bytes] = {}
         self._copies: Counter[bytes] = Counter()
+        self._found = self._columns()
         self.remaining: set[str] = set()  # values that count_kept came upon
         db.create_function("cleaned", 4, self._cleaned, deterministic=True)
         db.create_function("remains", 5, self._remains, deterministic=True)
@@ -87,32 +87,38 @@ class Cells:
     def _for_columns(self, template: str, *, kept: bool = False) -> dict[str, int]:
         """Execute a statement for each column, and return the number of rows it returned or changed."""
         counts = {}
-        for table, column in self._columns(kept=kept):
+        for table, column in self._found:
+            if (column in (rule_of(table) or NUMBERS).kept) != kept:
+                continue
             if (table, column) in _NAMES:
                 self._take_names(table, column)
             name = quoted(column)
             key = _KEYS.get(table, "NULL")
-            arguments = f"'{table}', {key}, CAST({name} AS BLOB), typeof({name}) = 'text'"
-            is_text = f"{name} >= '' COLLATE BINARY"
-            sql = template.format(table=quoted(table), column=name, arguments=arguments, is_text=is_text)
+            literal = table.replace("'", "''")
+            arguments = f"'{literal}', {key}, CAST({name} AS BLOB), typeof({name}) = 'text'"
+            sql = template.format(
+                table=quoted(table), column=name, arguments=arguments, is_text=_is_text(column)
+            )
             cursor = self._db.execute(sql)
             if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
                 counts[f"{table}.{column}"] = rows
         return counts
 
-    def _columns(self, *, kept: bool) -> Iterator[tuple[str, str]]:
-        """Yield the tables and columns that are searched, or those that are kept."""
+    def _columns(self) -> list[tuple[str, str]]:
+        """Return the tables and columns that hold texts or bytes, of any declared type."""
         tables = (
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
         )
+        found = []
         for (raw,) in self._db.execute(tables).fetchall():
             table = raw.decode()
-            rule = rule_of(table) or NUMBERS
             columns = self._db.execute(statement("PRAGMA table_info({t})", t=table)).fetchall()
+            names = [name.decode() for _, name, *_ in columns]
+            tests = ", ".join(f"max({_is_text(name)})" for name in names)  # all columns in one pass
             if table not in places.OUTPUT_TABLES:
-                for _, name, *_ in columns:
-                    if (name.decode() in rule.kept) == kept:
-                        yield table, name.decode()
+                [held] = self._db.execute(f"SELECT {tests} FROM {quoted(table)}")
+                found += [(table, name) for name, is_held in zip(names, held, strict=True) if is_held]
+        return found
 
     def _take_names(self, table: str, column: str) -> None:
         sql = statement("SELECT DISTINCT CAST({c} AS BLOB) FROM {t} WHERE instr({c}, ?)", c=column, t=table)
@@ -128,9 +134,11 @@ class Cells:
         return self._distinct(raw, new) if table in (_NVTX, schema.STRINGS) and is_text else new
 
     def _remains(self, table: str, key: object, raw: bytes, is_text: int, kept: int) -> bool:
-        if self._is_deleted(table, key):
+        held = self._search.held(raw)
+        if not held or self._is_deleted(table, key):
             return False
-        held = self._search.held(raw if kept else self._cleaned(table, key, raw, is_text))
+        if not kept:
+            held = self._search.held(self._cleaned(table, key, raw, is_text))
         self.remaining |= held
         return bool(held)
 
@@ -153,3 +161,8 @@ class Cells:
                 free = new + f" ({self._copies[new] + 1})".encode(self._encoding)
             self._new[raw] = free
         return self._new[raw]
+
+
+def _is_text(column: str) -> str:
+    """Return the condition that a cell holds a text or bytes: they sort after all numbers."""
+    return f"{quoted(column)} >= '' COLLATE BINARY"

@@ -30,36 +30,63 @@ SYSTEM_FOLDERS = {
 }
 _DEEPEST = 5  # components of a path in which a short name is that of a person
 _IN_PATH = r"[^/\\\s:;,'\"<>|=\x00]"
-_PATH = re.compile(rf"(?:[/\\]+(?:{_IN_PATH}+(?: {_IN_PATH}+)*(?=\\)|{_IN_PATH}+))+")
+# Repetitions are bounded, so that no text takes more than linear time.
+_PATH = re.compile(
+    rf"(?:[/\\]{{1,4}}(?:{_IN_PATH}{{1,99}}(?: {_IN_PATH}{{1,99}}){{0,9}}(?=\\)|{_IN_PATH}{{1,255}}))+"
+)
 _SEPARATORS = re.compile(r"([/\\]+)")
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-CREDENTIALS = tuple(
-    (hint, re.compile(pattern))
-    for hint, pattern in (
-        # a secret option or variable with its value
-        (
-            "=:",
-            r"(?i)(?<![a-z])(?:pass(?:word|wd|phrase)?|token|secret|api[_-]?key|access[_-]?key|private[_-]?key"
-            r"|credentials?)[\"']?\s?[=:]\s?[\"']?(?!\d+\b|redacted)(?P<secret>[^\s\"'&,;]{6,})",
-        ),
-        ("@", r"://[^/\s:@]*:(?P<secret>[^/\s@]+)@"),
-        ("@", r"(?P<secret>[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,})"),  # an e-mail address
-        ("eE", r"(?i)\bbearer\s+(?!redacted)(?P<secret>[\w.+/=-]{8,})"),
-        (
-            "-_AIy",
-            r"\b(?P<secret>sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{16,}"
-            r"|A[KS]IA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-            r"|(?:npm_|pypi-)\w{16,})",
-        ),
-        (":-", r"(?<![\w:-])(?P<secret>(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2})(?![\w:-])"),  # MAC address
-        (
-            ".",
-            rf"(?i)(?<![\w.+-])(?<!version )(?P<secret>(?!0|127\.|255\.)(?:{_OCTET}\.){{3}}{_OCTET})(?!\.?[\w+-])",
-        ),
-        (":", r"(?i)(?<![\w:])(?P<secret>(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3}):[0-9a-f:]{6,})(?![\w:])"),
-    )
+
+
+def _credential(hints: str, pattern: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    return tuple(hints.split()), re.compile(pattern)
+
+
+# What a text in small letters has to hold, and the pattern of a credential or an address.
+_CREDENTIALS = (
+    _credential(  # an option or variable with its value
+        "pass token secret key credential",
+        r"(?i)(?<![a-z])(?:pass(?:word|wd|phrase)?|token|secret|api[_-]?key|access[_-]?key|private[_-]?key"
+        r"|credentials?)[\"']?\s?[=:]\s?[\"']?(?!\d+\b|redacted)(?P<secret>[^\s\"'&,;]{6,})",
+    ),
+    _credential("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@"),
+    _credential(  # an e-mail address
+        "@",
+        r"(?<![\w.+-])(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
+    ),
+    _credential("bearer", r"(?i)\bbearer\s{1,4}(?!redacted)(?P<secret>[\w.+/=-]{8,})"),
+    _credential(
+        "sk- ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- hf_ akia asia xox aiza eyj npm_ pypi-",
+        r"\b(?P<secret>sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{16,}"
+        r"|A[KS]IA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,999}\.[\w-]{8,}\.[\w-]*"
+        r"|(?:npm_|pypi-)\w{16,})",
+    ),
 )
+_ADDRESSES = (  # a character, how often an address has it, and the pattern
+    (":", 5, re.compile(r"(?<![\w:])(?P<secret>(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})(?![\w:])")),
+    ("-", 5, re.compile(r"(?<![\w-])(?P<secret>(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})(?![\w-])")),
+    (":", 3, re.compile(r"(?i)(?<![\w:])(?P<secret>(?:fe80|f[cd]\w\w|2\w{3}):[0-9a-f:]{6,})(?![\w:])")),
+    (
+        ".",
+        3,
+        re.compile(
+            rf"(?i)(?<![\w.+-])(?<!version )(?P<secret>(?!0|127\.|255\.)(?:{_OCTET}\.){{3}}{_OCTET})"
+            r"(?!\.?[\w+-])"
+        ),
+    ),
+)
+
+
+def credentials(text: str) -> Iterator[re.Pattern[str]]:
+    """Yield the patterns of credentials and addresses that a text can match."""
+    small = text.lower()
+    for hints, pattern in _CREDENTIALS:
+        if any(hint in small for hint in hints):
+            yield pattern
+    for character, least, pattern in _ADDRESSES:
+        if text.count(character) >= least:
+            yield pattern
 
 
 class Search:
@@ -86,9 +113,8 @@ class Search:
         text = self._without_values(text, put)
         if "/" in text or "\\" in text:
             text = _PATH.sub(lambda path: self._without_names(path, put), text)
-        for hints, pattern in CREDENTIALS:
-            if any(hint in text for hint in hints):
-                text = pattern.sub(lambda match: _replaced(match, put), text)
+        for pattern in credentials(text):
+            text = pattern.sub(lambda match: _replaced(match, put), text)
         return text
 
     def bytes(self, raw: bytes, *, is_text: bool) -> bytes:

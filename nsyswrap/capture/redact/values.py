@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import IDENTIFIERS
-from nsyswrap.capture.redact.search import CREDENTIALS, SHORTEST, SYSTEM_FOLDERS, Search
+from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, credentials
 from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _in_arguments(export: Export) -> set[str]:
     secrets = {value for _, value in places.secret_arguments(export)}
     for _, name, text in places.named_rows(export):
         if places.ARGUMENT.search(name):
-            secrets |= {match["secret"] for _, pattern in CREDENTIALS for match in pattern.finditer(text)}
+            secrets |= {match["secret"] for pattern in credentials(text) for match in pattern.finditer(text)}
     return {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
 
 
