@@ -20,7 +20,7 @@ with lazy_imports():
     from nsyswrap.capture import redact
 
 NVTX = "NVTX_EVENTS"
-_STAYS = (
+STAYS = (
     "What stays on purpose: the command line, names of kernels, calls, NVTX ranges, threads, modules and "
     "functions, GPU models and their PCI addresses, versions, process numbers, and times."
 )
@@ -39,8 +39,9 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     """Remove secrets from a capture before sharing it.
 
     nsys stores the environment and output of the program, and the environment and name of every other
-    process. The copy lacks them, and their values are removed wherever else they are. The numbers of all
-    reports stay the same. The command line of the program stays, without these values. CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
+    process. The copy lacks them, and their values are removed from all other texts. Numbers of reports stay
+    the same. The command line stays, without these values. CAPTURE is a run folder or a .sqlite file: a
+    .nsys-rep cannot be redacted.
     """
     if capture.suffix.lower() in RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
@@ -87,7 +88,7 @@ def _check(path: Path) -> None:
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
     if recordings:
         raise CheckFailed(f"{path} holds a .nsys-rep", "remove it before you share the folder")
-    say(f"nothing left to remove\n\n{_STAYS}")
+    say(f"nothing left to remove\n\n{STAYS}")
 
 
 def _files(folder: Path, *suffixes: str) -> list[Path]:

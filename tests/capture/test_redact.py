@@ -17,6 +17,7 @@ from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import redact, remove_environment, secrets_in
+from nsyswrap.cli.redact import STAYS
 from nsyswrap.reports import NAMES, find_report
 
 if TYPE_CHECKING:
@@ -307,7 +308,12 @@ def test_removing_the_environment_leaves_the_rest(tmp_path: Path) -> None:
     path = planted(tmp_path / "x.sqlite")
     remove_environment(path)
     kinds = [finding.kind for finding in secrets_in(path)]
-    assert kinds == ["program output", "user, host and paths", "other processes' names"]
+    assert kinds == [
+        "program output",
+        "user, host and paths",
+        "other processes' names",
+        "inside other texts",
+    ]
 
 
 def test_check_prints_names_and_counts_and_no_value(tmp_path: Path, cli: Cli) -> None:
@@ -324,7 +330,7 @@ def test_the_command_line_redacts_then_finds_nothing_then_refuses(tmp_path: Path
     first = cli("redact", path, "-o", copy)
     assert (first.returncode, first.stdout) == (0, "")
     check = cli("redact", "--check", copy)
-    assert (check.returncode, check.stdout, check.stderr) == (0, "no known secrets found\n", "")
+    assert (check.returncode, check.stdout, check.stderr) == (0, f"nothing left to remove\n\n{STAYS}\n", "")
     again = cli("redact", path, "-o", copy)
     assert (again.returncode, again.stdout) == (73, "")
 

@@ -11,6 +11,7 @@ from planted import CODES, ENVIRONMENT, SECRETS, base_rows, plants
 from tiny_export import write
 
 from nsyswrap.capture.redact import check, redact, secrets_in
+from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,9 @@ def cells_with_secrets(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as db:
         db.text_factory = bytes
         tables = [name.decode() for (name,) in db.execute("SELECT name FROM sqlite_master")]
-        rows = [(table, row) for table in tables for row in db.execute(f'SELECT * FROM "{table}"')]
+        rows = [
+            (table, row) for table in tables for row in db.execute(statement("SELECT * FROM {t}", t=table))
+        ]
     return [
         f"{table}: {cell[:200]!r}"
         for table, row in rows
@@ -49,7 +52,7 @@ def redacted(folder: Path, *rows: Row) -> Path:
 
 def test_many_secrets_are_planted() -> None:
     assert len(EVERY) > 700
-    assert left(ENVIRONMENT.encode("utf-16-be")) == list(SECRETS[:4]) + ["Slartibartfast99"]
+    assert left(ENVIRONMENT.encode("utf-16-be")) == [*SECRETS[:4], "Slartibartfast99"]
 
 
 @pytest.mark.parametrize("place", PLANTS)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from tiny_export import PID, Row, diagnostic, global_id, kernel, nvtx, row
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 USER = "zaphod"
 HOST = "magrathea7"
-TOKEN = "Vogon42-poetry-xq"
+KEY = "Vogon42-poetry-xq"
 ODD = "forty-two towels 42"
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
-SECRETS = (USER, HOST, TOKEN, ODD, UUID, "Slartibartfast99", "10.42.7.9", "00:1a:2b:3c:4d:5e")
+SECRETS = (USER, HOST, KEY, ODD, UUID, "Slartibartfast99", "10.42.7.9", "00:1a:2b:3c:4d:5e")
 ENVIRONMENT = (
-    f"HOME=/data/users/{USER}\0USER={USER}\0HOSTNAME={HOST}.galaxy.example\0WANDB_API_KEY={TOKEN}\0"
+    f"HOME=/data/users/{USER}\0USER={USER}\0HOSTNAME={HOST}.galaxy.example\0WANDB_API_KEY={KEY}\0"
     f"GREETING={ODD}\0PATH=/usr/bin:/bin\0DB_PASSWORD=Slartibartfast99\0"
 )
 # Paths that name the user.
@@ -25,7 +29,7 @@ PATHS = (
 # Texts that hold another secret.
 TEXTS = (
     *(f"cannot reach {HOST}", f"ssh {USER}@{HOST}.galaxy.example", f"host={HOST.upper()}"),
-    *(f"key {TOKEN}", f"https://{USER}:{TOKEN}@example.org", f'{{"key": "{TOKEN}"}}', f"say {ODD}!"),
+    *(f"key {KEY}", f"https://{USER}:{KEY}@example.org", f'{{"key": "{KEY}"}}', f"say {ODD}!"),
     *(f"GPU-{UUID}", f"bound to {UUID.upper()}", "password=Slartibartfast99", "rank 0 at 10.42.7.9:29500"),
     "mac 00:1a:2b:3c:4d:5e",
 )
@@ -37,7 +41,7 @@ class Place(NamedTuple):
 
     table: str
     column: str
-    cells: dict[str, object] = {}
+    cells: Mapping[str, object] = MappingProxyType({})
 
 
 PLACES = (

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 _NVTX = schema.EVENTS["nvtx"].table
 # Columns that say what a row is about.
 _KEYS = {schema.STRINGS: "id", **dict.fromkeys(places.NAMED_TABLES, "CAST(name AS BLOB)")}
-_NAMES = ((_NVTX, "text"), (schema.STRINGS, "value"))
+_NAMES = {(_NVTX, "text"), (schema.STRINGS, "value")}
+_COUNT = "SELECT count(*) FROM {table} WHERE "
 _NEW = "cleaned({arguments})"
 _CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
 
 
 @dataclass(frozen=True)
 class Strings:
-    """Ids of StringIds: names of ``events``, which are never changed, ``modules``, and what is ``deleted``."""
+    """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted."""
 
     events: set[int]
     modules: set[int]
@@ -38,13 +39,12 @@ def sort_strings(export: Export) -> Strings:
     """Sort the strings of an export by the columns that refer to them."""
     events, modules = set[int](), set[int]()
     for table, columns in export.tables.items():
-        rule = rule_of(table)
-        for column in columns if rule is not None and table != schema.STRINGS else ():
+        rule = None if table in (schema.STRINGS, *places.OUTPUT_TABLES) else rule_of(table)
+        for column in columns if rule is not None else ():
             if column == "module":
                 modules |= places.values(export, table, column)
-            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
-                if column not in rule.searched and table not in places.OUTPUT_TABLES:
-                    events |= places.values(export, table, column)
+            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None and column not in rule.searched:
+                events |= places.values(export, table, column)
     return Strings(events, modules - events, set(places.environment_strings(export)))
 
 
@@ -59,47 +59,43 @@ class Cells:
         self._db = db
         self._search = search
         self._strings = strings
-        self._encoding = db.execute("PRAGMA encoding").fetchone()[0].decode()
+        self._encoding = places.encoding_of(db)
         self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
         self._new: dict[bytes, bytes] = {}
         self._copies: Counter[bytes] = Counter()
         self._found = self._columns()
+        for table, column in _NAMES & set(self._found):
+            self._take_names(table, column)
         self.remaining: set[str] = set()  # values that count_kept came upon
         db.create_function("cleaned", 4, self._cleaned, deterministic=True)
         db.create_function("remains", 5, self._remains, deterministic=True)
 
     def count(self) -> dict[str, int]:
         """Return the number of cells to be changed, by table and column."""
-        return self._for_columns(f"SELECT count(*) FROM {{table}} WHERE {_CHANGES}")
+        return self._for_columns(_COUNT, _CHANGES)
 
     def replace(self) -> dict[str, int]:
         """Change the cells, and return the number of changed ones by table and column."""
         new = f"CASE typeof({{column}}) WHEN 'text' THEN CAST({_NEW} AS TEXT) ELSE {_NEW} END"
-        return self._for_columns(f"UPDATE {{table}} SET {{column}} = {new} WHERE {_CHANGES}")
+        return self._for_columns("UPDATE {table} SET {column} = ", f"{new} WHERE {_CHANGES}")
 
     def count_kept(self) -> dict[str, int]:
         """Return the number of cells that hold a value and stay as they are, by table and column."""
-        counts = self._for_columns("SELECT count(*) FROM {table} WHERE {is_text} AND remains({arguments}, 0)")
-        return counts | self._for_columns(
-            "SELECT count(*) FROM {table} WHERE {is_text} AND remains({arguments}, 1)", kept=True
-        )
+        searched = self._for_columns(_COUNT, "{is_text} AND remains({arguments}, 0)")
+        return searched | self._for_columns(_COUNT, "{is_text} AND remains({arguments}, 1)", kept=True)
 
-    def _for_columns(self, template: str, *, kept: bool = False) -> dict[str, int]:
-        """Execute a statement for each column, and return the number of rows it returned or changed."""
+    def _for_columns(self, start: str, rest: str, *, kept: bool = False) -> dict[str, int]:
+        """Execute a statement for each column, and return the number of rows it counted or changed."""
         counts = {}
         for table, column in self._found:
             if (column in (rule_of(table) or NUMBERS).kept) != kept:
                 continue
-            if (table, column) in _NAMES:
-                self._take_names(table, column)
-            name = quoted(column)
-            key = _KEYS.get(table, "NULL")
-            literal = table.replace("'", "''")
-            arguments = f"'{literal}', {key}, CAST({name} AS BLOB), typeof({name}) = 'text'"
-            sql = template.format(
-                table=quoted(table), column=name, arguments=arguments, is_text=_is_text(column)
+            name, literal = quoted(column), table.replace("'", "''")
+            arguments = (
+                f"'{literal}', {_KEYS.get(table, 'NULL')}, CAST({name} AS BLOB), typeof({name}) = 'text'"
             )
-            cursor = self._db.execute(sql)
+            condition = rest.format(column=name, arguments=arguments, is_text=_is_text(column))
+            cursor = self._db.execute(statement(start, table=table, column=column) + condition)
             if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
                 counts[f"{table}.{column}"] = rows
         return counts
@@ -116,7 +112,7 @@ class Cells:
             names = [name.decode() for _, name, *_ in columns]
             tests = ", ".join(f"max({_is_text(name)})" for name in names)  # all columns in one pass
             if table not in places.OUTPUT_TABLES:
-                [held] = self._db.execute(f"SELECT {tests} FROM {quoted(table)}")
+                [held] = self._db.execute(statement("SELECT % FROM {t}", t=table).replace("%", tests, 1))
                 found += [(table, name) for name, is_held in zip(names, held, strict=True) if is_held]
         return found
 
@@ -130,7 +126,7 @@ class Cells:
         if self._is_deleted(table, key) or (table == schema.STRINGS and key in self._strings.events):
             return raw
         end = self._folder_end(raw) if table == schema.STRINGS and key in self._strings.modules else len(raw)
-        new = self._search.bytes(raw[:end], is_text=bool(is_text)) + raw[end:]
+        new = self._search.content(raw[:end], is_text=bool(is_text)) + raw[end:]
         return self._distinct(raw, new) if table in (_NVTX, schema.STRINGS) and is_text else new
 
     def _remains(self, table: str, key: object, raw: bytes, is_text: int, kept: int) -> bool:

@@ -29,6 +29,7 @@ ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
 _SECRET_OPTION = re.compile(
     r"(?i)--?([\w-]*[-_])?(pass(word|wd|phrase)?|token|secret|api[-_]?key|[\w-]*-key)"
 )
+_NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
 OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
 
@@ -172,15 +173,12 @@ def identifying_numbers(export: Export) -> list[tuple[str, str, int]]:
         for table, columns in export.tables.items()
         for column in columns
         if IDENTIFIERS.fullmatch(column)
-        and (count := export.rows(f"SELECT count(*) FROM {_numbers(table, column)}")[0][0])
+        and (count := export.rows(statement(_NUMBERS, t=table, c=column))[0][0])
     ]
 
 
-def _numbers(table: str, column: str) -> str:
-    return statement("{t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0", t=table, c=column)
-
-
 def delete_environment(db: sqlite3.Connection, export: Export) -> None:
+    """Delete the environments of all processes."""
     blocks = environment_strings(export)  # before any change: it can be the same file
     for table in NAMED_TABLES:
         if "name" in export.tables.get(table, ()):
@@ -189,6 +187,7 @@ def delete_environment(db: sqlite3.Connection, export: Export) -> None:
 
 
 def delete_output(db: sqlite3.Connection, export: Export) -> None:
+    """Delete what the program printed, which nsys stores in two tables."""
     used = used_strings(export, without=OUTPUT_TABLES)
     for table in OUTPUT_TABLES:
         if table in export.tables:
@@ -198,6 +197,7 @@ def delete_output(db: sqlite3.Connection, export: Export) -> None:
 
 
 def delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
+    """Delete the names of processes without events, and the folders of the others."""
     own = _own_processes(export)
     for table, column, mask in (
         ("PROCESSES", "globalPid", -1),
@@ -206,9 +206,12 @@ def delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
         ids = {value for value in values(export, table, column) if value & mask not in own}
         _delete(db, table, column, ids)
     if "name" in export.tables.get("PROCESSES", ()):
-        db.create_function("base_name", 1, lambda raw: raw.rpartition(b"/")[2], deterministic=True)
-        is_path = "typeof(name) = 'text' AND instr(name, '/')"
-        db.execute(f"UPDATE PROCESSES SET name = CAST(base_name(CAST(name AS BLOB)) AS TEXT) WHERE {is_path}")
+        slash = "/".encode(encoding_of(db))
+        db.create_function("base_name", 1, lambda raw: raw.rpartition(slash)[2], deterministic=True)
+        db.execute(
+            "UPDATE PROCESSES SET name = CAST(base_name(CAST(name AS BLOB)) AS TEXT) "
+            "WHERE typeof(name) = 'text' AND instr(name, '/')"
+        )
     used = used_strings(export, without=[*OUTPUT_TABLES, "ThreadNames"])
     if "nameId" in export.tables.get("ThreadNames", ()):
         used |= {name for (name,) in db.execute("SELECT DISTINCT nameId FROM ThreadNames")}
@@ -223,8 +226,14 @@ def _process_strings(export: Export) -> set[int]:
 
 
 def blank_personal(db: sqlite3.Connection, export: Export) -> None:
+    """Replace values that are personal as a whole, and numbers that identify a device."""
     names = {name for _, name, _ in personal_rows(export)} | {name for name, _ in secret_arguments(export)}
-    db.create_function("personal", 1, lambda raw: _decoded(raw) in names, deterministic=True)
+    encoding = encoding_of(db)
+
+    def personal(name: bytes | None) -> bool:
+        return (name or b"").decode(encoding, "backslashreplace") in names
+
+    db.create_function("personal", 1, personal, deterministic=True)
     for table in NAMED_TABLES:
         if {"name", "value"} <= set(export.tables.get(table, ())):
             where = "WHERE value NOT IN ('', '{}') AND personal(CAST(name AS BLOB))"
@@ -234,8 +243,9 @@ def blank_personal(db: sqlite3.Connection, export: Export) -> None:
         db.execute(statement("UPDATE {t} SET {c} = 0 ", t=table, c=column) + where)
 
 
-def _decoded(raw: bytes | None) -> str:
-    return (raw or b"").decode("utf-8", "backslashreplace")
+def encoding_of(db: sqlite3.Connection) -> str:
+    """Return how a database stores its texts; its connection returns them as bytes."""
+    return str(db.execute("PRAGMA encoding").fetchone()[0].decode())
 
 
 def _delete_strings(db: sqlite3.Connection, ids: Iterable[int]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.capture.redact.search import SHORTEST, one_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from nsyswrap.capture.redact.search import Search
@@ -44,7 +45,7 @@ def values_in(path: Path, search: Search) -> set[str]:
     return found
 
 
-def _overlapping(pattern, raw):
+def _overlapping(pattern: re.Pattern[bytes], raw: bytes) -> Iterator[re.Match[bytes]]:
     position = 0
     while match := pattern.search(raw, position):
         yield match

@@ -55,6 +55,9 @@ _CREDENTIALS = (
         "@",
         r"(?<![\w.+-])(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
     ),
+    _credential(
+        "gpu- mig-", r"(?i)\b(?:GPU|MIG)-(?P<secret>(?!00000000-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    ),
     _credential("bearer", r"(?i)\bbearer\s{1,4}(?!redacted)(?P<secret>[\w.+/=-]{8,})"),
     _credential(
         "sk- ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- hf_ akia asia xox aiza eyj npm_ pypi-",
@@ -117,7 +120,7 @@ class Search:
             text = pattern.sub(lambda match: _replaced(match, put), text)
         return text
 
-    def bytes(self, raw: bytes, *, is_text: bool) -> bytes:
+    def content(self, raw: bytes, *, is_text: bool) -> bytes:
         """Return the bytes of a cell without what is searched for, in UTF-8 and UTF-16.
 
         A BLOB keeps its length and the places of what it holds.
