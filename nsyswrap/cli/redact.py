@@ -19,10 +19,9 @@ from nsyswrap.cli.output import note, say
 with lazy_imports():
     from nsyswrap.capture import redact
 
-NVTX = "NVTX_EVENTS"
 STAYS = (
-    "What stays on purpose: the command line, names of kernels, calls, NVTX ranges, threads, modules and "
-    "functions, GPU models and their PCI addresses, versions, process numbers, and times."
+    "Stays on purpose: the command line, and names of kernels, calls, ranges, threads, functions and modules.\n"
+    "So do GPU models, PCI addresses, versions, process numbers and times."
 )
 
 
@@ -60,8 +59,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         )
     done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
     note(f"wrote {output}")
-    if ranges := done.changed.get(f"{NVTX}.text", 0):
-        note(f"nsyswrap: texts of {ranges:,} NVTX events held a removed value, and are shown without it")
+    if done.renamed:
+        note(f"nsyswrap: {done.renamed:,} names of ranges, threads or files are shown without removed values")
     _note_kept(done.kept, done.unknown)
 
 

@@ -80,9 +80,13 @@ def check(path: Path) -> Checked:
 
 @dataclass(frozen=True)
 class Redacted:
-    """What redacting did: ``changed`` and ``kept`` count cells by table and column."""
+    """What redacting did: ``changed`` and ``kept`` count cells by table and column.
+
+    ``renamed`` counts the different names that reports can show and that lost a value.
+    """
 
     changed: dict[str, int]
+    renamed: int
     kept: dict[str, int]
     unknown: tuple[str, ...]
 
@@ -106,12 +110,13 @@ def redact(source: Path, target: Path) -> Redacted:
                 places.delete_output(db, export)
                 places.delete_other_processes(db, export)
                 places.blank_personal(db, export)
-                changed = cells.Cells(db, search, strings).replace()
+                edited = cells.Cells(db, search, strings)
+                changed = edited.replace()
                 db.commit()
             _copy(whole, part)
             kept = _kept(part, search, strings, source)
             part.chmod(0o666 & ~umask())
-        return Redacted(changed, kept, _without_rule(export))
+        return Redacted(changed, len(edited.renamed), kept, _without_rule(export))
 
 
 def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> dict[str, int]:

@@ -28,24 +28,29 @@ _CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
 
 @dataclass(frozen=True)
 class Strings:
-    """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted."""
+    """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted.
+
+    ``shown`` has the other names that reports can show, such as those of NVTX ranges.
+    """
 
     events: set[int]
     modules: set[int]
+    shown: set[int]
     deleted: set[int] = field(default_factory=set)
 
 
 def sort_strings(export: Export) -> Strings:
     """Sort the strings of an export by the columns that refer to them."""
-    events, modules = set[int](), set[int]()
+    events, modules, shown = set[int](), set[int](), set[int]()
     for table, columns in export.tables.items():
         rule = None if table in (schema.STRINGS, *places.OUTPUT_TABLES) else rule_of(table)
         for column in columns if rule is not None else ():
             if column == "module":
                 modules |= places.values(export, table, column)
-            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None and column not in rule.searched:
-                events |= places.values(export, table, column)
-    return Strings(events, modules - events, set(places.environment_strings(export)))
+            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
+                ids = shown if column in rule.searched else events
+                ids |= places.values(export, table, column)
+    return Strings(events, modules - events, shown, set(places.environment_strings(export)))
 
 
 class Cells:
@@ -66,6 +71,7 @@ class Cells:
         self._found = self._columns()
         for table, column in _NAMES & set(self._found):
             self._take_names(table, column)
+        self.renamed: set[bytes] = set()  # names that reports can show, as they were
         self.remaining: set[str] = set()  # values that count_kept came upon
         db.create_function("cleaned", 4, self._cleaned, deterministic=True)
         db.create_function("remains", 5, self._remains, deterministic=True)
@@ -127,7 +133,11 @@ class Cells:
             return raw
         end = self._folder_end(raw) if table == schema.STRINGS and key in self._strings.modules else len(raw)
         new = self._search.content(raw[:end], is_text=bool(is_text)) + raw[end:]
-        return self._distinct(raw, new) if table in (_NVTX, schema.STRINGS) and is_text else new
+        if new == raw or table not in (_NVTX, schema.STRINGS):
+            return new
+        if table == _NVTX or key in self._strings.shown:
+            self.renamed.add(raw)
+        return self._distinct(raw, new) if is_text else new
 
     def _remains(self, table: str, key: object, raw: bytes, is_text: int, kept: int) -> bool:
         held = self._search.held(raw)
@@ -148,8 +158,6 @@ class Cells:
         return max(raw.rfind(separator.encode(self._encoding)) for separator in "/\\") + 1
 
     def _distinct(self, raw: bytes, new: bytes) -> bytes:
-        if new == raw:
-            return raw
         if raw not in self._new:
             free = new
             while self._originals.setdefault(free, raw) != raw:
