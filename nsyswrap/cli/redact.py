@@ -20,8 +20,8 @@ with lazy_imports():
     from nsyswrap.capture import redact
 
 STAYS = (
-    "Stays on purpose: the command line, and names of kernels, calls, ranges, threads, functions and modules.\n"
-    "So do GPU models, PCI addresses, versions, process numbers and times."
+    "Stays on purpose: the command line, and names of kernels, calls, ranges, threads and modules.\n"
+    "So do functions, GPU models, PCI addresses, versions, process numbers and times."
 )
 
 

@@ -138,7 +138,8 @@ def named_rows(export: Export) -> list[tuple[str, str, str]]:
     return [
         (table, str(name), str(value))
         for table in NAMED_TABLES
-        for name, value in export.select(table, "name", "value")
+        if {"name", "value"} <= set(export.tables.get(table, ()))
+        for name, value in export.rows(statement("SELECT name, value FROM {table}", table=table))
         if value is not None and "ENVIRONMENT" not in str(name).upper()
     ]
 
@@ -220,7 +221,7 @@ def delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
 
 def _process_strings(export: Export) -> set[int]:
     """Return the ids of names of processes and threads, including those that no row refers to."""
-    rows = set(export.select("PROCESSES", "name"))
+    rows = set(_distinct(export, "PROCESSES", "name"))
     strings = {i for i, text in export.strings.items() if (text,) in rows}
     return strings | values(export, "ThreadNames", "nameId")
 
