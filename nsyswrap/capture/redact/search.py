@@ -53,7 +53,7 @@ _CREDENTIALS = (
     _credential("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@"),
     _credential(  # an e-mail address
         "@",
-        r"(?<![\w.+-])(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
+        r"(?<![\w.+-])(?!redacted@)(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
     ),
     _credential(
         "gpu- mig-", r"(?i)\b(?:GPU|MIG)-(?P<secret>(?!00000000-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
