@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
+    from tiny_export import Row
 
 ENVIRONMENT = "USER={user}\0HOME=/home/{user}\0API_TOKEN=Vogon42-poetry\0"
 
 
-def copy_of(folder: Path, *rows: object, user: str = "zaphod", **strings: str) -> Path:
+def copy_of(folder: Path, *rows: Row, user: str = "zaphod", **strings: str) -> Path:
     texts = {1: ENVIRONMENT.format(user=user), **{int(key[1:]): text for key, text in strings.items()}}
-    write(folder / "x.sqlite", *rows, strings=texts)  # type: ignore[arg-type]
+    write(folder / "x.sqlite", *rows, strings=texts)
     redact(folder / "x.sqlite", folder / "copy.sqlite")
     return folder / "copy.sqlite"
 
