@@ -19,6 +19,11 @@ from nsyswrap.cli.output import note, say
 with lazy_imports():
     from nsyswrap.capture import redact
 
+STAYS = (
+    "Stays on purpose: the command line, and names of kernels, calls, ranges, threads and modules.\n"
+    "So do functions, GPU models, PCI addresses, versions, process numbers and times."
+)
+
 
 @click.command(
     cls=Command,
@@ -33,8 +38,9 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     """Remove secrets from a capture before sharing it.
 
     nsys stores the environment and output of the program, and the environment and name of every other
-    process. The copy lacks them; its reports stay the same. The command line of the program stays.
-    CAPTURE is a run folder or a .sqlite file: a .nsys-rep cannot be redacted.
+    process. The copy lacks them, and their values are removed from all other texts. Numbers of reports stay
+    the same. The command line stays, without these values. CAPTURE is a run folder or a .sqlite file: a
+    .nsys-rep cannot be redacted.
     """
     if capture.suffix.lower() in RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
@@ -51,8 +57,11 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
             f"{capture} is not a capture, it holds {listed(captures)}",
             f"nsyswrap redact {shlex.quote(str(captures[0]))} -o OUT",
         )
-    redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
+    done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
     note(f"wrote {output}")
+    if done.renamed:
+        note(f"nsyswrap: {done.renamed:,} names of ranges, threads or files are shown without removed values")
+    _note_kept(done.kept, done.unknown)
 
 
 def _check(path: Path) -> None:
@@ -64,7 +73,10 @@ def _check(path: Path) -> None:
             raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
         counted = "1 export" if len(exports) == 1 else f"{len(exports)} exports"
         say(f"{path} is {_kind(path)}: {counted} checked; other files not checked")
-    leaking = [export for export in exports if _print_secrets(export, named=len(exports) > 1)]
+    checked = {export: redact.check(export) for export in exports}
+    for export, result in checked.items():
+        _print_secrets(export, result, named=len(exports) > 1)
+    leaking = [export for export, result in checked.items() if result.secrets]
     if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
         note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
     if recordings := _files(path, *RECORDINGS):
@@ -75,7 +87,7 @@ def _check(path: Path) -> None:
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
     if recordings:
         raise CheckFailed(f"{path} holds a .nsys-rep", "remove it before you share the folder")
-    say("no known secrets found")
+    say(f"nothing left to remove\n\n{STAYS}")
 
 
 def _files(folder: Path, *suffixes: str) -> list[Path]:
@@ -88,10 +100,17 @@ def _kind(folder: Path) -> str:
     return "the folder of a batch" if is_batch([folder]) else "a folder of captures"
 
 
-def _print_secrets(export: Path, *, named: bool) -> bool:
-    """Print the secrets in an export by kind. Return True if there are any."""
-    secrets = redact.secrets_in(export)
-    for secret in secrets:
+def _print_secrets(export: Path, result: redact.Checked, *, named: bool) -> None:
+    """Print the secrets in an export by kind."""
+    for secret in result.secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""
         say(f"{f'{export}: ' if named else ''}{secret.kind}: {secret.count:,}{names}")
-    return bool(secrets)
+    _note_kept(result.kept, result.unknown)
+
+
+def _note_kept(kept: dict[str, int], unknown: tuple[str, ...]) -> None:
+    if kept:
+        cells = ", ".join(f"{count:,} in {column}" for column, count in kept.items())
+        note(f"nsyswrap: names that hold a removed value stay, as reports show them: {cells}")
+    if unknown:
+        note(f"nsyswrap: unknown tables, searched for removed values only: {', '.join(unknown)}")

@@ -1,0 +1,247 @@
+"""Find secrets in an export, and write copies of it without them.
+
+What stands in a place for secrets is deleted. Then all cells are searched for the values that stood there,
+for personal folders in paths, and for credentials. Names of kernels, calls and modules are never changed.
+Texts of NVTX ranges and of nsys' messages can be; the numbers of all reports stay. A .nsys-rep cannot be
+redacted: only nsys can write its format.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import DamagedCapture, OutputError
+from nsyswrap.base.files import replacing, umask
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.redact import places
+from nsyswrap.capture.redact.rules import rule_of
+from nsyswrap.capture.sql import quoted
+
+with lazy_imports():
+    from nsyswrap.capture.redact import cells, proof, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from nsyswrap.capture.redact.search import Search
+
+_CANNOT_WRITE = re.compile(r"full|disk I/O|unable to open|readonly|locked|too big")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """One kind of secret with its number; ``names`` has names from the export, never values."""
+
+    kind: str
+    count: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What an export holds: ``secrets`` that redacting removes, and what stays.
+
+    ``kept`` counts cells with a name that is never changed although it holds a value to remove, by table and
+    column. ``unknown`` lists tables that this version has no rule for; they are searched.
+    """
+
+    secrets: tuple[Secret, ...]
+    kept: dict[str, int]
+    unknown: tuple[str, ...]
+
+
+def secrets_in(path: Path) -> list[Secret]:
+    """Return the kinds of secrets in an export; an empty list if there are none."""
+    return list(check(path).secrets)
+
+
+def check(path: Path) -> Checked:
+    """Search an export for secrets, and for what redacting keeps. Raises DamagedCapture."""
+    with closing(Export(path)) as export, _reading(path), closing(_opened(export.file)) as db:
+        strings = cells.sort_strings(export)
+        names = (export.strings[i] for i in strings.events if i in export.strings)
+        found = cells.Cells(db, values.search_for(export, names), strings)
+        secrets = (_environment(export), _program_output(export), _personal(export), _other_processes(export))
+        changed = found.count()
+        inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
+        kept = found.count_kept()
+    return Checked(
+        tuple(secret for secret in (*secrets, inside) if secret.count), kept, _without_rule(export)
+    )
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """What redacting did: ``changed`` and ``kept`` count cells by table and column.
+
+    ``renamed`` counts the different names that reports can show and that lost a value.
+    """
+
+    changed: dict[str, int]
+    renamed: int
+    kept: dict[str, int]
+    unknown: tuple[str, ...]
+
+
+def redact(source: Path, target: Path) -> Redacted:
+    """Write a copy of ``source`` without the secrets that ``check`` finds.
+
+    Raises OutputError if ``target`` exists or cannot be written, or if a removed value remains in it, and
+    DamagedCapture if ``source`` is damaged.
+    """
+    if target.exists():
+        raise OutputError(f"{target} already exists", "use another -o, or remove the file")
+    with closing(Export(source)) as export, _reading(source, target):
+        with replacing(target) as part, _whole_copy(export.file, part) as whole:
+            strings = cells.sort_strings(export)
+            search = values.search_for(
+                export, (export.strings[i] for i in strings.events if i in export.strings)
+            )
+            with closing(_editing(whole)) as db:
+                places.delete_environment(db, export)
+                places.delete_output(db, export)
+                places.delete_other_processes(db, export)
+                places.blank_personal(db, export)
+                edited = cells.Cells(db, search, strings)
+                changed = edited.replace()
+                db.commit()
+            _copy(whole, part)
+            kept = _kept(part, search, strings, source)
+            part.chmod(0o666 & ~umask())
+        return Redacted(changed, len(edited.renamed), kept, _without_rule(export))
+
+
+def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> dict[str, int]:
+    """Count the names that hold a value. Raises OutputError if the file holds one in any other place."""
+    remaining = proof.values_in(part, search)
+    if not remaining:
+        return {}
+    with closing(_opened(part)) as db:
+        found = cells.Cells(db, search, strings)
+        counts = found.count_kept()
+    if remaining - found.remaining:
+        raise OutputError(
+            f"{source} cannot be redacted: a removed value is in the definition of a table",
+            "export the .nsys-rep again with `nsys export`, then redact that export",
+        )
+    return counts
+
+
+def remove_environment(path: Path) -> None:
+    """Remove the environment from an export, in place; this temporarily needs twice the space.
+
+    The export must not be in use. Raises OutputError; the export is then incomplete and has to be removed.
+    """
+    export = Export(path)
+    try:
+        with closing(_editing(path)) as db:
+            places.delete_environment(db, export)
+            db.commit()
+        with replacing(path, capture=True) as part:
+            _copy(path, part)
+    except (sqlite3.DatabaseError, MemoryError, OSError, OutputError, UnicodeError) as error:
+        raise OutputError(
+            f"cannot remove the environment from {path}: {str(error) or 'out of memory'}",
+            f"free disk space for a copy, then: nsyswrap redact {path} -o OUT",
+        ) from None
+    finally:
+        export.close()
+
+
+@contextmanager
+def _reading(source: Path, target: Path | None = None) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, MemoryError, UnicodeError, OverflowError) as error:
+        if (
+            target is not None
+            and isinstance(error, sqlite3.OperationalError)
+            and _CANNOT_WRITE.search(str(error))
+        ):
+            raise OutputError(f"cannot write {target}: {error}") from None
+        raise DamagedCapture(
+            f"{source} cannot be redacted: {str(error) or 'out of memory'}",
+            "export the .nsys-rep again with `nsys export`",
+        ) from None
+
+
+@contextmanager
+def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
+    """Yield a temporary copy beside ``part``, to delete from."""
+    whole = part.with_suffix(".whole")
+    try:
+        _copy(source, whole)
+        yield whole
+    finally:
+        whole.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open a file for reading only; texts are returned as bytes."""
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db.text_factory = bytes
+    return db
+
+
+def _editing(path: Path) -> sqlite3.Connection:
+    """Open a file to delete rows, without a journal, which would contain the deleted rows.
+
+    Triggers are dropped, as they could write; statistics of SQLite hold copies of cells.
+    """
+    db = sqlite3.connect(path)
+    db.text_factory = bytes
+    db.executescript(
+        "PRAGMA journal_mode = OFF; PRAGMA temp_store = MEMORY; PRAGMA ignore_check_constraints = ON"
+    )
+    left = (
+        "SELECT type, name FROM sqlite_master WHERE type = 'trigger' OR name LIKE 'sqlite^_stat%' ESCAPE '^'"
+    )
+    for kind, name in db.execute(left).fetchall():
+        db.execute(f"DROP {kind.decode()} {quoted(name.decode())}")
+    return db
+
+
+def _copy(source: Path, part: Path) -> None:
+    """Write a copy of a file that contains its rows and no deleted bytes.
+
+    SQLite overwrites deleted bytes, but a page can contain them a second time.
+    """
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # for an error with a reason, which SQLite lacks
+    with closing(_opened(source)) as db:
+        db.execute("VACUUM INTO ?", (str(part),))
+
+
+def _without_rule(export: Export) -> tuple[str, ...]:
+    return tuple(
+        sorted(table for table in export.tables if rule_of(table) is None and not table.startswith("sqlite_"))
+    )
+
+
+def _environment(export: Export) -> Secret:
+    names = tuple(sorted(places.environment_names(export)))
+    return Secret("environment", len(places.environment(export)), names)
+
+
+def _program_output(export: Export) -> Secret:
+    return Secret("program output", sum(map(export.count, places.OUTPUT_TABLES)))
+
+
+def _personal(export: Export) -> Secret:
+    names = [f"{table}.{name}" for table, name, _ in places.personal_rows(export)]
+    names += [f"{schema.CAPTURE_METADATA}.{name}" for name, _ in places.secret_arguments(export)]
+    numbers = places.identifying_numbers(export)
+    columns = [f"{table}.{column}" for table, column, _ in numbers]
+    count = len(names) + sum(count for _, _, count in numbers)
+    return Secret("user, host and paths", count, tuple(dict.fromkeys(names + columns)))
+
+
+def _other_processes(export: Export) -> Secret:
+    return Secret("other processes' names", len(places.other_processes(export)))

@@ -1,0 +1,172 @@
+"""Search all cells of an export, count those that hold what is searched for, and replace it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nsyswrap.capture import schema
+from nsyswrap.capture.redact import places
+from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
+from nsyswrap.capture.sql import quoted, statement
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from nsyswrap.capture.export import Export
+    from nsyswrap.capture.redact.search import Search
+
+_NVTX = schema.EVENTS["nvtx"].table
+# Columns that say what a row is about.
+_KEYS = {schema.STRINGS: "id", **dict.fromkeys(places.NAMED_TABLES, "CAST(name AS BLOB)")}
+_NAMES = {(_NVTX, "text"), (schema.STRINGS, "value")}
+_COUNT = "SELECT count(*) FROM {table} WHERE "
+_NEW = "cleaned({arguments})"
+_CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted.
+
+    ``shown`` has the other names that reports can show, such as those of NVTX ranges.
+    """
+
+    events: set[int]
+    modules: set[int]
+    shown: set[int]
+    deleted: set[int] = field(default_factory=set)
+
+
+def sort_strings(export: Export) -> Strings:
+    """Sort the strings of an export by the columns that refer to them."""
+    events, modules, shown = set[int](), set[int](), set[int]()
+    for table, columns in export.tables.items():
+        rule = None if table in (schema.STRINGS, *places.OUTPUT_TABLES) else rule_of(table)
+        for column in columns if rule is not None else ():
+            if column == "module":
+                modules |= places.values(export, table, column)
+            elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
+                ids = shown if column in rule.searched else events
+                ids |= places.values(export, table, column)
+    return Strings(events, modules - events, shown, set(places.environment_strings(export)))
+
+
+class Cells:
+    """The cells of an open database, as ``search`` leaves them.
+
+    Different names of events stay different, so that reports count as before: a name that would become the
+    same as another one gets a number. The connection has to return texts as bytes.
+    """
+
+    def __init__(self, db: sqlite3.Connection, search: Search, strings: Strings) -> None:
+        self._db = db
+        self._search = search
+        self._strings = strings
+        self._encoding = places.encoding_of(db)
+        self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
+        self._new: dict[bytes, bytes] = {}
+        self._copies: Counter[bytes] = Counter()
+        self._found = self._columns()
+        for table, column in _NAMES & set(self._found):
+            self._take_names(table, column)
+        self.renamed: set[bytes] = set()  # names that reports can show, as they were
+        self.remaining: set[str] = set()  # values that count_kept came upon
+        db.create_function("cleaned", 4, self._cleaned, deterministic=True)
+        db.create_function("remains", 5, self._remains, deterministic=True)
+
+    def count(self) -> dict[str, int]:
+        """Return the number of cells to be changed, by table and column."""
+        return self._for_columns(_COUNT, _CHANGES)
+
+    def replace(self) -> dict[str, int]:
+        """Change the cells, and return the number of changed ones by table and column."""
+        new = f"CASE typeof({{column}}) WHEN 'text' THEN CAST({_NEW} AS TEXT) ELSE {_NEW} END"
+        return self._for_columns("UPDATE {table} SET {column} = ", f"{new} WHERE {_CHANGES}")
+
+    def count_kept(self) -> dict[str, int]:
+        """Return the number of cells that hold a value and stay as they are, by table and column."""
+        searched = self._for_columns(_COUNT, "{is_text} AND remains({arguments}, 0)")
+        return searched | self._for_columns(_COUNT, "{is_text} AND remains({arguments}, 1)", kept=True)
+
+    def _for_columns(self, start: str, rest: str, *, kept: bool = False) -> dict[str, int]:
+        """Execute a statement for each column, and return the number of rows it counted or changed."""
+        counts = {}
+        for table, column in self._found:
+            if (column in (rule_of(table) or NUMBERS).kept) != kept:
+                continue
+            name, literal = quoted(column), table.replace("'", "''")
+            arguments = (
+                f"'{literal}', {_KEYS.get(table, 'NULL')}, CAST({name} AS BLOB), typeof({name}) = 'text'"
+            )
+            condition = rest.format(column=name, arguments=arguments, is_text=_is_text(column))
+            cursor = self._db.execute(statement(start, table=table, column=column) + condition)
+            if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
+                counts[f"{table}.{column}"] = rows
+        return counts
+
+    def _columns(self) -> list[tuple[str, str]]:
+        """Return the tables and columns that hold texts or bytes, of any declared type."""
+        tables = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
+        )
+        found = []
+        for (raw,) in self._db.execute(tables).fetchall():
+            table = raw.decode()
+            columns = self._db.execute(statement("PRAGMA table_info({t})", t=table)).fetchall()
+            names = [name.decode() for _, name, *_ in columns]
+            tests = ", ".join(f"max({_is_text(name)})" for name in names)  # all columns in one pass
+            if table not in places.OUTPUT_TABLES:
+                [held] = self._db.execute(statement("SELECT % FROM {t}", t=table).replace("%", tests, 1))
+                found += [(table, name) for name, is_held in zip(names, held, strict=True) if is_held]
+        return found
+
+    def _take_names(self, table: str, column: str) -> None:
+        sql = statement("SELECT DISTINCT CAST({c} AS BLOB) FROM {t} WHERE instr({c}, ?)", c=column, t=table)
+        for (raw,) in self._db.execute(sql, (REMOVED,)):
+            self._originals.setdefault(raw, raw)
+
+    def _cleaned(self, table: str, key: object, raw: bytes, is_text: int) -> bytes:
+        """Return the new content of a cell; ``key`` says what its row is about."""
+        if self._is_deleted(table, key) or (table == schema.STRINGS and key in self._strings.events):
+            return raw
+        end = self._folder_end(raw) if table == schema.STRINGS and key in self._strings.modules else len(raw)
+        new = self._search.content(raw[:end], is_text=bool(is_text)) + raw[end:]
+        if new == raw or table not in (_NVTX, schema.STRINGS):
+            return new
+        if table == _NVTX or key in self._strings.shown:
+            self.renamed.add(raw)
+        return self._distinct(raw, new) if is_text else new
+
+    def _remains(self, table: str, key: object, raw: bytes, is_text: int, kept: int) -> bool:
+        held = self._search.held(raw)
+        if not held or self._is_deleted(table, key):
+            return False
+        if not kept:
+            held = self._search.held(self._cleaned(table, key, raw, is_text))
+        self.remaining |= held
+        return bool(held)
+
+    def _is_deleted(self, table: str, key: object) -> bool:
+        if isinstance(key, bytes | str) and table in places.NAMED_TABLES:
+            name = key if isinstance(key, str) else key.decode(self._encoding, "replace")
+            return "ENVIRONMENT" in name.upper() or PERSONAL_KEYS.search(name) is not None
+        return table == schema.STRINGS and key in self._strings.deleted
+
+    def _folder_end(self, raw: bytes) -> int:
+        return max(raw.rfind(separator.encode(self._encoding)) for separator in "/\\") + 1
+
+    def _distinct(self, raw: bytes, new: bytes) -> bytes:
+        if raw not in self._new:
+            free = new
+            while self._originals.setdefault(free, raw) != raw:
+                self._copies[new] += 1
+                free = new + f" ({self._copies[new] + 1})".encode(self._encoding)
+            self._new[raw] = free
+        return self._new[raw]
+
+
+def _is_text(column: str) -> str:
+    """Return the condition that a cell holds a text or bytes: they sort after all numbers."""
+    return f"{quoted(column)} >= '' COLLATE BINARY"

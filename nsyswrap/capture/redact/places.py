@@ -1,0 +1,262 @@
+"""Know the places where nsys keeps secrets, and delete or blank what is there.
+
+nsys stores the whole environment of the profiled program in three tables; one of them, StringIds, has that
+of every process of the machine. nsys also stores the program's output (twice), user and host names, and the
+names of all other processes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from nsyswrap.capture import schema
+from nsyswrap.capture.redact.rules import ENVIRONMENT_KEYS, IDENTIFIERS, PERSONAL_KEYS, REMOVED, RULES
+from nsyswrap.capture.sql import statement
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+    from nsyswrap.capture.export import Export
+
+_VALUES: WeakKeyDictionary[Export, dict[tuple[str, str], set[int]]] = WeakKeyDictionary()
+# An environment has NUL-separated NAME=value entries; a process can overwrite some with its title.
+_VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=(.*)", re.ASCII | re.DOTALL)
+_ENTRIES = re.compile(r"\0|;(?=[A-Za-z_]\w*=)")
+ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
+_SECRET_OPTION = re.compile(
+    r"(?i)--?([\w-]*[-_])?(pass(word|wd|phrase)?|token|secret|api[-_]?key|[\w-]*-key)"
+)
+_NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
+NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
+OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
+
+
+def environment(export: Export) -> list[str]:
+    """Return the environments and parts of them."""
+    return [value for _, value in _environment_rows(export)] + [
+        export.strings[i] for i in environment_strings(export)
+    ]
+
+
+def environment_names(export: Export) -> set[str]:
+    """Return the names of the variables in the environments."""
+    found: list[str] = []
+    for table, value in _environment_rows(export):
+        if table == schema.CAPTURE_METADATA:  # the other table also splits values
+            found += [name for name, _ in _entries(value.split("\0"))]
+    for i in environment_strings(export):
+        found += [name for name, _ in _entries(export.strings[i].split("\0"))]
+    return set(found)
+
+
+def variables(block: str) -> list[tuple[str, str]]:
+    """Return name and value of each variable in an environment, in all ways to read it."""
+    parts = dict.fromkeys((*block.split("\0"), *_ENTRIES.split(block)))
+    return [(name, value.strip().strip('"')) for name, value in _entries(parts)]
+
+
+def _entries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for part in parts:
+        if match := _VARIABLE.match(part):
+            yield match.group(1), match.group(2)
+
+
+def _environment_rows(export: Export) -> list[tuple[str, str]]:
+    return [
+        (table, str(value))
+        for table in NAMED_TABLES
+        if {"name", "value"} <= set(export.tables.get(table, ()))
+        for (value,) in export.rows(
+            statement("SELECT value FROM {table} WHERE name LIKE ?", table=table), ENVIRONMENT_KEYS
+        )
+    ]
+
+
+def environment_strings(export: Export) -> list[int]:
+    """Return the ids of strings that are environments.
+
+    Those are strings with a NUL, which no event's name can contain, and strings with a ``=`` that no row
+    refers to, which are single variables.
+    """
+    shaped = [i for i, text in export.strings.items() if "\0" in text or "=" in text]
+    used = used_strings(export) if shaped else set()
+    return [i for i in shaped if "\0" in export.strings[i] or i not in used]
+
+
+def used_strings(export: Export, without: Iterable[str] = ()) -> set[int]:
+    """Return the ids of strings that rows refer to, in all tables except ``without``."""
+    skipped = {*without, schema.STRINGS}
+    return {
+        value
+        for table, columns in export.tables.items()
+        if table not in skipped
+        for column in columns
+        if schema.STRING_COLUMN.fullmatch(column)
+        for value in values(export, table, column)
+    }
+
+
+def values(export: Export, table: str, column: str) -> set[int]:
+    """Return the different integers in a column, read once; none if it is missing."""
+    known = _VALUES.setdefault(export, {})
+    if (table, column) not in known:
+        known[table, column] = {
+            value for (value,) in _distinct(export, table, column) if isinstance(value, int)
+        }
+    return known[table, column]
+
+
+def _distinct(export: Export, table: str, column: str) -> list[tuple[object, ...]]:
+    if column not in export.tables.get(table, ()):
+        return []
+    return export.rows(statement("SELECT DISTINCT {column} FROM {table}", column=column, table=table))
+
+
+def _own_processes(export: Export) -> set[int]:
+    """Return the global ids of the processes that have events."""
+    own: set[int] = set()
+    for events in schema.EVENTS.values():
+        for column in ("globalPid", "globalTid"):
+            if events.table != schema.EVENTS["diagnostic"].table and column in export.tables.get(
+                events.table, ()
+            ):
+                own |= {value & schema.PROCESS_MASK for value in values(export, events.table, column)}
+    return own
+
+
+def other_processes(export: Export) -> set[int]:
+    """Return the global ids of processes that have a name and no events."""
+    named = values(export, "PROCESSES", "globalPid") | values(export, "ThreadNames", "globalTid")
+    return {value & schema.PROCESS_MASK for value in named} - _own_processes(export)
+
+
+def named_rows(export: Export) -> list[tuple[str, str, str]]:
+    """Return table, name and value of each row about the session that is no part of an environment."""
+    return [
+        (table, str(name), str(value))
+        for table in NAMED_TABLES
+        if {"name", "value"} <= set(export.tables.get(table, ()))
+        for name, value in export.rows(statement("SELECT name, value FROM {table}", table=table))
+        if value is not None and "ENVIRONMENT" not in str(name).upper()
+    ]
+
+
+def personal_rows(export: Export) -> list[tuple[str, str, str]]:
+    """Return table, name and value of each row that is personal as a whole."""
+    return [
+        (table, name, value)
+        for table, name, value in named_rows(export)
+        if value not in ("", "{}", REMOVED) and PERSONAL_KEYS.search(name)
+    ]
+
+
+def secret_arguments(export: Export) -> list[tuple[str, str]]:
+    """Return name and value of each argument that follows an option such as ``--password``."""
+    rows = {
+        name: value for _, name, value in named_rows(export) if ARGUMENT.search(name) and "ARGUMENT" in name
+    }
+    found = []
+    for name, value in rows.items():
+        process, _, number = name.rpartition("_")
+        following = f"{process}_{int(number) + 1}"
+        if _SECRET_OPTION.fullmatch(value) and rows.get(following, REMOVED) != REMOVED:
+            found.append((following, rows[following]))
+    return found
+
+
+def identifying_numbers(export: Export) -> list[tuple[str, str, int]]:
+    """Return table, column and count of numbers that identify a device."""
+    return [
+        (table, column, count)
+        for table, columns in export.tables.items()
+        for column in columns
+        if IDENTIFIERS.fullmatch(column)
+        and (count := export.rows(statement(_NUMBERS, t=table, c=column))[0][0])
+    ]
+
+
+def delete_environment(db: sqlite3.Connection, export: Export) -> None:
+    """Delete the environments of all processes."""
+    blocks = environment_strings(export)  # before any change: it can be the same file
+    for table in NAMED_TABLES:
+        if "name" in export.tables.get(table, ()):
+            db.execute(statement("DELETE FROM {table} WHERE name LIKE ?", table=table), (ENVIRONMENT_KEYS,))
+    _delete_strings(db, blocks)
+
+
+def delete_output(db: sqlite3.Connection, export: Export) -> None:
+    """Delete what the program printed, which nsys stores in two tables."""
+    used = used_strings(export, without=OUTPUT_TABLES)
+    for table in OUTPUT_TABLES:
+        if table in export.tables:
+            texts = values(export, table, "contentId") | values(export, table, "filenameId")
+            db.execute(statement("DELETE FROM {table}", table=table))
+            _delete_strings(db, texts - used)
+
+
+def delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
+    """Delete the names of processes without events, and the folders of the others."""
+    own = _own_processes(export)
+    for table, column, mask in (
+        ("PROCESSES", "globalPid", -1),
+        ("ThreadNames", "globalTid", schema.PROCESS_MASK),
+    ):
+        ids = {value for value in values(export, table, column) if value & mask not in own}
+        _delete(db, table, column, ids)
+    if "name" in export.tables.get("PROCESSES", ()):
+        slash = "/".encode(encoding_of(db))
+        db.create_function("base_name", 1, lambda raw: raw.rpartition(slash)[2], deterministic=True)
+        db.execute(
+            "UPDATE PROCESSES SET name = CAST(base_name(CAST(name AS BLOB)) AS TEXT) "
+            "WHERE typeof(name) = 'text' AND instr(name, '/')"
+        )
+    used = used_strings(export, without=[*OUTPUT_TABLES, "ThreadNames"])
+    if "nameId" in export.tables.get("ThreadNames", ()):
+        used |= {name for (name,) in db.execute("SELECT DISTINCT nameId FROM ThreadNames")}
+    _delete_strings(db, _process_strings(export) - used)
+
+
+def _process_strings(export: Export) -> set[int]:
+    """Return the ids of names of processes and threads, including those that no row refers to."""
+    rows = set(_distinct(export, "PROCESSES", "name"))
+    strings = {i for i, text in export.strings.items() if (text,) in rows}
+    return strings | values(export, "ThreadNames", "nameId")
+
+
+def blank_personal(db: sqlite3.Connection, export: Export) -> None:
+    """Replace values that are personal as a whole, and numbers that identify a device."""
+    names = {name for _, name, _ in personal_rows(export)} | {name for name, _ in secret_arguments(export)}
+    encoding = encoding_of(db)
+
+    def personal(name: bytes | None) -> bool:
+        return (name or b"").decode(encoding, "backslashreplace") in names
+
+    db.create_function("personal", 1, personal, deterministic=True)
+    for table in NAMED_TABLES:
+        if {"name", "value"} <= set(export.tables.get(table, ())):
+            where = "WHERE value NOT IN ('', '{}') AND personal(CAST(name AS BLOB))"
+            db.execute(statement("UPDATE {table} SET value = ? ", table=table) + where, (REMOVED,))
+    for table, column, _ in identifying_numbers(export):
+        where = statement("WHERE typeof({c}) IN ('integer', 'real')", c=column)
+        db.execute(statement("UPDATE {t} SET {c} = 0 ", t=table, c=column) + where)
+
+
+def encoding_of(db: sqlite3.Connection) -> str:
+    """Return how a database stores its texts; its connection returns them as bytes."""
+    return str(db.execute("PRAGMA encoding").fetchone()[0].decode())
+
+
+def _delete_strings(db: sqlite3.Connection, ids: Iterable[int]) -> None:
+    _delete(db, schema.STRINGS, "id", ids)
+
+
+def _delete(db: sqlite3.Connection, table: str, column: str, ids: Iterable[int]) -> None:
+    if ids := set(ids):
+        db.execute("CREATE TEMP TABLE gone (id INTEGER PRIMARY KEY)")
+        db.executemany("INSERT INTO gone VALUES (?)", [(i,) for i in ids])
+        in_table = statement("DELETE FROM main.{t} WHERE {c} IN (SELECT id FROM gone)", t=table, c=column)
+        db.execute(in_table)
+        db.execute("DROP TABLE gone")

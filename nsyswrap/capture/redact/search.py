@@ -1,0 +1,243 @@
+"""Find removed values in texts and bytes, and replace them.
+
+A text is searched for known values, for personal folders in paths, and for what looks like a credential.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from nsyswrap.capture.redact.rules import REMOVED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+SHORTEST = 6  # characters of a value that is searched for
+_FILL = "x"  # what a replacement in bytes ends with, which keep their length
+_CACHED_BYTES = 500
+
+# Folders whose next component is the name of a person, also after a folder of one letter.
+_PERSONAL_FOLDERS = {
+    *("home", "homes", "users", "scratch", "cscratch", "cscratch1", "pscratch"),
+    "documents and settings",
+}
+# Folders of the system, where a short name is the name of a program.
+SYSTEM_FOLDERS = {
+    *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "nix", "opt", "proc", "run", "sbin", "snap"),
+    *("sys", "usr", "var", "windows", "program files"),
+}
+_DEEPEST = 5  # components of a path in which a short name is that of a person
+_IN_PATH = r"[^/\\\s:;,'\"<>|=\x00]"
+# Repetitions are bounded, so that no text takes more than linear time.
+_PATH = re.compile(
+    rf"(?:[/\\]{{1,4}}(?:{_IN_PATH}{{1,99}}(?: {_IN_PATH}{{1,99}}){{0,9}}(?=\\)|{_IN_PATH}{{1,255}}))+"
+)
+_SEPARATORS = re.compile(r"([/\\]+)")
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+
+
+def _credential(hints: str, pattern: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    return tuple(hints.split()), re.compile(pattern)
+
+
+# What a text in small letters has to hold, and the pattern of a credential or an address.
+_CREDENTIALS = (
+    _credential(  # an option or variable with its value
+        "pass token secret key credential",
+        r"(?i)(?<![a-z])(?:pass(?:word|wd|phrase)?|token|secret|api[_-]?key|access[_-]?key|private[_-]?key"
+        r"|credentials?)[\"']?\s?[=:]\s?[\"']?(?!\d+\b|redacted)(?P<secret>[^\s\"'&,;]{6,})",
+    ),
+    _credential("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@"),
+    _credential(  # an e-mail address
+        "@",
+        r"(?<![\w.+-])(?!redacted@)(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
+    ),
+    _credential(
+        "gpu- mig-", r"(?i)\b(?:GPU|MIG)-(?P<secret>(?!00000000-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    ),
+    _credential("bearer", r"(?i)\bbearer\s{1,4}(?!redacted)(?P<secret>[\w.+/=-]{8,})"),
+    _credential(
+        "sk- ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- hf_ akia asia xox aiza eyj npm_ pypi-",
+        r"\b(?P<secret>sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{16,}"
+        r"|A[KS]IA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,999}\.[\w-]{8,}\.[\w-]*"
+        r"|(?:npm_|pypi-)\w{16,})",
+    ),
+)
+_ADDRESSES = (  # a character, how often an address has it, and the pattern
+    (":", 5, re.compile(r"(?<![\w:])(?P<secret>(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})(?![\w:])")),
+    ("-", 5, re.compile(r"(?<![\w-])(?P<secret>(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})(?![\w-])")),
+    (":", 3, re.compile(r"(?i)(?<![\w:])(?P<secret>(?:fe80|f[cd]\w\w|2\w{3}):[0-9a-f:]{6,})(?![\w:])")),
+    (
+        ".",
+        3,
+        re.compile(
+            rf"(?i)(?<![\w.+-])(?<!version )(?P<secret>(?!0|127\.|255\.)(?:{_OCTET}\.){{3}}{_OCTET})"
+            r"(?!\.?[\w+-])"
+        ),
+    ),
+)
+
+
+def credentials(text: str) -> Iterator[re.Pattern[str]]:
+    """Yield the patterns of credentials and addresses that a text can match."""
+    small = text.lower()
+    for hints, pattern in _CREDENTIALS:
+        if any(hint in small for hint in hints):
+            yield pattern
+    for character, least, pattern in _ADDRESSES:
+        if text.count(character) >= least:
+            yield pattern
+
+
+class Search:
+    """Replaces ``values`` (each with its replacement) and ``names`` of users and hosts.
+
+    A value is found anywhere. A name is found as a whole word if it is in ``words``, and else only as a
+    component of a path.
+    """
+
+    def __init__(self, values: Mapping[str, str], names: Collection[str], words: Collection[str]) -> None:
+        self.values = dict(values)
+        self._names = set(names)
+        self.words = set(words)
+        self._lengths: dict[str, list[int]] = {}
+        for text in sorted({*self.values, *self.words}, key=len, reverse=True):
+            lengths = self._lengths.setdefault(text[:SHORTEST], [])
+            if len(text) not in lengths:
+                lengths.append(len(text))
+        self._starts = re.compile(one_of(self._lengths)) if self._lengths else None
+        self.cell = lru_cache(maxsize=1 << 14)(self._cell)
+
+    def text(self, text: str, put: Callable[[str, str], str] = lambda _, new: new) -> str:
+        """Return a text without what is searched for; ``put(old, new)`` returns what replaces ``old``."""
+        text = self._without_values(text, put)
+        if "/" in text or "\\" in text:
+            text = _PATH.sub(lambda path: self._without_names(path, put), text)
+        for pattern in credentials(text):
+            text = pattern.sub(lambda match: _replaced(match, put), text)
+        return text
+
+    def content(self, raw: bytes, *, is_text: bool) -> bytes:
+        """Return the bytes of a cell without what is searched for, in UTF-8 and UTF-16.
+
+        A BLOB keeps its length and the places of what it holds.
+        """
+        return (self.cell if len(raw) <= _CACHED_BYTES else self._cell)(raw, is_text)
+
+    def held(self, raw: bytes) -> set[str]:
+        """Return the values that these bytes hold, in UTF-8 or UTF-16."""
+        texts = (raw.decode("utf-8", "surrogateescape"), *(_utf16(raw) if b"\0" in raw else ()))
+        return {value for text in texts for _, value in self._found(text)}
+
+    def _cell(self, raw: bytes, is_text: bool) -> bytes:  # noqa: FBT001 - lru_cache wants it so
+        def put(old: str, new: str) -> str:
+            width = len(old.encode(encoding, errors)) // unit
+            return new if is_text else (new + _FILL * width)[:width]
+
+        encoding, errors, unit = "utf-8", "surrogateescape", 1
+        text = raw.decode(encoding, errors)
+        if (new := self.text(text, put)) != text:
+            raw = new.encode(encoding, errors)
+        if b"\0" not in raw:
+            return raw
+        errors, unit = "surrogatepass", 2
+        for encoding in ("utf-16-le", "utf-16-be"):
+            for start in (0, 1):
+                end = start + (len(raw) - start) // 2 * 2
+                text = raw[start:end].decode(encoding, errors)
+                if (new := self.text(text, put)) != text:
+                    raw = raw[:start] + new.encode(encoding, errors) + raw[end:]
+        return raw
+
+    def _found(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the place and the text of each value."""
+        position = 0
+        while self._starts is not None and (match := self._starts.search(text, position)):
+            position = match.start()
+            value = self._value_at(text, position, match.group())
+            if value:
+                yield position, value
+            position += len(value) or 1
+
+    def _without_values(self, text: str, put: Callable[[str, str], str]) -> str:
+        parts: list[str] = []
+        end = 0
+        for start, value in self._found(text):
+            parts += text[end:start], put(value, self.values.get(value, REMOVED))
+            end = start + len(value)
+        return "".join((*parts, text[end:])) if parts else text
+
+    def _value_at(self, text: str, start: int, prefix: str) -> str:
+        for length in self._lengths[prefix]:
+            value = text[start : start + length]
+            if value in self.values or (value in self.words and _is_word(text, start, start + length)):
+                return value
+        return ""
+
+    def _without_names(self, path: re.Match[str], put: Callable[[str, str], str]) -> str:
+        parts = _SEPARATORS.split(path.group())  # "", separator, component, separator, component, ...
+        folders = [part.casefold() for part in parts[2::2]]
+        before = path.string[path.start() - 1 : path.start()]
+        absolute = not (before.isalnum() or before in (".", "_", "-"))
+        for i, name in enumerate(parts[2::2]):
+            if not name or _is_removed(name):
+                continue
+            personal = _is_person(folders, i, absolute=absolute)
+            if not personal:
+                personal = name in self._names and absolute and i < _DEEPEST
+                personal = personal and folders[0] not in SYSTEM_FOLDERS
+            if personal:
+                parts[2 + 2 * i] = put(name, REMOVED)
+        return "".join(parts)
+
+
+def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
+    """Return True if component ``i`` of a path is the name of a person, by the folder that it is in."""
+    above = i - 1
+    if above > 0 and len(folders[above]) == 1:  # /global/homes/z/zaphod
+        above -= 1
+    elif len(folders[i]) == 1 and i + 1 < len(folders):
+        return False
+    return above >= 0 and (
+        folders[above] in _PERSONAL_FOLDERS or (folders[above] == "u" and absolute and not above)
+    )
+
+
+def _is_removed(name: str) -> bool:
+    return name.startswith(REMOVED) or not name.strip(_FILL)
+
+
+def _is_word(text: str, start: int, end: int) -> bool:
+    return not (text[max(start - 1, 0) : start].isalnum() or text[end : end + 1].isalnum())
+
+
+def _replaced(match: re.Match[str], put: Callable[[str, str], str]) -> str:
+    start, end = (place - match.start() for place in match.span("secret"))
+    whole = match.group()
+    return f"{whole[:start]}{put(match['secret'], REMOVED)}{whole[end:]}"
+
+
+def _utf16(raw: bytes) -> Iterator[str]:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        for start in (0, 1):
+            end = start + (len(raw) - start) // 2 * 2
+            yield raw[start:end].decode(encoding, "surrogatepass")
+
+
+def one_of(texts: Iterable[str], longest: int = SHORTEST) -> str:
+    """Return a pattern of any of these texts, of which none is longer; many cost little more than few."""
+
+    def branches(group: list[str], depth: int) -> str:
+        by_next: dict[str, list[str]] = {}
+        for text in group:
+            by_next.setdefault(text[depth : depth + 1], []).append(text)
+        found = [
+            re.escape(first) + (branches(rest, depth + 1) if depth + 1 < longest else "")
+            for first, rest in sorted(by_next.items())
+        ]
+        return found[0] if len(found) == 1 else f"(?:{'|'.join(found)})"
+
+    return branches(list(texts), 0)

@@ -1,0 +1,200 @@
+"""Names of events in a redacted copy: what changes, what stays, and that all numbers stay."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_export import everything, kernel, nvtx, row, write
+
+from nsyswrap import open_capture
+from nsyswrap.base.errors import DamagedCapture, OutputError
+from nsyswrap.capture.redact import check, redact
+from nsyswrap.capture.redact.search import Search
+from nsyswrap.reports import NAMES, find_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+    from tiny_export import Row
+
+ENVIRONMENT = "USER={user}\0HOME=/home/{user}\0API_TOKEN=Vogon42-poetry\0"
+
+
+def copy_of(folder: Path, *rows: Row, user: str = "zaphod", **strings: str) -> Path:
+    texts = {1: ENVIRONMENT.format(user=user), **{int(key[1:]): text for key, text in strings.items()}}
+    write(folder / "x.sqlite", *rows, strings=texts)
+    redact(folder / "x.sqlite", folder / "copy.sqlite")
+    return folder / "copy.sqlite"
+
+
+def report_rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    capture = open_capture(path)
+    made = [name for name in NAMES if all(any(map(capture.has, group)) for group in find_report(name).needs)]
+    return {name: capture.report(name).rows() for name in made if name != "diagnostics"}
+
+
+def column(path: Path, sql: str) -> list[object]:
+    with closing(sqlite3.connect(path)) as db:
+        return [value for (value,) in db.execute(sql)]
+
+
+@pytest.mark.parametrize("user", ["add", "root", "gpu", "torch", "user", "kernel", "python"])
+def test_a_common_user_name_changes_no_name(tmp_path: Path, user: str) -> None:
+    library = f"/usr/lib/python3/dist-packages/{user}/lib/lib{user}.so"
+    rows = [
+        *everything(),
+        kernel(user, 1000, 1010),
+        kernel(f"at::{user}::elementwise<{user}>", 1020, 1030),
+        nvtx(f"{user} step, {user}", 900, 1100),
+        row("OSRT_CALLCHAINS", id=1, module=library),
+    ]
+    copy = copy_of(tmp_path, *rows, user=user)
+    assert report_rows(copy) == report_rows(tmp_path / "x.sqlite")
+    assert library in column(copy, "SELECT value FROM StringIds")
+
+
+def test_a_common_user_name_is_removed_from_paths(tmp_path: Path) -> None:
+    module = row("OSRT_CALLCHAINS", id=1, module="/mnt/disk/add/bin/add")
+    copy = copy_of(tmp_path, kernel("add", 0, 5), module, user="add")
+    assert "/mnt/disk/redacted/bin/add" in column(copy, "SELECT value FROM StringIds")
+
+
+def test_names_of_kernels_and_modules_stay_and_are_listed(tmp_path: Path, cli: Cli) -> None:
+    module = row("OSRT_CALLCHAINS", id=1, module="/opt/lib/Vogon42-poetry.so")
+    copy = copy_of(tmp_path, kernel("f<Vogon42-poetry>", 0, 5), module)
+    assert open_capture(copy).events("kernel")["name"].tolist() == ["f<Vogon42-poetry>"]
+    assert "/opt/lib/Vogon42-poetry.so" in column(copy, "SELECT value FROM StringIds")
+    done = cli("redact", tmp_path / "x.sqlite", "-o", tmp_path / "second.sqlite")
+    assert done.returncode == 0
+    assert done.stderr.endswith(
+        "nsyswrap: names that hold a removed value stay, as reports show them: 2 in StringIds.value\n"
+    )
+
+
+def test_ranges_lose_the_value_and_keep_their_numbers(tmp_path: Path) -> None:
+    rows = [
+        nvtx("load /home/zaphod/a", 0, 10),
+        nvtx("load /home/trillian/a", 10, 30),
+        nvtx("load /home/redacted/a", 30, 70),
+        nvtx("load /home/zaphod/a", 70, 150),
+        nvtx("use Vogon42-poetry", 150, 310),
+        nvtx(None, 310, 630, textId=7),
+        kernel("k", 0, 5),
+    ]
+    copy = copy_of(tmp_path, *rows, _7="load /home/zaphod/a")
+    first, second = "load /home/redacted/a (2)", "load /home/redacted/a (3)"
+    texts = [first, second, "load /home/redacted/a", first, "use redacted"]
+    assert column(copy, "SELECT text FROM NVTX_EVENTS WHERE text IS NOT NULL") == texts
+    before, after = (open_capture(path).report("nvtx_sum") for path in (tmp_path / "x.sqlite", copy))
+    renamed = {":load /home/zaphod/a": f":{first}", ":load /home/trillian/a": f":{second}"}
+    renamed |= {":use Vogon42-poetry": ":use redacted"}
+    expected = [tuple(renamed.get(str(cell), cell) for cell in cells) for cells in before.rows()]
+    assert sorted(map(str, after.rows())) == sorted(map(str, expected))
+
+
+def test_the_tool_says_that_names_changed(tmp_path: Path, cli: Cli) -> None:
+    rows = [nvtx("at /home/zaphod/a", 0, 10), nvtx("plain", 0, 10), nvtx(None, 5, 6, textId=7)]
+    copy_of(tmp_path, *rows, nvtx("at /home/zaphod/a", 10, 20), _7="in /home/zaphod/b", _8="see /home/zaphod")
+    done = cli("redact", tmp_path / "x.sqlite", "-o", tmp_path / "second.sqlite")
+    assert done.stderr.splitlines()[1:] == [
+        "nsyswrap: 2 names of ranges, threads or files are shown without removed values"
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be", "UTF-8"])
+def test_the_encoding_of_the_database_does_not_matter(tmp_path: Path, encoding: str) -> None:
+    rows = (
+        nvtx("at /home/zaphod/a", 0, 10),
+        kernel("k", 0, 5),
+        row("META_DATA_EXPORT", name="EXPORT_HOST", value="h"),
+    )
+    write(
+        tmp_path / "y.sqlite",
+        *rows,
+        row("PROCESSES", globalPid=0, pid=0, name="/srv/zaphod"),
+        strings={1: ENVIRONMENT.format(user="zaphod")},
+    )
+    with (
+        closing(sqlite3.connect(tmp_path / "x.sqlite")) as db,
+        closing(sqlite3.connect(tmp_path / "y.sqlite")) as old,
+    ):
+        db.execute(f"PRAGMA encoding = '{encoding}'")
+        db.executescript("\n".join(old.iterdump()))
+    redact(tmp_path / "x.sqlite", tmp_path / "copy.sqlite")
+    raw = (tmp_path / "copy.sqlite").read_bytes()
+    assert not [code for code in ("utf-8", "utf-16-le", "utf-16-be") if "zaphod".encode(code) in raw]
+    assert column(tmp_path / "copy.sqlite", "SELECT text FROM NVTX_EVENTS") == ["at /home/redacted/a"]
+    assert check(tmp_path / "copy.sqlite").secrets == ()
+
+
+def test_a_blob_keeps_its_length_and_what_stands_around() -> None:
+    search = Search({"Vogon42-poetry": "redacted"}, {"zed"}, set())
+    before = b"\1\2" + "/home/zed/Vogon42-poetry\0".encode("utf-16-le") + b"\3/home/zed/x\0\xff"
+    after = search.content(before, is_text=False)
+    expected = b"\1\2" + "/home/red/redactedxxxxxx\0".encode("utf-16-le") + b"\3/home/red/x\0\xff"
+    assert after == expected
+
+
+def test_wrong_types_are_searched_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    write(
+        path,
+        kernel("k", 0, 5),
+        row("META_DATA_CAPTURE", name="A", value="b"),
+        strings={1: ENVIRONMENT.format(user="zaphod")},
+    )
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'for zaphod', gridY = 1.5, gridZ = NULL")
+        db.execute("UPDATE META_DATA_CAPTURE SET name = 2.5, value = x'ff007a6170686f64'")
+        db.commit()
+    redact(path, tmp_path / "copy.sqlite")
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as db:
+        shapes = db.execute("SELECT gridX, gridY, gridZ FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchall()
+        assert shapes == [("for redacted", 1.5, None)]
+        assert db.execute("SELECT name, value FROM META_DATA_CAPTURE").fetchall() == [
+            ("2.5", b"\xff\0redact")
+        ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE zaphod (x)",
+        "CREATE TABLE t (x DEFAULT 'Vogon42-poetry')",
+        "CREATE VIEW v AS SELECT 'Vogon42-poetry'",
+    ],
+)
+def test_a_value_in_a_definition_is_refused(tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "x.sqlite"
+    write(path, kernel("k", 0, 5), strings={1: ENVIRONMENT.format(user="zaphod")})
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(sql)
+    with pytest.raises(OutputError, match="a removed value is in the definition of a table"):
+        redact(path, tmp_path / "copy.sqlite")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
+
+
+def test_a_trigger_does_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    write(path, kernel("k", 0, 5), nvtx("at /home/zaphod", 0, 9), row("LOG", text="old"))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "CREATE TRIGGER t AFTER UPDATE ON NVTX_EVENTS BEGIN INSERT INTO LOG VALUES (old.text); END"
+        )
+    redact(path, tmp_path / "copy.sqlite")
+    assert column(tmp_path / "copy.sqlite", "SELECT text FROM LOG") == ["old"]
+
+
+def test_a_rule_of_the_table_that_fails_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    write(path, kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE t (x UNIQUE)")
+        db.executemany("INSERT INTO t VALUES (?)", [("/home/zaphod",), ("/home/trillian",)])
+        db.commit()
+    with pytest.raises(DamagedCapture, match=r"cannot be redacted: UNIQUE constraint failed: t\.x"):
+        redact(path, tmp_path / "copy.sqlite")
