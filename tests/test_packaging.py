@@ -77,6 +77,11 @@ def test_what_is_imported_is_asked_for(folder: str, extras: list[str], one: str)
     assert {name: file for name, file in imported.items() if name not in asked | NOT_ASKED_FOR} == {}
 
 
+def test_every_dependency_has_a_lowest_version() -> None:
+    """``tests/versions lowest`` installs it."""
+    assert [line for line in [*PROJECT["dependencies"], *EXTRAS["parquet"]] if ">=" not in line] == []
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
