@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.base.settings import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -85,7 +88,7 @@ def test_every_dependency_has_a_lowest_version() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
@@ -107,7 +110,7 @@ def test_a_user_gets_the_types(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     venv.create(tmp_path / "installed")
     wheel.extractall(next((tmp_path / "installed/lib").glob("python*/site-packages")))
     (tmp_path / "user.py").write_text(USER_SCRIPT)
-    python = tmp_path / "installed/bin/python3"
+    python = str(tmp_path / "installed/bin/python3")
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "user.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.findall(r'user.py:(\d+): (\w+): .*("device"|no_such_option|\.Capture)', done.stdout) == [
