@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.nsys import find
-from nsyswrap.cli import profile
+from nsyswrap.cli import cli as nsyswrap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ def test_without_an_nsys_it_is_called_nsys(
     monkeypatch.delenv(find.VARIABLE, raising=False)
     monkeypatch.setattr(find, "candidates", lambda: iter(()))
     monkeypatch.chdir(tmp_path)
-    profile.command.main(["--dry-run", "-o", "run", "true", "x"], standalone_mode=False)
+    nsyswrap.main(["profile", "--dry-run", "-o", "run", "true", "x"], standalone_mode=False)
     done = capsys.readouterr()
     words = shlex.split(done.out)
     assert words[:5] == ["mkdir", "-p", "run", "&&", "nsys"]
