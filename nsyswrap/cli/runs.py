@@ -60,6 +60,7 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 @click.group(
     cls=Group,
     invoke_without_command=True,
+    subcommand_metavar="[COMMAND] [ARGS]...",  # click 8.1 says that a command has to be named
     examples=("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),
 )
 @click.pass_context

@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from click.testing import CliRunner
-
 from nsyswrap.base.nsys import find
-from nsyswrap.cli import profile
+from nsyswrap.cli import cli as nsyswrap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,17 +15,19 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 
-def test_without_an_nsys_it_is_called_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_nsys_it_is_called_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv(find.VARIABLE, raising=False)
     monkeypatch.setattr(find, "candidates", lambda: iter(()))
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(profile.command, ["--dry-run", "-o", "run", "true", "x"])
-    assert done.exit_code == 0
-    words = shlex.split(done.stdout)
+    nsyswrap.main(["profile", "--dry-run", "-o", "run", "true", "x"], standalone_mode=False)
+    done = capsys.readouterr()
+    words = shlex.split(done.out)
     assert words[:5] == ["mkdir", "-p", "run", "&&", "nsys"]
     assert words[5:7] == ["profile", "--stats=true"]
     assert words[-2:] == ["true", "x"]
-    assert done.stderr == (
+    assert done.err == (
         "nsyswrap: nsys was not found on PATH or in the usual places\n"
         f"  install NVIDIA Nsight Systems, or name its nsys in ${find.VARIABLE}\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,6 +95,13 @@ def table(not_run: Counter[str]) -> list[str]:
     ordered = sorted(not_run.items(), key=lambda row: (-row[1], row[0]))
     rows = [("tests", "reason"), *((str(number), reason) for reason, number in ordered)]
     return [f"{number:>5}  {reason}" for number, reason in rows] if ordered else []
+
+
+def pytest_report_header() -> str:
+    """Name the versions of the dependencies."""
+    required = [line for line in metadata.requires("nsyswrap") or [] if "python_version" not in line]
+    names = [re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line]
+    return f"versions: {', '.join(f'{name} {metadata.version(name)}' for name in (*names, 'pyarrow'))}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
