@@ -53,7 +53,9 @@ class BatchFile:
     runs: tuple[PlannedRun, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError for two runs with the same number, folder or key."""
+        """Raise ValueError for no run, and for two with the same number, folder or key."""
+        if not self.runs:
+            raise ValueError("runs is empty: expected at least one run")
         for what in ("number", "folder", "key"):
             if len({getattr(run, what) for run in self.runs}) < len(self.runs):
                 raise ValueError(f"two runs have the same {what}")

@@ -175,6 +175,8 @@ def _lines() -> Iterator[tuple[str, str, float]]:
         except OSError:
             continue
         for line in text.splitlines():
+            if not line.startswith("{"):  # a damaged file can have millions of them
+                continue
             with suppress(ValueError):
                 entry = typed(_Begun, parsed(json.loads, line))
                 if 0 <= entry.began <= time.time() + _CLOCKS_S:

@@ -57,6 +57,12 @@ def test_a_common_user_name_changes_no_name(tmp_path: Path, user: str) -> None:
     assert library in column(copy, "SELECT value FROM StringIds")
 
 
+def test_a_name_of_an_event_with_a_nul_is_no_environment(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, kernel("tile\0USER=x", 1000, 1010))
+    assert report_rows(copy) == report_rows(tmp_path / "x.sqlite")
+    assert column(copy, "SELECT value FROM StringIds") == ["tile\0USER=x"]
+
+
 def test_a_common_user_name_is_removed_from_paths(tmp_path: Path) -> None:
     module = row("OSRT_CALLCHAINS", id=1, module="/mnt/disk/add/bin/add")
     copy = copy_of(tmp_path, kernel("add", 0, 5), module, user="add")

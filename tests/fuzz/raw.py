@@ -85,7 +85,11 @@ def _run(random: Random, content: Bytes) -> str:
 def _end(random: Random, content: Bytes) -> str:
     page = Layout(content).page
     at = random.choice(
-        (random.randrange(len(content)), random.randrange(200), page * random.randrange(len(content) // page))
+        (
+            random.randrange(len(content)),
+            random.randrange(200),
+            page * random.randrange(max(1, len(content) // page)),
+        )
     )
     del content[at:]
     return f"cut off at {at}"

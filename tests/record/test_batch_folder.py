@@ -125,7 +125,9 @@ def test_what_is_foreseen_is_what_is_made(tmp_path: Path) -> None:
     assert batch == made(tmp_path / "b", 3, 2)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": ""}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"runs": [{}], "name": "", "id": ""}', '{"runs": [], "name": "", "id": ""}']
+)
 def test_a_damaged_batch_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "batch.json").write_text(content)
     with pytest.raises(OutputError, match="cannot be read"):

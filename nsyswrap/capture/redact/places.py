@@ -78,12 +78,24 @@ def _environment_rows(export: Export) -> list[tuple[str, str]]:
 def environment_strings(export: Export) -> list[int]:
     """Return the ids of strings that are environments.
 
-    Those are strings with a NUL, which no event's name can contain, and strings with a ``=`` that no row
-    refers to, which are single variables.
+    Those are strings with a NUL that are no event's name, and strings with a ``=`` that no row refers to,
+    which are single variables.
     """
     shaped = [i for i, text in export.strings.items() if "\0" in text or "=" in text]
-    used = used_strings(export) if shaped else set()
-    return [i for i in shaped if "\0" in export.strings[i] or i not in used]
+    names, used = (_event_names(export), used_strings(export)) if shaped else (set[int](), set[int]())
+    return [i for i in shaped if i not in (names if "\0" in export.strings[i] else used)]
+
+
+def _event_names(export: Export) -> set[int]:
+    return {
+        value
+        for events in schema.EVENTS.values()
+        for field in events.fields.values()
+        for column in field.columns
+        for table in events.tables(export.tables)
+        if field.kind == "string"
+        for value in values(export, table, column)
+    }
 
 
 def used_strings(export: Export, without: Iterable[str] = ()) -> set[int]:
