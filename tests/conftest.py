@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import hypothesis
 import pytest
 
 from nsyswrap.base.errors import Unavailable
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 pytest_plugins = ("tiers",)
+
+hypothesis.settings.register_profile("busy machine", deadline=None)
+hypothesis.settings.load_profile("busy machine")
 
 ROOT = Path(__file__).resolve().parents[1]
 MAIN = "from nsyswrap.cli import main; main()"  # hints name `nsyswrap`: it was not started as a command

@@ -125,9 +125,10 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
 def brief(value: object) -> str:
     """Return a value of a file for a message, cut if it is long, wide or deep."""
     try:
-        return shortened(value)
+        text = shortened(value)
     except ValueError:  # Python writes no whole number of thousands of digits
-        return "a number of thousands of digits"
+        text = "<int instance"  # as Python 3.15 writes it
+    return "a number of thousands of digits" if text.startswith("<int instance") else text
 
 
 def why(error: Exception) -> str:

@@ -383,5 +383,5 @@ def _check_size(file: Path, path: Path) -> None:
     if size < expected:
         raise DamagedCapture(
             f"{path} is cut off: {size:,} of {expected:,} bytes",
-            "copy the file again, or export the .nsys-rep again",
+            "wait if it is still being written or copied, or export the .nsys-rep again",
         )

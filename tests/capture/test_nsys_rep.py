@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap import open_capture
-from nsyswrap.base.errors import DamagedCapture, NotACapture
+from nsyswrap.base.errors import CaptureError, DamagedCapture
 from nsyswrap.base.nsys.command import export as export_with
 from nsyswrap.capture.redact import redact, secrets_in
 
@@ -79,7 +79,7 @@ def test_an_export_that_nsys_is_writing_says_so(report: Path, nsys: str) -> None
         while writing.poll() is None:
             try:
                 open_capture(export)
-            except NotACapture as error:
+            except CaptureError as error:
                 said.add(error.message.removeprefix(f"{export} "))
     assert "is not complete: nsys is still writing it, or was interrupted" in said
     assert all(text.startswith(("not found", "is not complete", "is cut off")) for text in said)

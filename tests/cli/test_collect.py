@@ -127,7 +127,7 @@ def test_damaged_captures_are_listed_and_the_others_read(cli: Cli, tmp_path: Pat
         **dict.fromkeys(("empty", "text", "cut", "holed"), "damaged"),
         "failed": "nsys_failed",
     }
-    assert "0 bytes" in rows["empty"]["message"]
+    assert "is not complete: nsys is still writing it" in rows["empty"]["message"]
     assert "cut off" in rows["cut"]["message"]
     assert all(f"nsyswrap: {run}: damaged: " in done.stderr for run in ("empty", "text", "cut", "holed"))
     assert (rows["nothing"]["kernels"], rows["nothing"]["busy_ns"]) == ("0", "")

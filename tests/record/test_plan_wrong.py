@@ -55,6 +55,7 @@ def failure(path: Path) -> PlanError:
         ('timeout = "1h"\n' + RUN, 'invalid timeout = "1h": expected', ""),
         ("max_running = 0\n" + RUN, "invalid max_running = 0: expected a whole number", ""),
         ('name = " "\n' + RUN, 'invalid name = " ": expected a string that is not empty', ""),
+        (f'name = "{"x" * 201}"\n' + RUN, "invalid name of 201 characters: expected at most 200 bytes", ""),
         ('name = "a/b"\n' + RUN, 'invalid name = "a/b": expected the name of a folder', ""),
         ("env = 1\n" + RUN, "invalid env = 1: expected a table", ""),
         ("[env]\nA = [1]\n" + RUN, "[env]: invalid A = [1]: expected a string, a number, true or false", ""),

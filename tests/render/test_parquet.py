@@ -52,6 +52,12 @@ def test_what_is_missing_is_null(tmp_path: Path) -> None:
     assert (row["queue_count"], row["kernel_min_ns"]) == (0, 3)
 
 
+def test_a_text_that_utf8_cannot_hold_is_escaped(tmp_path: Path) -> None:
+    table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_kern_sum")
+    named = replace(table, data={**table.data, "name": ["caf\udce9 \ud800"]})
+    assert read(named)["name"].to_pylist() == ["caf\\udce9 \\ud800"]
+
+
 def test_the_file_says_what_it_is_about(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5)).viewed(rounding="legacy").select(device=0)
     table = replace(capture.report("cuda_gpu_kern_sum"), notes=("a note",), suffix="_base")

@@ -56,11 +56,16 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
 
 def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
-        return pa.array(list(values), pa.string())
+        return pa.array([_utf8(value) for value in values], pa.string())
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return pa.array(array.astype(np.float64), mask=np.isnan(array))
     return pa.array(array.astype(np.int64), mask=array == MISSING)
+
+
+def _utf8(text: str | None) -> str | None:
+    """Return a text with escapes for what UTF-8 cannot hold, such as bytes of a file name."""
+    return text and text.encode("utf-8", "backslashreplace").decode()
 
 
 def _column_facts(column: Column) -> dict[str, str]:

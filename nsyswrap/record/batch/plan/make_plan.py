@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import PurePath
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.task import TaskSpec
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch"), ("variants", "arguments")
+_LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255
 _EXAMPLE = 'for example: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
 _PARAMETER = re.compile(PARAMETER)
 _SAME_AGAIN = "use repeat = N to run the same several times"
@@ -128,6 +130,8 @@ def _name(head: Table, default: str) -> str:
     name = " ".join(head.get("name", TEXT, default).split())
     if "/" in name:
         head.refuse(f"invalid name = {as_toml(name)}: expected the name of a folder", "remove the /")
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        head.refuse(f"invalid name of {len(name)} characters: expected at most {_LONGEST_NAME} bytes")
     return name
 
 
