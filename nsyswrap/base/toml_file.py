@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 4 << 20  # a plan of 99,999 points has 3.4 MB
 _MOST_DOTS = 100  # of one key: tomllib takes a time that grows with their square
-_BETWEEN_KEYS = re.compile(rb"[=,{}\[\]\n]")
+_PART = rb"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rb"(?<![\w-])%b(?:[ \t]*\.[ \t]*%b){%d}" % (_PART, _PART, _MOST_DOTS))
 
 
 def read(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
@@ -38,6 +39,6 @@ def parse(content: bytes, parse_float: Callable[[str], Any] = float) -> dict[str
     """Return the content of a document in UTF-8; a byte order mark is skipped. Raises ValueError."""
     if len(content) > _MOST_BYTES:
         raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
-    if any(part.count(b".") > _MOST_DOTS for part in _BETWEEN_KEYS.split(content)):
+    if _LONG_KEY.search(content):
         raise ValueError(f"a key has more than {_MOST_DOTS} parts")
     return parsed(lambda text: tomllib.loads(text, parse_float=parse_float), content.decode("utf-8-sig"))

@@ -130,7 +130,8 @@ class Export:
         """Return the error for a sum of times that 64 bits cannot hold."""
         (first, where_first), (last, where_last) = self._times or ((0, ""), (0, ""))
         return self._damaged(
-            f"sums of times exceed 64 bits: {where_first} has {first:,} ns, {where_last} has {last:,} ns"
+            f"a report needs numbers beyond 64 bits: times from {first:,} ns ({where_first}) to {last:,} ns "
+            f"({where_last})"
         )
 
     def _damaged(self, what: str) -> DamagedCapture:
@@ -222,7 +223,10 @@ class Export:
     def _check_times(self, low: tuple[int, str], high: tuple[int, str]) -> None:
         if self._times:
             low, high = min(low, self._times[0]), max(high, self._times[1])
-        if high[0] - low[0] >= _EXACT or max(-low[0], high[0]) >= 2 * _SUM:
+        for time, where in (low, high):
+            if abs(time) >= 2 * _SUM:
+                raise self._damaged(f"{where} has {time:,} ns, which is no time of a recording")
+        if high[0] - low[0] >= _EXACT:
             raise self._damaged(
                 f"{high[1]} has {high[0]:,} ns, {low[1]} has {low[0]:,} ns: times more than 104 days apart "
                 "cannot be exact"

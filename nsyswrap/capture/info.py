@@ -56,7 +56,7 @@ def read_info(export: Export) -> Info:
     started = export.select(schema.SESSION_START, ("utcTime", "text"), required=False)
     recorded_from = export.select(schema.ANALYSIS, ("startTime", "int"), required=False)
     duration = export.select(schema.ANALYSIS, ("duration", "optional amount"), required=False)
-    gpus = export.select(schema.GPUS, ("id", "int"), ("name", "text"))
+    gpus = export.select(schema.GPUS, ("id", "int"), ("name", "text"), required=False)
     return Info(
         command=_command(export),
         exporter_version=metadata.get("EXPORT_PRODUCT_VERSION", ""),
@@ -94,7 +94,8 @@ def message_level(severity: int | None, text: str) -> Literal["loss", "warning",
 
 def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings of nsys, each once, those about lost events first."""
-    rows = export.select(schema.EVENTS["diagnostic"].table, ("severity", "int"), ("text", "text"))
+    table = schema.EVENTS["diagnostic"].table
+    rows = export.select(table, ("severity", "int"), ("text", "text"), required=False)
     levels: dict[str, str] = {}
     for severity, text in rows:
         level = message_level(severity, text or "")

@@ -266,7 +266,7 @@ def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -
     places_by_reason: dict[tuple[str, str], list[str]] = {}
     for report in missing:
         name, source = report.schema.name, str(captures[report.capture].source)
-        rest = report.reason.removeprefix(f"{name}: ").removeprefix(f"{source} ")
+        rest = report.reason.removeprefix(f"{name}: ").removeprefix(str(source)).lstrip(": ")
         place = source if len(captures) == 1 else report.capture
         places_by_reason.setdefault((name, rest), []).append(place)
     names_by_reason: dict[tuple[str, str], list[str]] = {}

@@ -57,7 +57,13 @@ def summarize(capture: Capture) -> Summary:
     made = make_reports({"": capture}, [Request(report) for report in reports])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
-    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trust(capture), tables)
+    refused = [
+        f"no {report.label}: {report.reason}"
+        for report in made.missing
+        if not find_report(report.schema.name).lacks(capture)
+    ]
+    trusted = [*trust(capture), *refused]
+    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trusted, tables)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:

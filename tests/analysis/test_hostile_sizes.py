@@ -38,20 +38,20 @@ def launches(
 
 
 def test_operations_and_calls_with_one_correlation_id(tmp_path: Path) -> None:
-    rows = [*(call("cudaLaunchKernel", i, i + 1, 7) for i in range(1_100))]
-    rows += [kernel("k", 2_000 + i, 2_001 + i, 7) for i in range(1_100)]
+    rows = [*(call("cudaLaunchKernel", i, i + 1, 7) for i in range(3_000))]
+    rows += [kernel("k", 4_000 + i, 4_001 + i, 7) for i in range(3_000)]
     capture = opened(tmp_path, *rows)
     with pytest.raises(
-        NotInCapture, match=r"KERNEL and API calls with the same correlationId: 1,210,000 pairs"
+        NotInCapture, match=r"KERNEL and API calls with the same correlationId: 9,000,000 pairs"
     ):
         launch_pairs_of(capture)
 
 
 def test_spans_in_so_many_others_that_their_pairs_fill_the_memory() -> None:
-    numbers = np.arange(2_000)
+    numbers = np.arange(4_300)
     deep = Spans(np.ones_like(numbers), numbers, 10_000 - numbers)
     for pair in (enclosures, partial(closest, distance=deep.end)):
-        with pytest.raises(NotInCapture, match="2,001,000 pairs of 4,000 events are too many"):
+        with pytest.raises(NotInCapture, match="9,247,150 pairs of 8,600 events are too many"):
             pair(deep, deep)
 
 

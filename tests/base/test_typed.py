@@ -85,6 +85,12 @@ def test_toml_begins_with_a_byte_order_mark_or_not() -> None:
     assert toml_file.parse(b"\xef\xbb\xbfa = 1") == toml_file.parse(b"a = 1") == {"a": 1}
 
 
+def test_dots_that_are_no_key() -> None:
+    path = "../" * 60 + "x"
+    content = f"# {'.' * 118}\nargument = '{path}'\n'{'.' * 118}' = 1\n"
+    assert toml_file.parse(content.encode()) == {"argument": path, "." * 118: 1}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import everything, kernel, nvtx, row, write
+from tiny_export import KERNEL, everything, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, OutputError
@@ -61,6 +61,42 @@ def test_a_name_of_an_event_with_a_nul_is_no_environment(tmp_path: Path) -> None
     copy = copy_of(tmp_path, kernel("tile\0USER=x", 1000, 1010))
     assert report_rows(copy) == report_rows(tmp_path / "x.sqlite")
     assert column(copy, "SELECT value FROM StringIds") == ["tile\0USER=x"]
+
+
+def test_messages_that_become_the_same_stay_different(tmp_path: Path) -> None:
+    texts = [f"cannot read /home/{name}/x" for name in ("alice", "carol", "alice")]
+    rows = [row("DIAGNOSTIC_EVENT", timestamp=0, severity=2, text=text) for text in texts]
+    copy = copy_of(tmp_path, kernel("k", 0, 5), *rows)
+    cleaned = ["cannot read /home/redacted/x", "cannot read /home/redacted/x (2)"]
+    assert column(copy, "SELECT text FROM DIAGNOSTIC_EVENT") == [*cleaned, cleaned[0]]
+
+
+@pytest.mark.parametrize("user", ["target", "sampling", "demangledname"])
+def test_a_user_named_like_a_column_of_nsys(tmp_path: Path, user: str) -> None:
+    rows = [row("TARGET_INFO_GPU", id=0, name="GPU"), *everything()]
+    copy = copy_of(tmp_path, *rows, user=user)
+    assert report_rows(copy) == report_rows(tmp_path / "x.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("open /home/group/marvin/x by marvin", "open /home/group/redacted/x by redacted"),
+        ("/global/u2/o/marvin/x", "/global/u2/o/redacted/x"),
+        ("/scratch1/marvin/x", "/scratch1/redacted/x"),
+        ("/nobackup/marvin/x", "/nobackup/redacted/x"),
+        ("/rds/user/marvin/x", "/rds/user/redacted/x"),
+        ("app --password Tr0ub4dor -n 3", "app --password redacted -n 3"),
+        ("/usr/lib/user/marvin/x", "/usr/lib/user/marvin/x"),
+    ],
+)
+def test_paths_and_options_without_an_environment(tmp_path: Path, text: str, cleaned: str) -> None:
+    write(
+        tmp_path / "x.sqlite", kernel("k", 0, 5), row("DIAGNOSTIC_EVENT", timestamp=0, severity=2, text=text)
+    )
+    redact(tmp_path / "x.sqlite", tmp_path / "copy.sqlite")
+    assert column(tmp_path / "copy.sqlite", "SELECT text FROM DIAGNOSTIC_EVENT") == [cleaned]
+    assert column(tmp_path / "copy.sqlite", f"SELECT count(*) FROM {KERNEL}") == [1]  # noqa: S608
 
 
 def test_a_common_user_name_is_removed_from_paths(tmp_path: Path) -> None:

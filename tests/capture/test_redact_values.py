@@ -28,6 +28,10 @@ from nsyswrap.capture.redact.values import is_telling
         ("NCCL_DEBUG_SUBSYS", "INIT,COLL,GRAPH", False),
         ("NGC_KEY", "vogon42", True),
         ("URL", "https://example.org/a/b", False),
+        ("SLACK_WEBHOOK", "https://hooks.example.org/a/b", True),
+        ("AWS_SECRET_ACCESS_KEY", "/wJalrXUtnFEMI", True),
+        ("MYSQL_PWD", "Hunter22x", True),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/home/trillian/key.json", False),
     ],
 )
 def test_an_unusual_value_is_searched_for(name: str, value: str, searched: bool) -> None:  # noqa: FBT001

@@ -184,7 +184,11 @@ def run(case: Case, place: Path, limits: Limits) -> Ended:
         _become(case, place, limits)
     os.close(held)
     # The pipe ends when the child has ended, and all that it started.
-    ready, _, _ = select.select([alive], [], [], limits.seconds * _PATIENCE)
+    try:
+        ready, _, _ = select.select([alive], [], [], limits.seconds * _PATIENCE)
+    except BaseException:
+        os.killpg(child, signal.SIGKILL)
+        raise
     if not ready:
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)

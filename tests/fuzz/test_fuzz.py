@@ -38,7 +38,7 @@ def servers() -> Generator[Servers, None, None]:
         started.append(process)
     yield started
     for process in started:
-        process.kill()
+        process.terminate()
         process.stdout.close()  # type: ignore[union-attr]
         process.wait()
 

@@ -20,7 +20,7 @@ _RADIX = 2**16  # groups that 16-bit codes can number
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
 # No program comes near these: pairs of nested ranges, or of operations and calls with one correlation id.
-_FEW_PAIRS, _PAIRS_PER_ROW = 2**20, 64
+_FEW_PAIRS, _PAIRS_PER_ROW = 2**23, 64
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.redact.search import Search
 
+_PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|BASH_FUNC_.{1,64}|[a-z_]{1,24}")
 _CANNOT_WRITE = re.compile(r"full|disk I/O|unable to open|readonly|locked|too big")
 
 
@@ -226,7 +227,8 @@ def _without_rule(export: Export) -> tuple[str, ...]:
 
 
 def _environment(export: Export) -> Secret:
-    names = tuple(sorted(places.environment_names(export)))
+    # A part of a value can look like a variable, so only what is written as a name is listed.
+    names = tuple(sorted(filter(_PLAIN_NAME.fullmatch, places.environment_names(export))))
     return Secret("environment", len(places.environment(export)), names)
 
 

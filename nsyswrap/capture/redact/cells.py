@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,15 +13,15 @@ from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_
 from nsyswrap.capture.sql import quoted, statement
 
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Callable
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.redact.search import Search
 
-_NVTX = schema.EVENTS["nvtx"].table
+_NVTX, _MESSAGES = (schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic"))
 # Columns that say what a row is about.
 _KEYS = {schema.STRINGS: "id", **dict.fromkeys(places.NAMED_TABLES, "CAST(name AS BLOB)")}
-_NAMES = {(_NVTX, "text"), (schema.STRINGS, "value")}
+_NAMES = {(_NVTX, "text"), (_MESSAGES, "text"), (schema.STRINGS, "value")}
 _COUNT = "SELECT count(*) FROM {table} WHERE "
 _NEW = "cleaned({arguments})"
 _CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
@@ -73,8 +74,9 @@ class Cells:
             self._take_names(table, column)
         self.renamed: set[bytes] = set()  # names that reports can show, as they were
         self.remaining: set[str] = set()  # values that count_kept came upon
-        db.create_function("cleaned", 4, self._cleaned, deterministic=True)
-        db.create_function("remains", 5, self._remains, deterministic=True)
+        self._ended: BaseException | None = None
+        db.create_function("cleaned", 4, self._function(self._cleaned), deterministic=True)
+        db.create_function("remains", 5, self._function(self._remains), deterministic=True)
 
     def count(self) -> dict[str, int]:
         """Return the number of cells to be changed, by table and column."""
@@ -101,7 +103,10 @@ class Cells:
                 f"'{literal}', {_KEYS.get(table, 'NULL')}, CAST({name} AS BLOB), typeof({name}) = 'text'"
             )
             condition = rest.format(column=name, arguments=arguments, is_text=_is_text(column))
-            cursor = self._db.execute(statement(start, table=table, column=column) + condition)
+            try:
+                cursor = self._db.execute(statement(start, table=table, column=column) + condition)
+            except sqlite3.OperationalError as error:
+                raise self._ended or error from None
             if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
                 counts[f"{table}.{column}"] = rows
         return counts
@@ -127,15 +132,27 @@ class Cells:
         for (raw,) in self._db.execute(sql, (REMOVED,)):
             self._originals.setdefault(raw, raw)
 
+    def _function(self, compute: Callable[..., bytes | bool]) -> Callable[..., bytes | bool]:
+        """Return a function for SQLite, which hides what ends this process: Ctrl-C and SIGTERM."""
+
+        def called(*arguments: object) -> bytes | bool:
+            try:
+                return compute(*arguments)
+            except (KeyboardInterrupt, SystemExit) as ended:
+                self._ended = ended
+                raise
+
+        return called
+
     def _cleaned(self, table: str, key: object, raw: bytes, is_text: int) -> bytes:
         """Return the new content of a cell; ``key`` says what its row is about."""
         if self._is_deleted(table, key) or (table == schema.STRINGS and key in self._strings.events):
             return raw
         end = self._folder_end(raw) if table == schema.STRINGS and key in self._strings.modules else len(raw)
         new = self._search.content(raw[:end], is_text=bool(is_text)) + raw[end:]
-        if new == raw or table not in (_NVTX, schema.STRINGS):
+        if new == raw or table not in (_NVTX, _MESSAGES, schema.STRINGS):
             return new
-        if table == _NVTX or key in self._strings.shown:
+        if table == _NVTX or (table == schema.STRINGS and key in self._strings.shown):
             self.renamed.add(raw)
         return self._distinct(raw, new) if is_text else new
 

@@ -18,11 +18,10 @@ SHORTEST = 6  # characters of a value that is searched for
 _FILL = "x"  # what a replacement in bytes ends with, which keep their length
 _CACHED_BYTES = 500
 
-# Folders whose next component is the name of a person, also after a folder of one letter.
-_PERSONAL_FOLDERS = {
-    *("home", "homes", "users", "scratch", "cscratch", "cscratch1", "pscratch"),
-    "documents and settings",
-}
+# Folders whose next component is the name of a person, also after a folder of a group or of a letter.
+_PERSONAL_FOLDER = re.compile(r"(?:homes?|users?|[cp]?scratch|nobackup)\d*\$?|documents and settings")
+_PERSONAL_AT_TOP = re.compile(r"u\d*|user")  # only as the first or second folder
+_GROUPS = {"group", "groups", "staff", "students", "faculty", "project", "projects", "users"}
 # Folders of the system, where a short name is the name of a program.
 SYSTEM_FOLDERS = {
     *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "nix", "opt", "proc", "run", "sbin", "snap"),
@@ -49,6 +48,11 @@ _CREDENTIALS = (
         "pass token secret key credential",
         r"(?i)(?<![a-z])(?:pass(?:word|wd|phrase)?|token|secret|api[_-]?key|access[_-]?key|private[_-]?key"
         r"|credentials?)[\"']?\s?[=:]\s?[\"']?(?!\d+\b|redacted)(?P<secret>[^\s\"'&,;]{6,})",
+    ),
+    _credential(  # an option and its value
+        "pass token secret key",
+        r"(?i)(?<![\w-])--?[\w-]{0,40}(?:pass(?:word|wd|phrase)|token|secret|api[_-]?key)\s{1,4}"
+        r"(?!redacted|-)(?P<secret>[^\s\"'&,;]{6,})",
     ),
     _credential("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@"),
     _credential(  # an e-mail address
@@ -180,8 +184,7 @@ class Search:
     def _without_names(self, path: re.Match[str], put: Callable[[str, str], str]) -> str:
         parts = _SEPARATORS.split(path.group())  # "", separator, component, separator, component, ...
         folders = [part.casefold() for part in parts[2::2]]
-        before = path.string[path.start() - 1 : path.start()]
-        absolute = not (before.isalnum() or before in (".", "_", "-"))
+        absolute = _is_absolute(path)
         for i, name in enumerate(parts[2::2]):
             if not name or _is_removed(name):
                 continue
@@ -194,16 +197,40 @@ class Search:
         return "".join(parts)
 
 
+def people_in(text: str) -> Iterator[str]:
+    """Yield the names of people by the folders of paths in a text."""
+    for path in _PATH.finditer(text):
+        names = _SEPARATORS.split(path.group())[2::2]
+        folders = [name.casefold() for name in names]
+        absolute = _is_absolute(path)
+        for i, name in enumerate(names):
+            if name and _is_person(folders, i, absolute=absolute):
+                yield name
+
+
+def _is_absolute(path: re.Match[str]) -> bool:
+    before = path.string[path.start() - 1 : path.start()]
+    return not (before.isalnum() or before in (".", "_", "-"))
+
+
 def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
     """Return True if component ``i`` of a path is the name of a person, by the folder that it is in."""
     above = i - 1
-    if above > 0 and len(folders[above]) == 1:  # /global/homes/z/zaphod
+    while (
+        above > 0 and _is_shard(folders[above]) and not _PERSONAL_AT_TOP.fullmatch(folders[above])
+    ):  # /global/homes/z/zaphod
         above -= 1
-    elif len(folders[i]) == 1 and i + 1 < len(folders):
+    if above < 0 or (i + 1 < len(folders) and (len(folders[i]) == 1 or folders[i] in _GROUPS)):
         return False
-    return above >= 0 and (
-        folders[above] in _PERSONAL_FOLDERS or (folders[above] == "u" and absolute and not above)
-    )
+    if folders[above] == "user" or not _PERSONAL_FOLDER.fullmatch(folders[above]):
+        is_top = absolute and above <= 1 and folders[0] not in SYSTEM_FOLDERS
+        return is_top and _PERSONAL_AT_TOP.fullmatch(folders[above]) is not None
+    return True
+
+
+def _is_shard(folder: str) -> bool:
+    """Return True for a folder between ``home`` and the folder of a person."""
+    return len(folder) <= 2 or folder.isdigit() or folder in _GROUPS  # noqa: PLR2004 - /home/za/zaphod
 
 
 def _is_removed(name: str) -> bool:
@@ -211,7 +238,8 @@ def _is_removed(name: str) -> bool:
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    return not (text[max(start - 1, 0) : start].isalnum() or text[end : end + 1].isalnum())
+    beside = text[max(start - 1, 0) : start], text[end : end + 1]
+    return not any(character.isascii() and character.isalnum() for character in beside)
 
 
 def _replaced(match: re.Match[str], put: Callable[[str, str], str]) -> str:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import IDENTIFIERS
-from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, credentials
+from nsyswrap.capture.redact.rules import IDENTIFIERS, rule_of
+from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, credentials, people_in
 from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 LONG = 12  # characters of the value of a variable whose name does not say that it is secret
 _DISTINCT = 6  # different characters in such a value
 _SECRET = re.compile(
-    r"(?i)token|secret|passw|passphrase|api_?key|(^|_)key(_id)?$|credential|auth|cookie|private|webhook|dsn$"
+    r"(?i)token|secret|passw|passphrase|(^|_)pass$|_pwd$|api_?key|(^|_)key(_id)?$|credential|auth|cookie|private"
+    r"|webhook|dsn$|_sas$"
 )
 _PUBLIC = re.compile(  # variables with values that are the same for many people
     r"(?i)_$|\w*version|nv_?|nvidia|cuda|cudnn|nccl|nsys|omp_|kmp_|mkl|ompi_|pmix?_|torch|pytorch|triton|jax|xla|tf_"
-    r"|lang|lc_|ls_colors|less|term|colorterm|shell|path|ld_|python|pip_|conda|debian|xdg|editor|pager"
+    r"|lang(uage)?$|lc_|ls_colors|less|term|colorterm|shell|path|ld_|python|pip_|conda|debian|xdg|editor|pager"
     r"|pytest|\w*_?opts?$|\w*flags$|ps1|slurm_(?!job_user|submit_host)"
 )
 _USERS = {"USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER"}
@@ -36,7 +38,6 @@ _HOMES = {"HOME", "USERPROFILE"}
 _HOSTS = {"HOSTNAME", "HOST", "COMPUTERNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "MASTER_ADDR"}
 _HOST_KEY = re.compile(r"(?i)(^|_)(host|hostname|device_display_name)$")
 _USER_KEY = re.compile(r"(?i)(^|:|_)user(_?name)?$")
-_HOME_IN_PATH = re.compile(r"[/\\](?:home|Users)[/\\]+([^/\\\s:;,'\"<>|]+)")
 _NAME = re.compile(r"\w[\w.@+ -]*")
 _LONGEST_NAME = 64
 _COMMON = {
@@ -48,6 +49,7 @@ _COMMON = {
 _KEPT_NAMES = {"root", "redacted", "localhost"}  # never searched for
 _UUID = re.compile(r"(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BLANK_UUID = "00000000-0000-0000-0000-"
+_PLACES = [[folder] for folder in (*SYSTEM_FOLDERS, "home", "root", "tmp", "mnt", "Users", "scratch", "data")]
 _PATH_LIKE = re.compile(r"~?/|\.{1,2}/|[A-Za-z]:[/\\]|\w+://|unix:")
 
 
@@ -66,21 +68,33 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     values = {form for value in values for form in (value, json.dumps(value)[1:-1])}
     names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
     words = {word.lower() for text in kept for word in re.findall(r"[^\W_]+", text)}
+    # nsys' own words, which cannot be removed from the definitions of its tables
+    definitions = "\n".join(
+        word.lower()
+        for table, columns in export.tables.items()
+        if rule_of(table)
+        for word in (table, *columns)
+    )
     rare = {
         form
         for name in names
         if len(name) >= SHORTEST and name.lower() not in _COMMON and not words.issuperset(_words(name))
-        for form in (name, name.lower(), name.upper())
+        for form in (name, name.lower(), name.upper(), name.title())
+        if name.lower() not in definitions
     }
+    values = {value for value in values if value.lower() not in definitions}
     return Search(dict.fromkeys(values, "redacted") | _identifiers(export), names, rare)
 
 
 def is_telling(name: str, value: str) -> bool:
     """Return True if the value of a variable is unusual enough to search for, and no path or address."""
-    if _PATH_LIKE.match(value) or value.lower() in _COMMON or value.startswith("redacted"):
+    if value.lower() in _COMMON or value.startswith("redacted"):
         return False
     if _SECRET.search(name):
-        return len(value) >= SHORTEST and len(set(value)) >= SHORTEST - 2
+        is_path = re.split(r"[/\\]", value)[1:2] in _PLACES or value.startswith(("~", "."))
+        return not is_path and len(value) >= SHORTEST and len(set(value)) >= SHORTEST - 2
+    if _PATH_LIKE.match(value):
+        return False
     return len(value) >= LONG and len(set(value)) >= _DISTINCT and not _PUBLIC.match(name)
 
 
@@ -107,9 +121,11 @@ def _names(export: Export, variables: Iterable[tuple[str, str]]) -> set[str]:
             hosts.add(value)
         elif _USER_KEY.search(name):
             users.add(value)
-    texts = (*(value for _, _, value in places.named_rows(export)), *export.strings.values())
+    messages = export.select(schema.EVENTS["diagnostic"].table, ("text", "text"), required=False)
+    texts = [*(value for _, _, value in places.named_rows(export)), *export.strings.values()]
+    texts += [text for (text,) in messages if text]
     for text in texts:
-        users.update(_HOME_IN_PATH.findall(text))
+        users.update(people_in(text) if "/" in text or "\\" in text else ())
     return users | hosts | {host.partition(".")[0] for host in hosts if not host[:1].isdigit()}
 
 

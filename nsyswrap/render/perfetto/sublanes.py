@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -106,6 +108,7 @@ def _one_axis(lane: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Put the lanes on one time axis, one after another, so that they never touch."""
     if not len(lane):
         return start, end
-    low = int(start.min())
-    behind = lane * (int(end.max()) - low + 1) - low
+    _, order = distinct(np.concatenate((start, end)))  # places in the order of time, which fit in 64 bits
+    start, end = np.split(order, 2)
+    behind = lane * (int(order.max()) + 1)
     return start + behind, end + behind

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
@@ -103,6 +104,8 @@ def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the bytes of copies or memsets, and nsys' throughput; missing for a duration of 0."""
     size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
     per_second = NS_PER_S // np.maximum(duration, 1)
+    if (size.astype(float) * per_second).max(initial=0) > MOST:
+        raise OverflowError
     return {
         "size_bytes": size,
         "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING),

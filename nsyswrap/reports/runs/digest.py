@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
+_WITHOUT_CHECKSUM = 2  # the same content
 FORMAT = 3  # increases with every change of the content: a digest of another format is made again
 TOTALS = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
@@ -112,9 +113,9 @@ def read_digest(path: Path) -> Digest:
     try:
         content = read_json(path)
         version = content.pop("format", None) if isinstance(content, dict) else None
-        if type(version) is not int or version != FORMAT:
+        if type(version) is not int or version not in (_WITHOUT_CHECKSUM, FORMAT):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        if content.pop("sha256", None) != _checksum(content):
+        if version == FORMAT and content.pop("sha256", None) != _checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
         return typed(Digest, content)
     except (OSError, ValueError) as error:

@@ -166,6 +166,14 @@ def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
     assert stored(run) is None
 
 
+def test_a_digest_of_version_2_has_no_checksum(run: Path) -> None:
+    facts = json.loads((run / DIGEST).read_text())
+    written = stored(run)
+    del facts["sha256"]
+    (run / DIGEST).write_text(json.dumps({**facts, "format": 2}))
+    assert stored(run) == written
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
