@@ -225,7 +225,7 @@ class Export:
             low, high = min(low, self._times[0]), max(high, self._times[1])
         for time, where in (low, high):
             if abs(time) >= 2 * _SUM:
-                raise self._damaged(f"{where} has {time:,} ns, which is no time of a recording")
+                raise self._damaged(f"{where} has {time:,} ns: no recording has such a time")
         if high[0] - low[0] >= _EXACT:
             raise self._damaged(
                 f"{high[1]} has {high[0]:,} ns, {low[1]} has {low[0]:,} ns: times more than 104 days apart "

@@ -96,7 +96,7 @@ def test_times_that_nsys_always_writes_are_not_empty(tmp_path: Path) -> None:
 def test_times_years_apart(tmp_path: Path) -> None:
     path = changed(tmp_path, f"UPDATE {KERNEL} SET end = start + 6000000000000000000 WHERE start = 20")  # noqa: S608
     assert refused(path, "cuda_gpu_kern_sum") == (
-        f"{KERNEL}.end has 6,000,000,000,000,000,020 ns, which is no time of a recording"
+        f"{KERNEL}.end has 6,000,000,000,000,000,020 ns: no recording has such a time"
     )
 
 
