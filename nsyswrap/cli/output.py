@@ -266,7 +266,8 @@ def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -
     places_by_reason: dict[tuple[str, str], list[str]] = {}
     for report in missing:
         name, source = report.schema.name, str(captures[report.capture].source)
-        rest = report.reason.removeprefix(f"{name}: ").removeprefix(str(source)).lstrip(": ")
+        rest = report.reason.removeprefix(f"{name}: ")
+        rest = rest.removeprefix(f"{source} ").removeprefix(f"{source}: ")
         place = source if len(captures) == 1 else report.capture
         places_by_reason.setdefault((name, rest), []).append(place)
     names_by_reason: dict[tuple[str, str], list[str]] = {}
