@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 4 << 20  # a plan of 99,999 points has 3.4 MB
 _MOST_DOTS = 100  # of one key: tomllib takes a time that grows with their square
 _PART = rb"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_LONG_KEY = re.compile(rb"(?<![\w-])%b(?:[ \t]*\.[ \t]*%b){%d}" % (_PART, _PART, _MOST_DOTS))
+_LONG_KEY = re.compile(rb"(?<![\w-])%b(?:[ \t]*\.[ \t]*%b){%d}" % (_PART, _PART, _MOST_DOTS + 1))
 
 
 def read(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
