@@ -41,7 +41,7 @@ READS = {
 def check_number(number: int, most: int, what: str, hint: str) -> None:
     """Raise NotInCapture if the work on each one, which reads all events, would take minutes."""
     if number > most:
-        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged", hint)
+        raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged; {hint}")
 
 
 @dataclass(frozen=True)

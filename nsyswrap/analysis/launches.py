@@ -19,6 +19,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 
@@ -38,7 +39,6 @@ READS = {
     "api": (*OPERATION_READS["api"], *NAMED),
     "overhead": (*SPANS, "global_tid"),
 }
-_EXACT = 2**53  # floats hold smaller integers exactly
 _GRAPH_SHIFT = 32  # the upper half of a node's id is the id of its graph
 
 
@@ -157,7 +157,7 @@ def _all_launches(capture: Capture) -> Launches:
 
 def _sums(codes: NDArray[Any], durations: NDArray[Any], calls: int) -> NDArray[Any]:
     """Return the sum of the durations for each call. Raises OverflowError for more than 104 days."""
-    if np.bincount(codes, np.abs(durations), calls).max(initial=0) > _EXACT:
+    if np.bincount(codes, np.abs(durations), calls).max(initial=0) > EXACT:
         raise OverflowError
     return np.bincount(codes, durations, calls).astype(np.int64)
 

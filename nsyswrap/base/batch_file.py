@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-
 _LONGEST_NAME = 255  # bytes, of Linux
 
 
@@ -39,7 +38,7 @@ class PlannedRun:
             self.folder in ("", ".", "..")
             or "/" in self.folder
             or "\0" in self.folder
-            or _is_long(self.folder)
+            or len(os.fsencode(self.folder)) > _LONGEST_NAME
         ):
             raise ValueError(f"folder is {brief(self.folder)}: expected the name of a folder")
 
@@ -59,10 +58,6 @@ class BatchFile:
         for what in ("number", "folder", "key"):
             if len({getattr(run, what) for run in self.runs}) < len(self.runs):
                 raise ValueError(f"two runs have the same {what}")
-
-
-def _is_long(name: str) -> bool:
-    return len(os.fsencode(name)) > _LONGEST_NAME
 
 
 def read(folder: Path) -> BatchFile:

@@ -148,7 +148,7 @@ def typed(kind: type[T], value: object, name: str = _CONTENT) -> T:
 
 def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
     origin, arguments, scalars = _parts(kind)
-    if kind is Any or _are(scalars, [value]):
+    if kind is Any or (scalars and _are(scalars, [value])):
         return value
     if origin in (Union, UnionType) and not scalars:
         return _one_of(arguments, value, name)

@@ -62,7 +62,7 @@ _ENDINGS: dict[Outcome, str] = {
 }
 
 
-_PROFILE_AGAIN = "profile again, or use a newer nsyswrap"
+_PROFILE_AGAIN = "use a newer nsyswrap, or profile again"
 _MOST_RANKS = 1_000_000
 _UNWRITTEN = 73  # the exit code of a run that is done, but whose files could not all be written
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
-_EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
+EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
 _EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
 
@@ -214,7 +214,7 @@ class Export:
             low = int(values[~missing].min())
         if kind in ("time", "end"):
             self._check_times((low, where), (high, where))
-        elif max(-low, high) > _EXACT or (
+        elif max(-low, high) > EXACT or (
             max(-low, high) * len(values) > _SUM
             and np.abs(np.where(values == MISSING, 0, values)).sum(dtype=float) > _SUM
         ):
@@ -226,7 +226,7 @@ class Export:
         for time, where in (low, high):
             if abs(time) >= 2 * _SUM:
                 raise self._damaged(f"{where} has {time:,} ns: no recording has such a time")
-        if high[0] - low[0] >= _EXACT:
+        if high[0] - low[0] >= EXACT:
             raise self._damaged(
                 f"{high[1]} has {high[0]:,} ns, {low[1]} has {low[0]:,} ns: times more than 104 days apart "
                 "cannot be exact"
@@ -293,7 +293,7 @@ class Export:
         return array
 
     def _integer(self, value: object, where: str) -> object:
-        if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
             return int(value)
         if value is None or isinstance(value, int):
             return value

@@ -59,8 +59,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
             f"{capture} is not a capture, it holds {listed(captures)}",
             f"nsyswrap redact {shlex.quote(str(captures[0]))} -o OUT",
         )
-    for number in (signal.SIGTERM, signal.SIGHUP):  # remove the temporary copy, which has all secrets
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
+        signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
     note(f"wrote {output}")
     if done.renamed:

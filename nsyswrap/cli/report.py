@@ -377,7 +377,7 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
     """
     if not document.tables and not asked.format.has_envelope:
         names = ", ".join(str(capture.source) for capture in document.captures.values())
-        raise NotInCapture(f"{names}: no events for these reports")
+        raise NotInCapture(f"{names}: none of these reports can be made")
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
     if not prints_selection:
         _note_selection(document.tables)

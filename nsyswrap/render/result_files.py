@@ -130,7 +130,7 @@ def _summary_rows(
     labels = (run.label, run.name or None, *parameters.of(run), run.repeat)
     for name, summary in summaries.items():
         rows = len(summary.values[0])
-        own = dict(zip(summary.columns, summary.values, strict=True))
+        own: dict[str, list[Any]] = dict(zip(summary.columns, summary.values, strict=True))
         own |= {column: [label] * rows for column, label in zip(data, (*labels, name), strict=False)}
         for column, values in data.items():
             values.extend(own.get(column, [None] * rows))

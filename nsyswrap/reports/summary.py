@@ -58,7 +58,7 @@ def summarize(capture: Capture) -> Summary:
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
     refused = [
-        f"no {report.label}: {report.reason}"
+        f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
         for report in made.missing
         if not find_report(report.schema.name).lacks(capture)
     ]

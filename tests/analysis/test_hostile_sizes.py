@@ -56,17 +56,18 @@ def test_spans_in_so_many_others_that_their_pairs_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("processes", "reason"), [(256, ""), (257, "257 processes with GPU work: at most 256")]
+    ("processes", "reason"),
+    [(256, ""), (257, "257 processes with GPU work: at most 256 are judged; select some with --process")],
 )
 def test_many_processes(tmp_path: Path, processes: int, reason: str) -> None:
     capture = opened(tmp_path, *launches(processes, processes=True))
     if not reason:
         assert len(judged_parts(capture)) == processes
         return
-    with pytest.raises(NotInCapture, match=reason) as error:
+    with pytest.raises(NotInCapture) as error:
         judged_parts(capture)
-    assert error.value.hint == "select some with --process"
-    assert reason in str(summarize(capture))
+    assert error.value.message == reason
+    assert reason in " ".join(str(line).strip() for line in summarize(capture).lines)
 
 
 def test_many_devices(tmp_path: Path) -> None:

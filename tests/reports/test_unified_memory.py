@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from report_tables import capture_of, rows_of
 from tiny_export import (
+    MEMCPY,
     UM_CPU_FAULT,
     UM_GPU_FAULT,
     memcpy,
@@ -73,3 +74,21 @@ def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: P
         for seen, number, notes in ((capture, all_rows, ()), (whole, all_rows, (note,)), (cut, part, ())):
             assert rows_of(seen, name)[0].split(",")[column] == number
             assert seen.report(name).notes == notes
+
+
+@pytest.mark.parametrize("report", ["um_sum", "um_total_sum"])
+@pytest.mark.parametrize(
+    ("missing", "title", "options"),
+    [
+        (MEMCPY, "memory copies", "--trace cuda,nvtx"),
+        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
+        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
+    ],
+)
+def test_each_table_has_to_be_there(
+    report: str, missing: str, title: str, options: str, tmp_path: Path
+) -> None:
+    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
+    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
+        capture_of(tmp_path, empty=sorted(tables)).report(report)
+    assert f"(collect with nsyswrap profile {options})" in caught.value.hint

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 _RADIX = 2**16  # groups that 16-bit codes can number
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
-# No program comes near these: pairs of nested ranges, or of operations and calls with one correlation id.
-_FEW_PAIRS, _PAIRS_PER_ROW = 2**23, 64
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
-
-
+# More pairs than any program makes of nested ranges, or of operations and calls with one correlation id.
+_MOST_PAIRS, _PAIRS_PER_ROW = 2**23, 64
 MOST = 2**62  # no sum or number of a group may be larger, as int64 would wrap silently
 
 
@@ -253,7 +251,7 @@ def repeated(times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def check_pairs(pairs: int, rows: int, what: str) -> None:
     """Raise NotInCapture if so few rows make so many pairs that memory could not hold the pairs."""
-    if pairs > _FEW_PAIRS + _PAIRS_PER_ROW * rows:
+    if pairs > _MOST_PAIRS + _PAIRS_PER_ROW * rows:
         raise NotInCapture(
             f"{what}: {pairs:,} pairs of {rows:,} events are too many",
             "select a part of the capture with --time, --device or --process",

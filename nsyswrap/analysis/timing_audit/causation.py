@@ -105,9 +105,7 @@ def overlap_notes(whole: Capture, uncaused_ns: NDArray[Any]) -> tuple[str, ...]:
         f"more than {_MOST_PAIRS:,} pairs of threads with ranges and threads with calls: each launch counts "
         "for the thread that made it"
     )
-    calls = whole.columns("api", "global_tid")["global_tid"]
-    too_many = _pairs(own_ranges(whole)[1].thread, calls) is None
-    return (*([text] if count else []), *([many] if too_many else []))
+    return (*([text] if count else []), *([many] if _pairs(whole) is None else []))
 
 
 @per_capture
@@ -115,7 +113,7 @@ def causing_threads(whole: Capture) -> NDArray[Any]:
     """Return the thread that caused each API call of the whole capture: its own thread, or a caller."""
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
     causing = calls.thread.copy()
-    pairs = _pairs(own_ranges(whole)[1].thread, calls.thread)
+    pairs = _pairs(whole)
     if not pairs:
         return causing
     threads = {thread: _Thread.of(whole, calls, thread) for thread in {i for pair in pairs for i in pair}}
@@ -148,12 +146,13 @@ def ranging_threads(whole: Capture) -> NDArray[Any]:
     return threads
 
 
-def _pairs(ranges: NDArray[Any], calls: NDArray[Any]) -> list[tuple[int, int]] | None:
+@per_capture
+def _pairs(whole: Capture) -> list[tuple[int, int]] | None:
     """Return the pairs of a thread with ranges and another thread of its process with calls.
 
     Return None if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
     """
-    callers, workers = np.unique(ranges), np.unique(calls)
+    callers, workers = ranging_threads(whole), np.unique(whole.columns("api", "global_tid")["global_tid"])
     process = workers & PROCESS_MASK
     first, last = (np.searchsorted(process, callers & PROCESS_MASK, side) for side in ("left", "right"))
     if (last - first).sum() > _MOST_PAIRS:

@@ -67,9 +67,8 @@ def secrets_in(path: Path) -> list[Secret]:
 def check(path: Path) -> Checked:
     """Search an export for secrets, and for what redacting keeps. Raises DamagedCapture."""
     with closing(Export(path)) as export, _reading(path), closing(_opened(export.file)) as db:
-        strings = cells.sort_strings(export)
-        names = (export.strings[i] for i in strings.events if i in export.strings)
-        found = cells.Cells(db, values.search_for(export, names), strings)
+        search, strings = _search(export)
+        found = cells.Cells(db, search, strings)
         secrets = (_environment(export), _program_output(export), _personal(export), _other_processes(export))
         changed = found.count()
         inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
@@ -102,10 +101,7 @@ def redact(source: Path, target: Path) -> Redacted:
         raise OutputError(f"{target} already exists", "use another -o, or remove the file")
     with closing(Export(source)) as export, _reading(source, target):
         with replacing(target) as part, _whole_copy(export.file, part) as whole:
-            strings = cells.sort_strings(export)
-            search = values.search_for(
-                export, (export.strings[i] for i in strings.events if i in export.strings)
-            )
+            search, strings = _search(export)
             with closing(_editing(whole)) as db:
                 places.delete_environment(db, export)
                 places.delete_output(db, export)
@@ -120,6 +116,12 @@ def redact(source: Path, target: Path) -> Redacted:
         return Redacted(changed, len(edited.renamed), kept, _without_rule(export))
 
 
+def _search(export: Export) -> tuple[Search, cells.Strings]:
+    strings = cells.sort_strings(export)
+    names = (export.strings[i] for i in strings.events if i in export.strings)
+    return values.search_for(export, names), strings
+
+
 def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> dict[str, int]:
     """Count the names that hold a value. Raises OutputError if the file holds one in any other place."""
     remaining = proof.values_in(part, search)
@@ -130,7 +132,8 @@ def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> d
         counts = found.count_kept()
     if remaining - found.remaining:
         raise OutputError(
-            f"{source} cannot be redacted: a removed value is in the definition of a table",
+            f"{source} cannot be redacted: "
+            "a removed value is in the definition of a table, or begins in one cell and ends in the next",
             "export the .nsys-rep again with `nsys export`, then redact that export",
         )
     return counts

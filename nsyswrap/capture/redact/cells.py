@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.capture import schema
@@ -37,7 +37,7 @@ class Strings:
     events: set[int]
     modules: set[int]
     shown: set[int]
-    deleted: set[int] = field(default_factory=set)
+    deleted: set[int]
 
 
 def sort_strings(export: Export) -> Strings:

@@ -19,7 +19,7 @@ _FILL = "x"  # what a replacement in bytes ends with, which keep their length
 _CACHED_BYTES = 500
 
 # Folders whose next component is the name of a person, also after a folder of a group or of a letter.
-_PERSONAL_FOLDER = re.compile(r"(?:homes?|users?|[cp]?scratch|nobackup)\d*\$?|documents and settings")
+_PERSONAL_FOLDER = re.compile(r"(?:homes?|users|[cp]?scratch|nobackup)\d*\$?|documents and settings")
 _PERSONAL_AT_TOP = re.compile(r"u\d*|user")  # only as the first or second folder
 _GROUPS = {"group", "groups", "staff", "students", "faculty", "project", "projects", "users"}
 # Folders of the system, where a short name is the name of a program.
@@ -215,17 +215,16 @@ def _is_absolute(path: re.Match[str]) -> bool:
 
 def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
     """Return True if component ``i`` of a path is the name of a person, by the folder that it is in."""
-    above = i - 1
-    while (
-        above > 0 and _is_shard(folders[above]) and not _PERSONAL_AT_TOP.fullmatch(folders[above])
-    ):  # /global/homes/z/zaphod
-        above -= 1
-    if above < 0 or (i + 1 < len(folders) and (len(folders[i]) == 1 or folders[i] in _GROUPS)):
+    is_last = i + 1 == len(folders)
+    if not i or (not is_last and (len(folders[i]) == 1 or folders[i] in _GROUPS)):
         return False
-    if folders[above] == "user" or not _PERSONAL_FOLDER.fullmatch(folders[above]):
-        is_top = absolute and above <= 1 and folders[0] not in SYSTEM_FOLDERS
-        return is_top and _PERSONAL_AT_TOP.fullmatch(folders[above]) is not None
-    return True
+    above = i - 1  # or the folder of all shards: /global/homes/z/zaphod
+    while above and _is_shard(folders[above]) and not _PERSONAL_AT_TOP.fullmatch(folders[above]):
+        above -= 1
+    if _PERSONAL_FOLDER.fullmatch(folders[above]):
+        return True
+    is_top = absolute and above <= 1 and folders[0] not in SYSTEM_FOLDERS
+    return is_top and _PERSONAL_AT_TOP.fullmatch(folders[above]) is not None
 
 
 def _is_shard(folder: str) -> bool:

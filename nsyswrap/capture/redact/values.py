@@ -49,7 +49,7 @@ _COMMON = {
 _KEPT_NAMES = {"root", "redacted", "localhost"}  # never searched for
 _UUID = re.compile(r"(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BLANK_UUID = "00000000-0000-0000-0000-"
-_PLACES = [[folder] for folder in (*SYSTEM_FOLDERS, "home", "root", "tmp", "mnt", "Users", "scratch", "data")]
+_PLACES = SYSTEM_FOLDERS | {"home", "root", "tmp", "mnt", "Users", "scratch", "data"}  # where paths begin
 _PATH_LIKE = re.compile(r"~?/|\.{1,2}/|[A-Za-z]:[/\\]|\w+://|unix:")
 
 
@@ -91,7 +91,8 @@ def is_telling(name: str, value: str) -> bool:
     if value.lower() in _COMMON or value.startswith("redacted"):
         return False
     if _SECRET.search(name):
-        is_path = re.split(r"[/\\]", value)[1:2] in _PLACES or value.startswith(("~", "."))
+        _, *folders = re.split(r"[/\\]", value)
+        is_path = value.startswith(("~", ".")) or (bool(folders) and folders[0] in _PLACES)
         return not is_path and len(value) >= SHORTEST and len(set(value)) >= SHORTEST - 2
     if _PATH_LIKE.match(value):
         return False

@@ -62,13 +62,12 @@ class Summary:
     """The rows of one report: machine names of its columns, and each column's unrounded values."""
 
     columns: list[str]
-    values: list[list[Any]]
+    values: list[list[int | float | str | None]]
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless each column has a number, a text or None for each row."""
+        """Raise ValueError unless each column has a value for each row."""
         if len(self.columns) != len(self.values) or len(set(map(len, self.values))) > 1:
             raise ValueError("a summary has columns of different lengths")
-        typed(list[list[int | float | str | None]], self.values, "a summary")
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ def _busy(gpu_time: Summary | None) -> dict[str, Number | None]:
     """Sum the gpu_time report over devices. Of a device with several processes, take the row of all."""
     if gpu_time is None:
         return {"busy_ns": None, "busy_percent": None}
-    of = dict(zip(gpu_time.columns, gpu_time.values, strict=True))
+    of: dict[str, list[Any]] = dict(zip(gpu_time.columns, gpu_time.values, strict=True))
     devices = list(zip(of["device_id"], of["process_id"], of["busy_ns"], of["window_ns"], strict=True))
     shared = {device for device, process, *_ in devices if process is None}
     alone = [row for row in devices if row[1] is None or row[0] not in shared]

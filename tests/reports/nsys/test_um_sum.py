@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, opened, um_cpu_fault, um_gpu_fault
 
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
@@ -73,18 +71,3 @@ def test_as_many_addresses_as_asked_for(tmp_path: Path) -> None:
 def test_tables_without_rows_are_an_answer(tmp_path: Path) -> None:
     capture = capture_of(tmp_path, empty=[MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT])
     assert csv_of(capture, REPORT) == HEADER
-
-
-@pytest.mark.parametrize(
-    ("missing", "title", "options"),
-    [
-        (MEMCPY, "memory copies", "--trace cuda,nvtx"),
-        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
-        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
-    ],
-)
-def test_each_table_has_to_be_there(missing: str, title: str, options: str, tmp_path: Path) -> None:
-    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
-    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
-        capture_of(tmp_path, empty=sorted(tables)).report(REPORT)
-    assert f"(collect with nsyswrap profile {options})" in caught.value.hint

@@ -8,8 +8,6 @@ import pytest
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, opened, um_cpu_fault, um_gpu_fault
 
-from nsyswrap.base.errors import NotInCapture
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -65,18 +63,3 @@ def test_the_range_of_addresses_is_missing_where_one_of_four_is(left_out: int, t
 def test_tables_without_rows_are_one_row_without_sizes(tmp_path: Path) -> None:
     capture = capture_of(tmp_path, empty=[MEMCPY, *FAULTS])
     assert csv_of(capture, REPORT) == f"{HEADER},,0,,,\n"
-
-
-@pytest.mark.parametrize(
-    ("missing", "title", "options"),
-    [
-        (MEMCPY, "memory copies", "--trace cuda,nvtx"),
-        (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
-        (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
-    ],
-)
-def test_each_table_has_to_be_there(missing: str, title: str, options: str, tmp_path: Path) -> None:
-    tables = {MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT} - {missing}
-    with pytest.raises(NotInCapture, match=f"holds no {title}") as caught:
-        capture_of(tmp_path, empty=sorted(tables)).report(REPORT)
-    assert f"(collect with nsyswrap profile {options})" in caught.value.hint

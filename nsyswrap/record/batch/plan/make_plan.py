@@ -131,7 +131,9 @@ def _name(head: Table, default: str) -> str:
     if "/" in name:
         head.refuse(f"invalid name = {as_toml(name)}: expected the name of a folder", "remove the /")
     if len(os.fsencode(name)) > _LONGEST_NAME:
-        head.refuse(f"invalid name of {len(name)} characters: expected at most {_LONGEST_NAME} bytes")
+        head.refuse(
+            f"invalid name of {len(name)} characters: expected at most {_LONGEST_NAME} bytes", "shorten it"
+        )
     return name
 
 
