@@ -215,7 +215,9 @@ def test_a_value_in_a_definition_is_refused(tmp_path: Path, sql: str) -> None:
     write(path, kernel("k", 0, 5), strings={1: ENVIRONMENT.format(user="zaphod")})
     with closing(sqlite3.connect(path)) as db:
         db.execute(sql)
-    with pytest.raises(OutputError, match="a removed value is in the definition of a table, or begins in one cell"):
+    with pytest.raises(
+        OutputError, match="a removed value is in the definition of a table, or begins in one cell"
+    ):
         redact(path, tmp_path / "copy.sqlite")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
 
