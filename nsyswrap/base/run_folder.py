@@ -29,8 +29,21 @@ EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
+CONDITIONS = "conditions.csv"  # samples of the GPUs during the run, see base/conditions.py
 PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
-FILES = (RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST)
+FILES = (
+    RUN,
+    STATUS,
+    LOG,
+    STATS,
+    REPORT,
+    RECORDING,
+    EXPORT,
+    PROGRAM_OUTPUT,
+    PROGRAM_ERRORS,
+    DIGEST,
+    CONDITIONS,
+)
 BATCH = "batch.json"  # in a batch folder: its planned runs
 RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
