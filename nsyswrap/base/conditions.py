@@ -1,6 +1,6 @@
 """The conditions of a run: what `record` notes about GPUs, machine and program, and `analysis` reads.
 
-Facts are in ``run.json`` under ``conditions``. Samples of the GPUs are in ``conditions.csv``, with ``COLUMNS``:
+Facts are in ``run.json`` under ``conditions``. Samples of the GPUs are in ``conditions.csv``:
 
     time_ns         time of the sample, ns since 1970 UTC
     gpu             position in ``Conditions.gpus``
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("time_ns", "gpu", "sm_mhz", "memory_mhz", "power_mw", "temperature_c", "reasons")
 INTERVAL_S = 0.1  # time between two samples
-# Bit of NVML's nvmlClocksEventReasons -> what reduced the clock. Idle GPUs and chosen clocks are not throttled.
+# Bit of nvmlClocksEventReasons -> what reduced the clock. An idle GPU and a chosen clock are not throttled.
 THROTTLE_REASONS = {
     0x4: "power limit",
     0x8: "hardware slowdown",
