@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.nsys.releases import FIRST_NSYS
+
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 # A message of nsys for a driver newer than it supports.
 _OLD_NSYS = re.compile(r"driver version .* not supported by this build")
-# The nsys release that came with the first CUDA release of a major version.
-_FIRST_NSYS = {12: (2022, 4), 13: (2025, 3)}
 
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[str]:
@@ -49,8 +49,8 @@ def _old_nsys(capture: Capture) -> list[str]:
     info = capture.info
     cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
     release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
-    if cuda in _FIRST_NSYS and release and release < _FIRST_NSYS[cuda]:
-        first = ".".join(map(str, _FIRST_NSYS[cuda]))
+    if cuda in FIRST_NSYS and release and release < FIRST_NSYS[cuda]:
+        first = ".".join(map(str, FIRST_NSYS[cuda]))
         causes.append(
             f"nsys {info.exporter_version} may be too old for CUDA {info.cuda_version} (first: {first})"
         )
