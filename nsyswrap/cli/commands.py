@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Command -> its heading and its line in --help, which imports no command.
-_ONE, _MANY, _LEARNING, _SHARING = "One program", "Many runs", "Learning", "Sharing"
+_ONE, _MANY, _LEARNING, _SHARING, _SETUP = "One program", "Many runs", "Learning", "Sharing", "Setup"
 COMMANDS = {
     "profile": (_ONE, "Run a program under nsys and show its GPU activity."),
     "report": (_ONE, "Show captures: one screen, or reports in any format."),
@@ -16,5 +16,6 @@ COMMANDS = {
     "scenarios": (_LEARNING, "List, explain and run small experiments."),
     "export": (_SHARING, "Write a capture for Perfetto, or as Parquet."),
     "redact": (_SHARING, "Remove secrets from a capture before sharing it."),
+    "doctor": (_SETUP, "Check this machine for recording, or check a capture."),
 }
 HIDDEN = ("run-folder",)  # the tasks of a batch run it

@@ -15,9 +15,14 @@ from pathlib import Path
 
 _TIMEOUT_S = 60
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+NO_LIBRARY = -1  # in place of an error of cuInit
 _INIT_ERRORS = {
+    34: "the libcuda.so.1 found first is the stub of the CUDA toolkit, not the NVIDIA driver",
     100: "the NVIDIA driver found no GPU (check CUDA_VISIBLE_DEVICES)",
+    802: "the NVIDIA driver is not ready, possibly because the NVSwitch fabric manager is not running",
     803: "the versions of the NVIDIA driver's library and kernel module differ",
+    804: "the libcuda.so.1 found first is CUDA's compatibility library, which does not support this GPU",
+    999: "the NVIDIA driver reports an unknown error, possibly because a device file is missing",
 }
 _NAME_BYTES = 256
 _VERSION_BYTES = 96
@@ -27,7 +32,8 @@ _VERSION_BYTES = 96
 class Devices:
     """GPU names, their compute capabilities (``9.0``), driver version and CUDA version.
 
-    ``error`` says why there is no GPU: no driver library, or an error of the driver.
+    ``error`` says why there is no GPU: no driver library, or an error of the driver. ``error_code`` is what
+    cuInit returned, or NO_LIBRARY. ``mig`` counts the GPUs that are divided by MIG; None: not known.
     """
 
     names: tuple[str, ...] = ()
@@ -35,6 +41,8 @@ class Devices:
     driver: str = ""
     cuda: str = ""
     error: str = ""
+    error_code: int = 0
+    mig: int | None = None
 
 
 def query() -> Devices:
@@ -56,27 +64,34 @@ def query() -> Devices:
         answer["driver"],
         answer["cuda"],
         answer["error"],
+        answer["error_code"],
+        answer["mig"],
     )
 
 
 def _query_driver() -> dict[str, object]:
+    driver, mig = _management()
     answer: dict[str, object] = {
         "names": [],
         "capabilities": [],
-        "driver": _driver_version(),
+        "driver": driver,
         "cuda": "",
         "error": "",
+        "error_code": 0,
+        "mig": mig,
     }
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return {**answer, "error": "NVIDIA driver not found: libcuda.so.1 is missing"}
+        missing = "NVIDIA driver not found: libcuda.so.1 is missing"
+        return {**answer, "error": missing, "error_code": NO_LIBRARY}
     if code := cuda.cuInit(0):
         return {
             **answer,
             "error": _INIT_ERRORS.get(
                 code, f"the NVIDIA driver cannot be initialized (cuInit returned {code})"
             ),
+            "error_code": code,
         }
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
@@ -101,15 +116,27 @@ def _device(cuda: ctypes.CDLL, ordinal: int) -> tuple[str, str]:
     return name.value.decode(errors="replace"), f"{major.value}.{minor.value}"
 
 
-def _driver_version() -> str:
+def _management() -> tuple[str, int | None]:
+    """Return the driver's version, and how many GPUs are divided by MIG; empty and None if not known."""
     try:
         management = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
-        return ""
+        return "", None
     version = ctypes.create_string_buffer(_VERSION_BYTES)
     if management.nvmlInit_v2() or management.nvmlSystemGetDriverVersion(version, _VERSION_BYTES):
-        return ""
-    return version.value.decode(errors="replace")
+        return "", None
+    count = ctypes.c_uint()
+    management.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    divided = sum(_is_divided(management, index) for index in range(count.value))
+    return version.value.decode(errors="replace"), divided
+
+
+def _is_divided(management: ctypes.CDLL, index: int) -> bool:
+    device, current, pending = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
+    query_mig = getattr(management, "nvmlDeviceGetMigMode", None)  # drivers before 450 lack it
+    if query_mig is None or management.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
+        return False
+    return not query_mig(device, ctypes.byref(current), ctypes.byref(pending)) and current.value == 1
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     An nsys named by ``explicit``, ``$NSYSWRAP_NSYS`` or the user's settings must work. Without one, the first
     usable nsys on PATH and in the usual places is taken. Raises Unavailable with the cure.
     """
-    named, source = _named(explicit)
-    if named:
-        nsys = judge(_executable(named, source))
+    nsys_named, source = named(explicit)
+    if nsys_named:
+        nsys = judge(_executable(nsys_named, source))
         if nsys.fault:
             raise Unavailable(f"{nsys.path}: {nsys.fault}", nsys.cure)
         return nsys, []
@@ -85,8 +85,8 @@ def find_nsys(explicit: str | None = None) -> tuple[Nsys, list[Nsys]]:
     )
 
 
-def _named(explicit: str | None) -> tuple[str, str]:
-    """Return the nsys that the user named, and where; empty texts if there is none."""
+def named(explicit: str | None = None) -> tuple[str, str]:
+    """Return the nsys that the user named, and where; empty texts if there is none. Raises UsageError."""
     if explicit:
         return explicit, "--nsys"
     if variable := os.environ.get(VARIABLE):
@@ -99,7 +99,7 @@ def newest(explicit: str | None = None) -> Nsys:
 
     Raises Unavailable if there is none.
     """
-    if _named(explicit)[0]:
+    if named(explicit)[0]:
         return find_nsys(explicit)[0]
     usable = [nsys for nsys in map(judge, candidates()) if not nsys.fault]
     return max(usable, key=lambda nsys: nsys.release) if usable else find_nsys()[0]
@@ -152,15 +152,20 @@ def _examine(path: Path, real: Path) -> Nsys:
             str(path),
             version,
             f"its importer lacks {', '.join(missing)}",
-            "install the Debian/Ubuntu packages that hold them (libdw1, libssh-4, libpfm4, libelf1)",
+            "sudo apt-get install libdw1 libssh-4 libpfm4 libelf1  # Debian, Ubuntu",
         )
     return Nsys(str(path), version)
 
 
 def importer(nsys_path: str) -> Path | None:
     """Return the importer of an nsys; None if it is not beside it, as with CUDA's wrapper script."""
-    host = _host(Path(nsys_path).resolve())
+    host = host_folder(nsys_path)
     return host / "QdstrmImporter" if host else None
+
+
+def host_folder(nsys_path: str) -> Path | None:
+    """Return the folder of an nsys that has its importer; None if it is not beside it."""
+    return _host(Path(nsys_path).resolve())
 
 
 def _missing_host(target: Path) -> tuple[str, str]:
@@ -177,8 +182,8 @@ def _missing_host(target: Path) -> tuple[str, str]:
         return fault, f"ln -s {elsewhere[0]} {target.parent / name}"
     return fault, (
         f"mkdir -p ~/nsight-systems && cp -a {target} ~/nsight-systems/ && "
-        f"cp -a {elsewhere[0]} ~/nsight-systems/{name}, "
-        f"then set {VARIABLE}=~/nsight-systems/{target.name}/nsys"
+        f"cp -a {elsewhere[0]} ~/nsight-systems/{name} && "
+        f"export {VARIABLE}=~/nsight-systems/{target.name}/nsys"
     )
 
 

@@ -1,0 +1,79 @@
+"""Make a short real recording and read it back: it shows that recording works on this machine."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.api import captures, runs
+from nsyswrap.base.check import Check
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.record import gpus
+from nsyswrap.record.doctor.programs import probe as program
+from nsyswrap.record.program import Program
+from nsyswrap.record.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TIMEOUT_S = 120
+_RECORDED = {"kernel": ("kernels", program.ROUNDS), "memcpy": ("copies", program.COPIES)}
+
+
+def probe() -> Iterator[Check]:
+    """Record two seconds of GPU work into a private folder, compare the capture with it, remove the folder.
+
+    Without a GPU the program works on the CPU. Raises KeyboardInterrupt if a signal ended the run.
+    """
+    no_gpu = gpus.query().error
+    try:
+        with tempfile.TemporaryDirectory(prefix="nsyswrap-probe-") as folder:
+            yield from _probe(Path(folder) / "run", no_gpu)
+    except NsyswrapError as error:
+        yield Check("problem", "recording", error.message, error.hint)
+    except OSError as error:
+        yield Check("problem", "recording", f"no folder for temporary files: {error.strerror}")
+
+
+def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
+    begun = time.monotonic()
+    status = runs.run(_spec(folder, "cpu" if no_gpu else "gpu")).status
+    if status.outcome == "interrupted":
+        raise KeyboardInterrupt
+    if status.outcome != "done":
+        yield Check("problem", "recording", status.message, status.hint)
+        return
+    capture = captures.open_capture(folder)
+    took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
+    text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
+    yield Check("ok", "recording", text)
+    yield Check("unknown", "GPU work", no_gpu) if no_gpu else _gpu_work(capture)
+
+
+def _spec(folder: Path, device: str) -> RunSpec:
+    argv = (sys.executable, program.__file__, device)
+    # `is_locked` keeps this run out of the list of recent runs
+    return RunSpec(
+        Program(argv, "probe"),
+        folder,
+        Options(stats=False),
+        timeout_s=_TIMEOUT_S,
+        keep_output=True,
+        keep_errors=True,
+        is_locked=True,
+    )
+
+
+def _gpu_work(capture: captures.Capture) -> Check:
+    """Compare the events in the capture with what the program did."""
+    counts = {kind: (capture.count(kind), made, noun) for kind, (noun, made) in _RECORDED.items()}
+    text = ", ".join(f"{count} of {made} {noun} recorded" for count, made, noun in counts.values())
+    if all(count == made for count, made, _ in counts.values()):
+        return Check("ok", "GPU work", text)
+    losses = [loss.text for loss in capture.diagnostics if loss.loss]
+    return Check("problem", "GPU work", "; ".join([text, *(f"nsys: {loss}" for loss in losses)]))

@@ -1,0 +1,99 @@
+"""``nsyswrap doctor``: check that this machine can record, or that a capture can be analyzed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.output import print_data, say, step, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.base.check import Check
+
+with lazy_imports():
+    from nsyswrap.analysis.diagnostics import examine
+    from nsyswrap.api import probe as trial
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.record import doctor
+
+FORMAT, VERSION = "nsyswrap-doctor", 1
+_LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
+_LEVEL_WIDTH = max(map(len, _LEVELS.values()))
+_SUBJECT_WIDTH = 12
+_CURE = "    "
+
+
+@click.command(cls=Command, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
+@click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
+@option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
+@option("Output", "--json", "as_json", is_flag=True, help="Print JSON: docs/doctor.schema.json.")
+def command(capture: Path | None, *, probe: bool, as_json: bool) -> None:
+    """Check that this machine can record, or that a CAPTURE can be analyzed.
+
+    Each line is a check: ok, a note, a problem, or not checked. A note cannot fail a recording. Below a
+    problem is the command that cures it; doctor changes nothing itself. The exit code is 1 if there are
+    problems. With a CAPTURE or a run folder, only that is checked.
+    """
+    if capture and probe:
+        raise UsageError("--probe cannot be used with a capture", "omit one of them")
+    groups = _of_capture(capture) if capture else _of_machine(probe=probe)
+    problems = [check for checks in groups.values() for check in checks if check.level == "problem"]
+    if as_json:
+        print_data(f"{json.dumps(as_dict(groups), indent=1)}\n")
+    else:
+        say("\n".join(screen(groups, "analyze" if capture else "record")))
+    sys.exit(1 if problems else 0)
+
+
+def _of_machine(*, probe: bool) -> dict[str, list[Check]]:
+    with step("checking this machine …"):
+        groups = doctor.check_machine()
+    if probe:
+        with step("recording two seconds …"):
+            groups["probe"] = list(trial.probe())
+    return groups
+
+
+def _of_capture(path: Path) -> dict[str, list[Check]]:
+    with step(f"checking {path} …"):
+        return {"capture": list(examine.examine(captures.open_capture(path)))}
+
+
+def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
+    """Return all checks as plain data, which docs/doctor.schema.json describes."""
+    checks = [{"group": group, **asdict(check)} for group, checks in groups.items() for check in checks]
+    problems = sum(check["level"] == "problem" for check in checks)
+    return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks}
+
+
+def screen(groups: dict[str, list[Check]], purpose: str) -> Iterator[str]:
+    """Yield the lines of all checks, and the conclusion at the end."""
+    for group, checks in groups.items():
+        yield group
+        for check in checks:
+            yield from _lines(check)
+        yield ""
+    problems = [check.subject for checks in groups.values() for check in checks if check.level == "problem"]
+    if not problems:
+        yield f"Ready to {purpose}."
+    else:
+        noun = "problem" if len(problems) == 1 else "problems"
+        yield from wrapped(f"{len(problems)} {noun}: {', '.join(dict.fromkeys(problems))}.")
+
+
+def _lines(check: Check) -> Iterator[str]:
+    """Yield a check, and its cure in lines that can be typed as they are."""
+    head = f"  {_LEVELS[check.level]:{_LEVEL_WIDTH}}  {check.subject:{_SUBJECT_WIDTH}}  "
+    yield from wrapped(f"{head}{check.text}", len(head))
+    if check.cure:
+        yield f"{_CURE}cure: {check.cure.replace(' && ', f' &&{chr(10)}{_CURE}      ')}"

@@ -1,0 +1,148 @@
+"""Check the GPUs, their driver, and the driver against nsys."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.check import Check
+from nsyswrap.base.nsys.releases import FIRST_NSYS
+from nsyswrap.record import gpus
+from nsyswrap.record.gpus import NO_LIBRARY, Devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.record.doctor.system import System
+
+_NO_GPU = "no GPU"
+_PARAMETERS = Path("/proc/driver/nvidia/params")
+_RESTRICTED = re.compile(r"^RmProfilingAdminOnly: (\d)", re.MULTILINE)
+_UNRESTRICT = (
+    "echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | "
+    "sudo tee /etc/modprobe.d/nvidia-profiling.conf && sudo reboot"
+)
+# Error of cuInit -> the command that cures it or shows the cause.
+_CURES = {
+    NO_LIBRARY: "sudo apt-get install nvidia-driver libcuda1  # Debian; on a machine with an NVIDIA GPU",
+    34: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
+    802: "sudo systemctl start nvidia-fabricmanager",
+    803: "sudo reboot",
+    804: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
+    999: "sudo nvidia-modprobe -u -c 0",
+}
+_LOOK = "nvidia-smi; ls -l /dev/nvidia*"
+_CONTAINER_CURE = "docker run --gpus all IMAGE  # or --nv for Apptainer"
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs as the driver shows them, and what limits them.
+
+    ``visible`` is $CUDA_VISIBLE_DEVICES, None if it is not set. ``mps``: a process of MPS runs, or its folder
+    is named in the environment. ``restricted``: counters are for administrators only; None: not known.
+    """
+
+    devices: Devices
+    visible: str | None = None
+    mps: bool = False
+    restricted: bool | None = None
+
+
+def gather() -> Gpus:
+    """Query the driver, and read what it and the system publish."""
+    in_use = "CUDA_MPS_PIPE_DIRECTORY" in os.environ or _mps_runs()
+    return Gpus(gpus.query(), os.environ.get("CUDA_VISIBLE_DEVICES"), in_use, _restricted())
+
+
+def _mps_runs() -> bool:
+    for name in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):  # the process has ended
+            if name.read_bytes().startswith(b"nvidia-cuda-mps"):
+                return True
+    return False
+
+
+def _restricted() -> bool | None:
+    try:
+        parameter = _RESTRICTED.search(_PARAMETERS.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return parameter[1] != "0" if parameter else None
+
+
+def checks(found: Gpus, system: System, nsys: Nsys | None) -> Iterator[Check]:
+    """Yield the checks of GPU, driver, MIG, MPS and the permission for GPU counters."""
+    yield _gpu(found, system)
+    yield _driver(found.devices, nsys)
+    yield _mig(found.devices)
+    yield _mps(found)
+    yield _counters(found, system)
+
+
+def _gpu(found: Gpus, system: System) -> Check:
+    devices = found.devices
+    if devices.error:
+        return Check("problem", "GPU", devices.error, _gpu_cure(found, system))
+    named = list(dict.fromkeys(zip(devices.names, devices.capabilities, strict=True)))
+    texts = [
+        f"{devices.names.count(name)} x {name} (compute capability {capability})" for name, capability in named
+    ]
+    limit = "" if found.visible is None else f"; CUDA_VISIBLE_DEVICES={found.visible}"
+    return Check("ok", "GPU", f"{', '.join(texts)}{limit}")
+
+
+def _gpu_cure(found: Gpus, system: System) -> str:
+    if found.devices.error_code > 0 and found.visible is not None:
+        return "unset CUDA_VISIBLE_DEVICES"
+    if system.container and found.devices.error_code in (NO_LIBRARY, 100):
+        return _CONTAINER_CURE
+    return _CURES.get(found.devices.error_code, _LOOK)
+
+
+def _driver(devices: Devices, nsys: Nsys | None) -> Check:
+    subject = "driver"
+    if devices.error:
+        return Check("unknown", subject, _NO_GPU)
+    text = f"{devices.driver or 'version unknown'}, CUDA {devices.cuda}"
+    first = FIRST_NSYS.get(int(devices.cuda.partition(".")[0]))
+    if nsys is None or first is None:
+        return Check("ok", subject, text)
+    release = ".".join(map(str, first))
+    if nsys.release < first:
+        return Check(
+            "problem",
+            subject,
+            f"{text}: nsys {nsys.version} is older than this CUDA and may record no kernels",
+            f"export NSYSWRAP_NSYS=/path/to/nsys  # {release} or newer; nsyswrap doctor --probe tries it",
+        )
+    return Check("ok", subject, f"{text}, which nsys {release} and newer support")
+
+
+def _mig(devices: Devices) -> Check:
+    if devices.mig is None:
+        return Check("unknown", "MIG", _NO_GPU if devices.error else "the driver did not answer")
+    if devices.mig:
+        return Check("note", "MIG", f"{devices.mig} GPUs are divided: other slices share memory and power")
+    return Check("ok", "MIG", "off")
+
+
+def _mps(found: Gpus) -> Check:
+    if found.mps:
+        return Check("note", "MPS", "in use: programs share the GPU, and their kernels delay each other")
+    return Check("ok", "MPS", "not in use")
+
+
+def _counters(found: Gpus, system: System) -> Check:
+    subject = "GPU counters"
+    if found.restricted is None:
+        return Check("unknown", subject, _NO_GPU if found.devices.error else f"{_PARAMETERS} has no entry")
+    if found.restricted and not system.may_profile_system:
+        text = "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"
+        return Check("note", subject, text, _UNRESTRICT)
+    return Check("ok", subject, "this user may read them")

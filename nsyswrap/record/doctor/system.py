@@ -1,0 +1,199 @@
+"""Check the system around a recording: container, folders, shared memory, loopback, permissions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.check import Check
+from nsyswrap.record import outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
+_LEAST_ROOM = 100e6  # bytes
+_GOOD_ROOM = 2e9
+_BLOCK = bytes(1 << 16)  # a full file system may still take an empty file
+_NETWORK = re.compile(
+    r"nfs\d?|lustre|gpfs|beegfs|ceph|cifs|smb\w*|glusterfs|afs|panfs|wekafs|orangefs|pvfs2|9p|"
+    r"fuse\.(?:sshfs|glusterfs|ceph|juicefs|s3fs)"
+)
+_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
+_MOST_PARANOID = 2  # above it nsys cannot sample the CPU
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that nsys writes into. ``error`` says why it cannot, or is empty."""
+
+    path: str
+    error: str = ""
+    free_bytes: int = 0
+    file_system: str = ""
+
+
+@dataclass(frozen=True)
+class System:
+    """What recording needs of the system.
+
+    ``elsewhere`` is a folder with room for temporary files, or empty. ``loopback_error`` says why this
+    machine cannot connect to itself. ``container`` is the kind, or empty. ``capabilities`` are the bits of
+    this process, None if not known. ``paranoid`` is perf_event_paranoid, None if the kernel has none.
+    ``kernel`` is /proc/version.
+    """
+
+    temporary: Folder
+    shared_memory: Folder
+    elsewhere: str = ""
+    loopback_error: str = ""
+    container: str = ""
+    capabilities: int | None = None
+    paranoid: int | None = None
+    kernel: str = ""
+
+    @property
+    def may_profile_system(self) -> bool:
+        """True if this process has CAP_SYS_ADMIN or CAP_PERFMON."""
+        return bool((self.capabilities or 0) & (1 << _CAP_SYS_ADMIN | 1 << _CAP_PERFMON))
+
+
+def gather() -> System:
+    """Read /proc and the environment, and try folders and loopback."""
+    temporary = _folder(outcome.temporary_place({}))
+    capabilities = re.search(r"^CapEff:\s*(\w+)", _text("/proc/self/status"), re.MULTILINE)
+    paranoid = _text("/proc/sys/kernel/perf_event_paranoid").strip()
+    return System(
+        temporary,
+        _folder(_SHARED_MEMORY),
+        "" if _has_room(temporary) else _elsewhere(),
+        _loopback_error(),
+        _container(os.environ),
+        int(capabilities[1], 16) if capabilities else None,
+        int(paranoid) if re.fullmatch(r"-?\d+", paranoid) else None,
+        _text("/proc/version"),
+    )
+
+
+def _text(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _folder(path: Path) -> Folder:
+    try:
+        with tempfile.NamedTemporaryFile(dir=path) as file:
+            file.write(_BLOCK)
+            file.flush()
+            file_system = file_system_of(Path(file.name), _text("/proc/mounts"))
+        return Folder(str(path), "", shutil.disk_usage(path).free, file_system)
+    except OSError as error:
+        return Folder(str(path), error.strerror or str(error))
+
+
+def _has_room(folder: Folder) -> bool:
+    return not folder.error and folder.free_bytes >= _LEAST_ROOM
+
+
+def _elsewhere() -> str:
+    """Return another folder for temporary files; empty if none of the usual ones has room."""
+    places = (Path("/tmp"), Path("/var/tmp"), Path.home(), Path.cwd())  # noqa: S108 - tried, not trusted
+    return next((folder.path for folder in map(_folder, places) if _has_room(folder)), "")
+
+
+def file_system_of(path: Path, mounts: str) -> str:
+    """Return the type of the file system of a path, by the text of /proc/mounts; empty if not known."""
+    types = {}
+    for line in mounts.splitlines():
+        _, point, kind, *_ = (*line.split(" "), "", "", "")
+        types[re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)] = kind
+    real = path.resolve()
+    return next((types[str(parent)] for parent in (real, *real.parents) if str(parent) in types), "")
+
+
+def _loopback_error() -> str:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=1).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _container(environment: Mapping[str, str]) -> str:
+    if {"APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"} & environment.keys():
+        return "Apptainer"
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return "Kubernetes"
+    if Path("/.dockerenv").exists():
+        return "Docker"
+    return "Podman" if Path("/run/.containerenv").exists() else environment.get("container", "")
+
+
+def checks(found: System) -> Iterator[Check]:
+    """Yield the checks of what nsys needs, then those of what only some of its options need."""
+    yield _temporary(found.temporary, found.elsewhere)
+    yield _shared_memory(found.shared_memory, found.container)
+    if found.loopback_error:
+        yield Check("problem", "loopback", f"127.0.0.1: {found.loopback_error}", "sudo ip link set lo up")
+    else:
+        yield Check("ok", "loopback", "up")
+    yield _container_rights(found)
+    yield _cpu_sampling(found)
+    if "microsoft" in found.kernel.lower():
+        text = "nsys supports less here: CPU sampling and GPU metrics are possibly missing"
+        yield Check("note", "WSL2", text)
+
+
+def _temporary(folder: Folder, elsewhere: str) -> Check:
+    cure = f"export TMPDIR={elsewhere}" if elsewhere else "export TMPDIR=/path/with/space"
+    if folder.error:
+        return Check("problem", "TMPDIR", f"{folder.path} cannot be written: {folder.error}", cure)
+    room = f"{folder.free_bytes / 1e9:,.1f} GB free at {folder.path}"
+    if folder.free_bytes < _LEAST_ROOM:
+        return Check("problem", "TMPDIR", f"only {room}; nsys writes the recording there", cure)
+    if _NETWORK.fullmatch(folder.file_system):
+        text = f"{room}, on a network file system ({folder.file_system}): nsys is possibly slow or fails there"
+        return Check("note", "TMPDIR", text, "export TMPDIR=/path/on/a/local/disk")
+    if folder.free_bytes < _GOOD_ROOM:
+        return Check("note", "TMPDIR", f"{room}: long recordings need more")
+    return Check("ok", "TMPDIR", room)
+
+
+def _shared_memory(folder: Folder, container: str) -> Check:
+    if not folder.error:
+        return Check("ok", folder.path, f"{folder.free_bytes / 1e9:,.1f} GB free")
+    cure = "sudo mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
+    if container == "Docker":
+        cure = "docker run --shm-size=1g IMAGE"
+    return Check("problem", folder.path, f"cannot be written: {folder.error}", cure)
+
+
+def _container_rights(found: System) -> Check:
+    subject = "container"
+    if not found.container:
+        return Check("ok", subject, "none recognized")
+    if found.may_profile_system:
+        return Check("ok", subject, f"{found.container}, with the rights to profile the system")
+    text = f"{found.container} without CAP_SYS_ADMIN: possibly no CPU sampling and no GPU counters"
+    cure = "docker run --cap-add=SYS_ADMIN IMAGE" if found.container == "Docker" else ""
+    return Check("note", subject, text, cure)
+
+
+def _cpu_sampling(found: System) -> Check:
+    subject = "CPU sampling"
+    if found.paranoid is None:
+        return Check("note", subject, "not possible: the kernel has no perf events. nsyswrap does not need it")
+    level = f"perf_event_paranoid is {found.paranoid}"
+    if found.paranoid <= _MOST_PARANOID or found.may_profile_system:
+        return Check("ok", subject, f"allowed ({level})")
+    text = f"not allowed ({level}); only your own --nsys-arg=--sample needs it"
+    return Check("note", subject, text, f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}")
