@@ -46,13 +46,18 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
     if status.outcome == "interrupted":
         raise KeyboardInterrupt
     if status.outcome != "done":
-        yield Check("problem", "recording", status.message, status.hint)
+        yield Check("problem", "recording", status.message, _lasting(status.hint, folder))
         return
     capture = captures.open_capture(folder)
     took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
     text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
     yield Check("ok", "recording", text)
     yield Check("unknown", "GPU work", no_gpu) if no_gpu else _gpu_work(capture)
+
+
+def _lasting(hint: str, folder: Path) -> str:
+    """Return a hint without the parts that name files of a folder that is removed."""
+    return "; ".join(part for part in hint.split("; ") if str(folder) not in part)
 
 
 def _spec(folder: Path, device: str) -> RunSpec:

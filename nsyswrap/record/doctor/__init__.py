@@ -6,9 +6,12 @@ Each module gathers the facts of one subject, and a pure function turns them int
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-from nsyswrap.base.check import Check
 from nsyswrap.record.doctor import gpu, installations, software, system
+
+if TYPE_CHECKING:
+    from nsyswrap.base.check import Check
 
 
 def check_machine() -> dict[str, list[Check]]:

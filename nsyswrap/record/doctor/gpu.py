@@ -29,15 +29,20 @@ _UNRESTRICT = (
 )
 # Error of cuInit -> the command that cures it or shows the cause.
 _CURES = {
-    NO_LIBRARY: "sudo apt-get install nvidia-driver libcuda1  # Debian; on a machine with an NVIDIA GPU",
+    NO_LIBRARY: "lspci | grep -i nvidia && sudo apt-get install nvidia-driver libcuda1  # Debian",
     34: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
     802: "sudo systemctl start nvidia-fabricmanager",
     803: "sudo reboot",
     804: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
     999: "sudo nvidia-modprobe -u -c 0",
 }
+_NO_DEVICE = (0, 100)  # of cuInit, where the driver found no GPU
 _LOOK = "nvidia-smi; ls -l /dev/nvidia*"
-_CONTAINER_CURE = "docker run --gpus all IMAGE  # or --nv for Apptainer"
+_CONTAINER_CURES = {
+    "Docker": "docker run --gpus all IMAGE",
+    "Podman": "podman run --device nvidia.com/gpu=all IMAGE",
+    "Apptainer": "apptainer exec --nv IMAGE PROGRAM",
+}
 
 
 @dataclass(frozen=True)
@@ -91,18 +96,20 @@ def _gpu(found: Gpus, system: System) -> Check:
         return Check("problem", "GPU", devices.error, _gpu_cure(found, system))
     named = list(dict.fromkeys(zip(devices.names, devices.capabilities, strict=True)))
     texts = [
-        f"{devices.names.count(name)} x {name} (compute capability {capability})" for name, capability in named
+        f"{devices.names.count(name)} x {name} (compute capability {capability})"
+        for name, capability in named
     ]
     limit = "" if found.visible is None else f"; CUDA_VISIBLE_DEVICES={found.visible}"
     return Check("ok", "GPU", f"{', '.join(texts)}{limit}")
 
 
 def _gpu_cure(found: Gpus, system: System) -> str:
-    if found.devices.error_code > 0 and found.visible is not None:
+    code = found.devices.error_code
+    if code in _NO_DEVICE and found.visible is not None:
         return "unset CUDA_VISIBLE_DEVICES"
-    if system.container and found.devices.error_code in (NO_LIBRARY, 100):
-        return _CONTAINER_CURE
-    return _CURES.get(found.devices.error_code, _LOOK)
+    if code in (NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
+        return _CONTAINER_CURES[system.container]
+    return _CURES.get(code, _LOOK)
 
 
 def _driver(devices: Devices, nsys: Nsys | None) -> Check:
@@ -143,6 +150,8 @@ def _counters(found: Gpus, system: System) -> Check:
     if found.restricted is None:
         return Check("unknown", subject, _NO_GPU if found.devices.error else f"{_PARAMETERS} has no entry")
     if found.restricted and not system.may_profile_system:
-        text = "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"
+        text = (
+            "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"
+        )
         return Check("note", subject, text, _UNRESTRICT)
     return Check("ok", subject, "this user may read them")

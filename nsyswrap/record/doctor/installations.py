@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
 
 # Release -> what it does wrong.
-KNOWN_FAULTS = {
+KNOWN_FAULTS: dict[tuple[int, ...], str] = {
     (2022, 4, 2): "it hangs if it samples the CPU, which nsyswrap switches off",
     (2023, 4, 4): "its tables during a run omit NVTX and OS runtime events; `nsyswrap report` has them",
     (2024, 2, 3): "its tables during a run omit NVTX and OS runtime events; `nsyswrap report` has them",
@@ -29,17 +29,19 @@ _RENAMED = (2023, 1)  # nsys 2022 calls nvtx_sum nvtxsum
 _DEBIAN_PYTHON = Path("/usr/lib/python3/dist-packages")  # Debian has the modules of the reports here
 _MODULES = ("nsysstats.py", "gpustats.py")
 _TIMEOUT_S = 20
+_INSTALL = "sudo apt-get install cuda-nsight-systems-13-0  # from NVIDIA's CUDA repository"
 
 
 @dataclass(frozen=True)
 class Installations:
-    """The nsys that is used, why it is, and all others. Without one, ``fault`` and ``cure`` say why.
+    """The nsys that is used, and all others. Without one to use, ``fault`` and ``cure`` say why.
 
-    ``stats_output`` is what `nsys stats` printed about an empty export; None: it was not run.
+    ``named`` says where the user named the nsys to use, or is empty. ``stats_output`` is what `nsys stats`
+    printed about an empty export; None: it was not run.
     """
 
     used: Nsys | None = None
-    reason: str = ""
+    named: str = ""
     fault: str = ""
     cure: str = ""
     others: tuple[Nsys, ...] = ()
@@ -48,13 +50,13 @@ class Installations:
 
 def gather() -> Installations:
     """Find every nsys, and run `nsys stats` of the one that is used."""
+    named = ""
     try:
-        named, source = find.named()
+        _, named = find.named()
         used, _ = find.find_nsys()
     except NsyswrapError as error:
-        return Installations(fault=error.message, cure=error.hint, others=_others(None))
-    reason = f"named by {source}" if named else "the first that works on PATH and in the usual places"
-    return Installations(used, reason, others=_others(used), stats_output=_stats_output(used))
+        return Installations(None, named, error.message, error.hint, _others(None))
+    return Installations(used, named, others=_others(used), stats_output=_stats_output(used))
 
 
 def _others(used: Nsys | None) -> tuple[Nsys, ...]:
@@ -87,9 +89,10 @@ def _stats_output(nsys: Nsys) -> str | None:
 def checks(found: Installations) -> Iterator[Check]:
     """Yield the checks of the nsys that is used, then one for every other nsys."""
     if found.used is None:
-        yield Check("problem", "nsys", found.fault, found.cure)
+        yield Check("problem", "nsys", found.fault, found.cure if found.named or found.others else _INSTALL)
     else:
-        yield Check("ok", "nsys", f"{found.used.version} at {found.used.path}, {found.reason}")
+        reason = f"named by {found.named}" if found.named else "the first that works"
+        yield Check("ok", "nsys", f"{found.used.version} at {found.used.path}, {reason}")
         yield _importer(found.used)
         yield _stats(found.used, found.stats_output)
         if fault := KNOWN_FAULTS.get(found.used.release):
@@ -119,7 +122,9 @@ def _stats(nsys: Nsys, output: str | None) -> Check:
     if "SKIPPED" in output:
         return Check("ok", subject, "its reports run")
     fault = next((line.strip() for line in output.splitlines() if "ERROR" in line), "unexpected output")
-    return Check("note", subject, f"{fault} (nsyswrap's own reports do not need it)", _stats_cure(nsys, output))
+    return Check(
+        "note", subject, f"{fault} (nsyswrap's own reports do not need it)", _stats_cure(nsys, output)
+    )
 
 
 def _stats_cure(nsys: Nsys, output: str) -> str:

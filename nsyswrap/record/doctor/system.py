@@ -161,7 +161,9 @@ def _temporary(folder: Folder, elsewhere: str) -> Check:
     if folder.free_bytes < _LEAST_ROOM:
         return Check("problem", "TMPDIR", f"only {room}; nsys writes the recording there", cure)
     if _NETWORK.fullmatch(folder.file_system):
-        text = f"{room}, on a network file system ({folder.file_system}): nsys is possibly slow or fails there"
+        text = (
+            f"{room}, on a network file system ({folder.file_system}): nsys is possibly slow or fails there"
+        )
         return Check("note", "TMPDIR", text, "export TMPDIR=/path/on/a/local/disk")
     if folder.free_bytes < _GOOD_ROOM:
         return Check("note", "TMPDIR", f"{room}: long recordings need more")
@@ -191,7 +193,9 @@ def _container_rights(found: System) -> Check:
 def _cpu_sampling(found: System) -> Check:
     subject = "CPU sampling"
     if found.paranoid is None:
-        return Check("note", subject, "not possible: the kernel has no perf events. nsyswrap does not need it")
+        return Check(
+            "note", subject, "not possible: the kernel has no perf events. nsyswrap does not need it"
+        )
     level = f"perf_event_paranoid is {found.paranoid}"
     if found.paranoid <= _MOST_PARANOID or found.may_profile_system:
         return Check("ok", subject, f"allowed ({level})")

@@ -79,8 +79,11 @@ def _allocate(cuda: _Driver) -> ctypes.c_uint64:
 
 
 def _add_on_gpu(
-    cuda: _Driver, kernel: ctypes.c_void_p, addresses: list[ctypes.c_uint64], vectors: list[ctypes.Array]
-) -> ctypes.Array:
+    cuda: _Driver,
+    kernel: ctypes.c_void_p,
+    addresses: list[ctypes.c_uint64],
+    vectors: list[ctypes.Array[ctypes.c_float]],
+) -> ctypes.Array[ctypes.c_float]:
     """Copy two vectors to the GPU, add them there, and return the sum."""
     size = ctypes.c_size_t(ctypes.sizeof(_Vector))
     for address, vector in zip(addresses, vectors, strict=False):
