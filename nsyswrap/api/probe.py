@@ -52,7 +52,7 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
     took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
     text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
     yield Check("ok", "recording", text)
-    yield Check("unknown", "GPU work", no_gpu) if no_gpu else _gpu_work(capture)
+    yield Check("unknown", "GPU work", no_gpu) if no_gpu else gpu_work(capture)
 
 
 def _lasting(hint: str, folder: Path) -> str:
@@ -74,7 +74,7 @@ def _spec(folder: Path, device: str) -> RunSpec:
     )
 
 
-def _gpu_work(capture: captures.Capture) -> Check:
+def gpu_work(capture: captures.Capture) -> Check:
     """Compare the events in the capture with what the program did."""
     counts = {kind: (capture.count(kind), made, noun) for kind, (noun, made) in _RECORDED.items()}
     text = ", ".join(f"{count} of {made} {noun} recorded" for count, made, noun in counts.values())

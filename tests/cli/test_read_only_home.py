@@ -64,6 +64,13 @@ def test_what_reads_captures_is_silent(run: Run, arguments: list[str], messages:
     assert (done.returncode, done.stderr.splitlines()) == (0, messages)
 
 
+def test_the_machine_is_checked(run: Run) -> None:
+    done = run("doctor")
+    assert done.stderr == ""
+    assert done.stdout.startswith("nsys\n")
+    assert done.returncode == (0 if done.stdout.endswith("Ready to record.\n") else 1)
+
+
 @pytest.mark.usefixtures("nsys")
 def test_a_program_is_recorded(run: Run) -> None:
     done = run("profile", "--trace", "nvtx", "--no-stats", "-o", "run", "cpu.py")

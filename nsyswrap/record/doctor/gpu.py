@@ -28,7 +28,7 @@ _UNRESTRICT = (
     "sudo tee /etc/modprobe.d/nvidia-profiling.conf && sudo reboot"
 )
 # Error of cuInit -> the command that cures it or shows the cause.
-_CURES = {
+CURES = {
     NO_LIBRARY: "lspci | grep -i nvidia && sudo apt-get install nvidia-driver libcuda1  # Debian",
     34: "ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH",
     802: "sudo systemctl start nvidia-fabricmanager",
@@ -109,7 +109,7 @@ def _gpu_cure(found: Gpus, system: System) -> str:
         return "unset CUDA_VISIBLE_DEVICES"
     if code in (NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
         return _CONTAINER_CURES[system.container]
-    return _CURES.get(code, _LOOK)
+    return CURES.get(code, _LOOK)
 
 
 def _driver(devices: Devices, nsys: Nsys | None) -> Check:

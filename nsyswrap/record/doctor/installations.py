@@ -29,7 +29,7 @@ _RENAMED = (2023, 1)  # nsys 2022 calls nvtx_sum nvtxsum
 _DEBIAN_PYTHON = Path("/usr/lib/python3/dist-packages")  # Debian has the modules of the reports here
 _MODULES = ("nsysstats.py", "gpustats.py")
 _TIMEOUT_S = 20
-_INSTALL = "sudo apt-get install cuda-nsight-systems-13-0  # from NVIDIA's CUDA repository"
+_INSTALL = "apt-cache search nsight-systems  # install one, or: export NSYSWRAP_NSYS=/path/to/nsys"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nsyswrap.record import outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
 _LEAST_ROOM = 100e6  # bytes
 _GOOD_ROOM = 2e9
 _BLOCK = bytes(1 << 16)  # a full file system may still take an empty file
@@ -72,10 +72,10 @@ def gather() -> System:
     paranoid = _text("/proc/sys/kernel/perf_event_paranoid").strip()
     return System(
         temporary,
-        _folder(_SHARED_MEMORY),
+        _folder(SHARED_MEMORY),
         "" if _has_room(temporary) else _elsewhere(),
         _loopback_error(),
-        _container(os.environ),
+        container_kind(os.environ),
         int(capabilities[1], 16) if capabilities else None,
         int(paranoid) if re.fullmatch(r"-?\d+", paranoid) else None,
         _text("/proc/version"),
@@ -128,7 +128,8 @@ def _loopback_error() -> str:
     return ""
 
 
-def _container(environment: Mapping[str, str]) -> str:
+def container_kind(environment: Mapping[str, str]) -> str:
+    """Return the kind of container in which this process is; empty if none is recognized."""
     if {"APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"} & environment.keys():
         return "Apptainer"
     if "KUBERNETES_SERVICE_HOST" in environment:

@@ -1,0 +1,179 @@
+"""`nsyswrap doctor` as a command: its screen, its JSON, its exit code and its probe."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fake_cuda
+import pytest
+from jsonschema import Draft202012Validator
+from recorded import ROOT
+from tiny_export import kernel, memcpy, opened, write
+
+from nsyswrap.api.probe import gpu_work
+from nsyswrap.base.check import Check
+from nsyswrap.cli.doctor import as_dict, screen
+from nsyswrap.record import gpus
+from nsyswrap.record.doctor.programs import probe
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+SCHEMA = json.loads((ROOT / "docs" / "doctor.schema.json").read_text(encoding="utf-8"))
+NO_GPU = gpus.query().error
+BARE = {"PATH": "/no/such/folder", "NSYSWRAP_NSYS": ""}
+GROUPS = {
+    "nsys": [
+        Check("ok", "nsys", "2025.3.1.90 at /usr/local/cuda/bin/nsys, the first that works"),
+        Check("note", "another nsys", "2022.4.2 at /usr/bin/nsys, not used"),
+    ],
+    "machine": [
+        Check("problem", "TMPDIR", "only 0.0 GB free at /tmp; nsys writes there", "export TMPDIR=/x && true"),
+        Check("unknown", "MIG", "no GPU"),
+    ],
+}
+SCREEN = """\
+nsys
+  ok           nsys          2025.3.1.90 at /usr/local/cuda/bin/nsys, the first
+                             that works
+  note         another nsys  2022.4.2 at /usr/bin/nsys, not used
+
+machine
+  problem      TMPDIR        only 0.0 GB free at /tmp; nsys writes there
+    cure: export TMPDIR=/x &&
+          true
+  not checked  MIG           no GPU
+
+1 problem: TMPDIR.
+"""
+
+
+def data(stdout: str) -> dict[str, Any]:
+    """Return the JSON of doctor, which fits its schema."""
+    read: dict[str, Any] = json.loads(stdout)
+    Draft202012Validator(SCHEMA).validate(read)
+    return read
+
+
+def levels(stdout: str, group: str) -> dict[str, str]:
+    return {check["subject"]: check["level"] for check in data(stdout)["checks"] if check["group"] == group}
+
+
+def test_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "\n".join(screen(GROUPS, "record")) + "\n" == SCREEN
+    assert list(screen({"nsys": GROUPS["nsys"]}, "record"))[-1] == "Ready to record."
+
+
+def test_data_and_schema() -> None:
+    made = data(json.dumps(as_dict(GROUPS)))
+    assert (made["problems"], len(made["checks"])) == (1, 4)
+    assert not Draft202012Validator(SCHEMA).is_valid({**made, "more": 1})
+
+
+def test_this_machine(cli: Cli) -> None:
+    done = cli("doctor", "--json")
+    made = data(done.stdout)
+    assert done.stderr == ""
+    assert done.returncode == (1 if made["problems"] else 0)
+    assert {check["group"] for check in made["checks"]} == {
+        "nsys",
+        "GPU and driver",
+        "machine",
+        "Python and compilers",
+    }
+    if NO_GPU:
+        assert levels(done.stdout, "GPU and driver")["GPU"] == "problem"
+        assert levels(done.stdout, "Python and compilers").get("PyTorch") != "ok"
+
+
+def test_without_nsys_it_says_how_to_go_on(cli: Cli) -> None:
+    """An nsys in one of the usual places is found without PATH."""
+    done = cli("doctor", COLUMNS="80", **BARE)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    if "nsys was not found" in done.stdout:
+        assert done.returncode == 1
+        assert "    cure: apt-cache search nsight-systems" in done.stdout
+        assert lines[-1].startswith(("1 problem: nsys", "2 problems: nsys"))
+    cures = [line for line in lines if line.startswith(("    cure: ", "          "))]
+    assert [line for line in lines if len(line) > 80 and line not in cures] == []
+
+
+def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "x.sqlite", kernel("k", 0, 10))
+    done = cli("doctor", "--probe", "x.sqlite")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--probe cannot be used with a capture" in done.stderr
+
+
+def test_a_capture_is_checked_instead_of_the_machine(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "x.sqlite", kernel("k", 0, 10))
+    done = cli("doctor", "--json", "x.sqlite")
+    assert {check["group"] for check in data(done.stdout)["checks"]} == {"capture"}
+    screened = cli("doctor", "x.sqlite")
+    assert screened.stdout.startswith("capture\n")
+    (tmp_path / "y.sqlite").write_text("not a capture")
+    refused = cli("doctor", "y.sqlite")
+    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (65, "", 1)
+
+
+@pytest.mark.usefixtures("nsys")
+def test_the_probe_records_and_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    done = cli("doctor", "--probe", "--json", TMPDIR=str(tmp_path / "tmp"))
+    made = levels(done.stdout, "probe")
+    assert made == {"recording": "ok", "GPU work": "unknown" if NO_GPU else "ok"}
+    assert list((tmp_path / "tmp").glob("nsyswrap-*")) == []
+    assert "probe" not in cli("runs").stdout
+
+
+@pytest.mark.usefixtures("nsys")
+@pytest.mark.skipif(not NO_GPU, reason="is about a machine without a GPU")
+def test_a_driver_that_nsys_cannot_use(cli: Cli, tmp_path: Path) -> None:
+    """A stand-in for the driver computes on the CPU: the real nsys stops at it, or records no kernels."""
+    driver = fake_cuda.build(tmp_path)
+    done = cli("doctor", "--probe", LD_LIBRARY_PATH=str(driver), CUDA_VISIBLE_DEVICES="0\x1b[2J")
+    assert done.returncode == 1
+    assert "1 x Fake GPU (compute capability 9.0); CUDA_VISIBLE_DEVICES=0\\x1b[2J" in done.stdout
+    assert re.search(r"\n  problem +(recording|GPU work) ", done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_probe_that_fails_names_no_removed_file(cli: Cli, tmp_path: Path) -> None:
+    done = cli("doctor", "--probe", "--json", TMPDIR=str(tmp_path / "none"))
+    [failed] = [check for check in data(done.stdout)["checks"] if check["group"] == "probe"]
+    assert (done.returncode, failed["level"], failed["subject"]) == (1, "problem", "recording")
+    named = [Path(word) for word in shlex.split(failed["cure"].replace(";", " ")) if word.startswith("/")]
+    assert [path for path in named if not path.exists()] == []
+
+
+def test_the_probe_where_nsys_is_missing(cli: Cli) -> None:
+    done = cli("doctor", "--probe", "--json", **{**BARE, "NSYSWRAP_NSYS": "/no/such/nsys"})
+    assert done.returncode == 1
+    assert levels(done.stdout, "nsys")["nsys"] == "problem"
+    assert levels(done.stdout, "probe") == {"recording": "problem"}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "level"), [(probe.ROUNDS, "ok"), (probe.ROUNDS - 1, "problem"), (0, "problem")]
+)
+def test_kernels_and_copies_are_compared_with_those_made(tmp_path: Path, kernels: int, level: str) -> None:
+    rows = [kernel("vector_add", i, i + 1) for i in range(kernels)]
+    rows += [memcpy(1, i, i + 1, 8) for i in range(probe.COPIES)]
+    check = gpu_work(opened(tmp_path, *rows))
+    assert check.level == level
+    assert check.text == f"{kernels} of 20 kernels recorded, 60 of 60 copies recorded"
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("nsys")
+@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+def test_the_probe_on_a_real_gpu(cli: Cli) -> None:
+    made = levels(cli("doctor", "--probe", "--json").stdout, "probe")
+    assert made == {"recording": "ok", "GPU work": "ok"}

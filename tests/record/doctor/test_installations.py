@@ -1,0 +1,130 @@
+"""What doctor says of the nsys on a machine: of real files, and of facts that are made up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.nsys import find
+from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.record.doctor import installations
+from nsyswrap.record.doctor.installations import Installations, checks, gather
+
+WORKS = "SKIPPED: x.sqlite does not contain NV Tools Extension (NVTX) data."
+MOVED = "ERROR: Report 'nvtx_sum.py': Module threw exception No module named 'nsysstats'"
+
+
+def lines(found: Installations) -> list[tuple[str, str]]:
+    return [(check.level, check.subject) for check in checks(found)]
+
+
+def test_the_real_nsys_works_with_its_own_reports(nsys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(find.VARIABLE, nsys)
+    found = gather()
+    assert found.used is not None
+    assert found.used.path == nsys
+    first, importer, stats, *_ = checks(found)
+    assert (first.level, first.text) == ("ok", f"{found.used.version} at {nsys}, named by $NSYSWRAP_NSYS")
+    assert importer.level in ("ok", "unknown")  # unknown: a wrapper script
+    assert (stats.level, stats.text) == ("ok", "its reports run")
+
+
+def test_the_modules_that_debian_moves_are_missed_and_copied_back(
+    nsys: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real nsys without nsysstats.py, as Debian ships it."""
+    host = find.host_folder(nsys)
+    if host is None:
+        pytest.skip(f"{nsys} is a wrapper: its parts are not beside it")
+    real = Path(nsys).resolve()
+    target = shutil.copytree(real.parent, tmp_path / real.parent.name, symlinks=True)
+    here = shutil.copytree(host, tmp_path / host.name, copy_function=linked)
+    debian = tmp_path / "dist-packages"
+    debian.mkdir()
+    for name in ("nsysstats.py", "gpustats.py"):
+        shutil.copy(here / "python" / "lib" / name, debian)
+        (here / "python" / "lib" / name).unlink()
+    shutil.rmtree(here / "python" / "lib" / "__pycache__", ignore_errors=True)
+    monkeypatch.setattr(installations, "_DEBIAN_PYTHON", debian)
+    monkeypatch.setenv(find.VARIABLE, str(target / "nsys"))
+    stats = [check for check in checks(gather()) if check.subject == "nsys stats"]
+    assert [check.level for check in stats] == ["note"]
+    assert "No module named 'nsysstats'" in stats[0].text
+    assert stats[0].cure.startswith("sudo cp ")
+
+    *modules, folder = stats[0].cure.removeprefix("sudo cp ").split()
+    for module in modules:
+        shutil.copy(module, folder)
+    assert [check.level for check in checks(gather()) if check.subject == "nsys stats"] == ["ok"]
+
+
+def linked(source: str, target: str) -> str:
+    Path(target).symlink_to(source)
+    return target
+
+
+def test_without_any_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(find.VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(find, "PLACES", ())
+    [check] = checks(gather())
+    assert (check.level, check.text) == ("problem", "nsys was not found on PATH or in the usual places")
+    assert check.cure.startswith("apt-cache search nsight-systems")
+
+
+def test_a_broken_one_is_a_problem_only_if_none_works() -> None:
+    broken = Nsys("/opt/nsight-compute/nsys", "2025.3.1", "it records but cannot make a report", "cp a b")
+    alone = Installations(fault=f"{broken.path}: {broken.fault}", cure=broken.cure, others=(broken,))
+    [check] = checks(alone)
+    assert (check.level, check.cure) == ("problem", "cp a b")
+    beside = Installations(Nsys("/no/such/nsys", "2025.5.1"), others=(broken,), stats_output=WORKS)
+    assert lines(beside) == [
+        ("ok", "nsys"),
+        ("unknown", "importer"),
+        ("ok", "nsys stats"),
+        ("note", "another nsys"),
+    ]
+
+
+def test_one_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails cannot be had here, so `judge` stands for it."""
+
+    def fail(_: Path) -> Nsys:
+        raise PermissionError(13, "Permission denied")
+
+    program = tmp_path / "nsys"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(find, "PLACES", (str(program),))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    monkeypatch.setenv(find.VARIABLE, "/no/such/nsys")
+    monkeypatch.setattr(find, "judge", fail)
+    texts = [check.text for check in checks(gather())]
+    assert texts[0] == "$NSYSWRAP_NSYS names /no/such/nsys, which is not an executable"
+    assert texts[1] == f"not usable: {program}: it cannot be read: Permission denied"
+
+
+@pytest.mark.parametrize(
+    ("version", "fault"),
+    [
+        ("2022.4.2.1", "hangs if it samples the CPU"),
+        ("2023.4.4.54", "omit NVTX"),
+        ("2024.2.3.38", "omit NVTX"),
+        ("2025.3.1.90", ""),
+    ],
+)
+def test_known_faults(version: str, fault: str) -> None:
+    found = Installations(Nsys("/no/such/nsys", version), stats_output=WORKS)
+    notes = [check.text for check in checks(found) if check.level == "note"]
+    assert len(notes) == bool(fault)
+    assert all(fault in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("output", "level"), [(WORKS, "ok"), (MOVED, "note"), ("", "note"), (None, "unknown")]
+)
+def test_reports_of_nsys_are_not_needed_to_record(output: str | None, level: str) -> None:
+    found = Installations(Nsys("/no/such/nsys", "2025.3.1"), stats_output=output)
+    assert [check.level for check in checks(found) if check.subject == "nsys stats"] == [level]

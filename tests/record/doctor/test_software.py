@@ -1,0 +1,121 @@
+"""What doctor says of Python, NVTX, PyTorch and nvcc, and what it makes of programs that fail."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.record import gpus
+from nsyswrap.record.doctor import software
+from nsyswrap.record.doctor.software import compiler, failure, nvtx_of, package, python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_GPU = gpus.query().error
+
+
+@pytest.mark.parametrize(
+    ("installed", "nsys", "level"),
+    [
+        ("0.2.11", "2023.4.4.54", "ok"),
+        ("0.2.12", "2023.4.4.54", "problem"),
+        ("0.2.14", "2024.2.3.38", "problem"),
+        ("0.2.14", "2024.5.1", "unknown"),
+        ("0.2.14", "2025.3.1.90", "ok"),
+        ("", "2023.4.4.54", "note"),
+    ],
+)
+def test_an_nvtx_that_records_nothing(installed: str, nsys: str, level: str) -> None:
+    check = nvtx_of(installed, Nsys("nsys", nsys))
+    assert check.level == level
+    assert ("'nvtx<0.2.12'" in check.cure) == (level == "problem")
+
+
+def test_what_is_not_installed_is_a_note() -> None:
+    assert package("no_such_package", "Nothing", has_gpu=True).level == "note"
+
+
+def test_a_package_without_metadata_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bare_package.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert software.version("bare_package") == "of unknown version"
+
+
+def test_another_python_on_path_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python().text.startswith(f"{sys.version.split()[0]} at {sys.executable}")
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (python().level, python().cure) == ("note", f"nsyswrap profile {other} SCRIPT")
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_pytorch_for_the_cpu_cannot_add_on_the_gpu() -> None:
+    if import_module("torch").version.cuda:
+        pytest.skip("this PyTorch is for the GPU")
+    assert package("torch", "PyTorch", has_gpu=False).level == "unknown"
+    check = package("torch", "PyTorch", has_gpu=True)
+    assert check.level == "problem"
+    assert check.text.endswith(": this build of PyTorch is for the CPU only")
+    assert "pip install --force-reinstall torch" in check.cure
+
+
+def test_without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsyswrap.record.nvcc.shutil.which", lambda _: None)
+    check = compiler(has_gpu=True)
+    assert (check.level, "only .cu programs need it" in check.text) == ("note", True)
+
+
+@pytest.mark.usefixtures("nvcc")
+@pytest.mark.skipif(not NO_GPU, reason="is about a machine without a GPU")
+def test_nvcc_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiler(has_gpu=False).text.endswith("not tried: no GPU")
+    check = compiler(has_gpu=True)
+    assert (check.level, check.text) == ("problem", f"no GPU to compile for: {NO_GPU}")
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("nvcc")
+@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+def test_nvcc_adds_on_the_gpu() -> None:
+    assert compiler(has_gpu=True).level == "ok"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["torch", "triton"])
+@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+def test_packages_add_on_the_gpu(name: str) -> None:
+    module = pytest.importorskip(name, reason=f"needs {name}")
+    if name == "torch" and not module.version.cuda:
+        pytest.skip("this PyTorch is for the CPU only")
+    assert package(name, name, has_gpu=True).level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("pass", ""),
+        ("raise SystemExit('a\\nthe last line')", "the last line"),
+        ("raise SystemExit(3)", "exit code 3"),
+        ("import time; time.sleep(60)", "it did not end within 1 s"),
+        ("import os; os.kill(os.getpid(), 9)", "exit code -9"),
+    ],
+)
+def test_how_a_program_failed(code: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(software, "_TIMEOUT_S", 1)
+    if words:
+        assert failure([sys.executable, "-S", "-c", code]) == words
+    else:
+        monkeypatch.setattr(software, "_TIMEOUT_S", 20)
+        assert failure([sys.executable, "-S", "-c", code]) == ""
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    assert failure([str(tmp_path / "none")]) == "it could not be started: No such file or directory"
