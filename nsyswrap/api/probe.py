@@ -12,7 +12,7 @@ from nsyswrap.api import captures, runs
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe as program
 from nsyswrap.record.program import Program
@@ -46,13 +46,23 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
     if status.outcome == "interrupted":
         raise KeyboardInterrupt
     if status.outcome != "done":
-        yield Check("problem", "recording", status.message, _lasting(status.hint, folder))
+        text = "; ".join(filter(None, (status.message, _last_error(folder))))
+        yield Check("problem", "recording", text, _lasting(status.hint, folder))
         return
     capture = captures.open_capture(folder)
     took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
     text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
     yield Check("ok", "recording", text)
     yield Check("unknown", "GPU work", no_gpu) if no_gpu else gpu_work(capture)
+
+
+def _last_error(folder: Path) -> str:
+    """Return the last line that the program wrote on stderr; empty if there is none."""
+    try:
+        errors = (folder / PROGRAM_ERRORS).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return errors.strip().rpartition("\n")[2]
 
 
 def _lasting(hint: str, folder: Path) -> str:
