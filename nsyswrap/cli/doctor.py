@@ -12,6 +12,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import printable
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
 
@@ -30,7 +31,6 @@ FORMAT, VERSION = "nsyswrap-doctor", 1
 _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
 _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 _SUBJECT_WIDTH = 12
-_CURE = "    "
 
 
 @click.command(cls=Command, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
@@ -92,8 +92,14 @@ def screen(groups: dict[str, list[Check]], purpose: str) -> Iterator[str]:
 
 
 def _lines(check: Check) -> Iterator[str]:
-    """Yield a check, and its cure in lines that can be typed as they are."""
     head = f"  {_LEVELS[check.level]:{_LEVEL_WIDTH}}  {check.subject:{_SUBJECT_WIDTH}}  "
     yield from wrapped(f"{head}{check.text}", len(head))
     if check.cure:
-        yield f"{_CURE}cure: {check.cure.replace(' && ', f' &&{chr(10)}{_CURE}      ')}"
+        yield from _cure_lines(printable(check.cure))
+
+
+def _cure_lines(cure: str) -> Iterator[str]:
+    """Yield a command in lines that can be typed as they are: a shell reads on after ``&&``."""
+    first, *rest = cure.replace(" && ", " &&\n").splitlines()
+    yield f"    cure: {first}"
+    yield from (f"          {line}" for line in rest)

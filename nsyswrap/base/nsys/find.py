@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass, replace
@@ -136,8 +137,13 @@ def judge(path: Path) -> Nsys:
 
 
 def _examine(path: Path, real: Path) -> Nsys:
-    with real.open("rb") as file:
-        is_script = file.read(4) != _ELF
+    try:
+        with real.open("rb") as file:
+            is_script = file.read(4) != _ELF
+    except OSError as error:
+        return Nsys(
+            str(path), "", f"it cannot be read: {error.strerror}", shlex.join(["ls", "-l", str(real)])
+        )
     version = _version(path)
     if not version:
         return Nsys(str(path), "", "`nsys --version` does not answer", "install NVIDIA Nsight Systems again")

@@ -135,20 +135,20 @@ def _mig(devices: Devices) -> Check:
     if devices.mig is None:
         return Check("unknown", "MIG", _NO_GPU if devices.error else "the driver did not answer")
     if devices.mig:
-        return Check("note", "MIG", f"{devices.mig} GPUs are divided: other slices share memory and power")
+        return Check("note", "MIG", f"on for {devices.mig} of the GPUs: a program uses one slice")
     return Check("ok", "MIG", "off")
 
 
 def _mps(found: Gpus) -> Check:
     if found.mps:
-        return Check("note", "MPS", "in use: programs share the GPU, and their kernels delay each other")
+        return Check("note", "MPS", "in use: programs share the GPU, and their kernels can delay each other")
     return Check("ok", "MPS", "not in use")
 
 
 def _counters(found: Gpus, system: System) -> Check:
     subject = "GPU counters"
     if found.restricted is None:
-        return Check("unknown", subject, _NO_GPU if found.devices.error else f"{_PARAMETERS} has no entry")
+        return Check("unknown", subject, _NO_GPU if found.devices.error else f"{_PARAMETERS} does not say")
     if found.restricted and not system.may_profile_system:
         text = (
             "for administrators only: --gpu-metrics-devices and ncu fail. Kernels are recorded without them"

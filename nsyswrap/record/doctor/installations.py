@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import subprocess
 import tempfile
@@ -61,14 +62,7 @@ def gather() -> Installations:
 
 def _others(used: Nsys | None) -> tuple[Nsys, ...]:
     real = Path(used.path).resolve() if used else None
-    return tuple(_judged(path) for path in find.candidates() if path.resolve() != real)
-
-
-def _judged(path: Path) -> Nsys:
-    try:
-        return find.judge(path)
-    except OSError as error:
-        return find.Nsys(str(path), "", f"it cannot be read: {error.strerror}", f"ls -l {path}")
+    return tuple(find.judge(path) for path in find.candidates() if path.resolve() != real)
 
 
 def _stats_output(nsys: Nsys) -> str | None:
@@ -132,4 +126,4 @@ def _stats_cure(nsys: Nsys, output: str) -> str:
     host, modules = find.host_folder(nsys.path), [_DEBIAN_PYTHON / name for name in _MODULES]
     if "No module named" not in output or host is None or not all(path.exists() for path in modules):
         return ""
-    return f"sudo cp {' '.join(map(str, modules))} {host / 'python' / 'lib'}"
+    return shlex.join(["sudo", "cp", *map(str, modules), str(host / "python" / "lib")])

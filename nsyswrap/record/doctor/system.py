@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import tempfile
@@ -155,7 +156,7 @@ def checks(found: System) -> Iterator[Check]:
 
 
 def _temporary(folder: Folder, elsewhere: str) -> Check:
-    cure = f"export TMPDIR={elsewhere}" if elsewhere else "export TMPDIR=/path/with/space"
+    cure = f"export TMPDIR={shlex.quote(elsewhere)}" if elsewhere else "export TMPDIR=/path/with/space"
     if folder.error:
         return Check("problem", "TMPDIR", f"{folder.path} cannot be written: {folder.error}", cure)
     room = f"{folder.free_bytes / 1e9:,.1f} GB free at {folder.path}"

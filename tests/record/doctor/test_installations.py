@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,22 +91,23 @@ def test_a_broken_one_is_a_problem_only_if_none_works() -> None:
     ]
 
 
-def test_one_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that fails cannot be had here, so `judge` stands for it."""
-
-    def fail(_: Path) -> Nsys:
-        raise PermissionError(13, "Permission denied")
-
+def test_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     program = tmp_path / "nsys"
     program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(find, "PLACES", (str(program),))
-    monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    monkeypatch.setenv(find.VARIABLE, "/no/such/nsys")
-    monkeypatch.setattr(find, "judge", fail)
-    texts = [check.text for check in checks(gather())]
-    assert texts[0] == "$NSYSWRAP_NSYS names /no/such/nsys, which is not an executable"
-    assert texts[1] == f"not usable: {program}: it cannot be read: Permission denied"
+    program.chmod(0o111)
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("needs setpriv (util-linux): root reads everything")
+    code = (
+        "from nsyswrap.record.doctor import installations\n"
+        "print([check.text for check in installations.checks(installations.gather())])"
+    )
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
+    command = [setpriv, "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code]
+    if os.geteuid():
+        command = command[3:]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"{program}: it cannot be read: Permission denied" in done.stdout
 
 
 @pytest.mark.parametrize(
