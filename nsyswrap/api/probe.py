@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.api import captures, runs
 from nsyswrap.base.check import Check
-from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
@@ -34,6 +34,8 @@ def probe() -> Iterator[Check]:
     try:
         with tempfile.TemporaryDirectory(prefix="nsyswrap-probe-") as folder:
             yield from _probe(Path(folder) / "run", no_gpu)
+    except Unavailable:
+        yield Check("unknown", "recording", "not tried: no nsys works")
     except NsyswrapError as error:
         yield Check("problem", "recording", error.message, error.hint)
     except OSError as error:

@@ -92,8 +92,9 @@ def screen(groups: dict[str, list[Check]], purpose: str) -> Iterator[str]:
 
 
 def _lines(check: Check) -> Iterator[str]:
-    head = f"  {_LEVELS[check.level]:{_LEVEL_WIDTH}}  {check.subject:{_SUBJECT_WIDTH}}  "
-    yield from wrapped(f"{head}{check.text}", len(head))
+    level = f"  {_LEVELS[check.level]:{_LEVEL_WIDTH}}  "
+    text = f"{level}{check.subject:{_SUBJECT_WIDTH}}  {check.text}"
+    yield from wrapped(text, len(level), whole_words=True)
     if check.cure:
         yield from _cure_lines(printable(check.cure))
 

@@ -149,10 +149,19 @@ def terminal_layout(top: int | None = None) -> Layout:
     )
 
 
-def wrapped(text: str, indent: int = 0) -> list[str]:
-    """Wrap a text to the terminal, at most 100 columns. ``indent`` is for all lines but the first."""
+def wrapped(text: str, indent: int = 0, *, whole_words: bool = False) -> list[str]:
+    """Wrap a text to the terminal, at most 100 columns. ``indent`` is for all lines but the first.
+
+    ``whole_words``: a path that is longer than a line is not broken.
+    """
     width = min(_PIPE_WIDTH, terminal_layout().width)
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=not whole_words,
+    )
 
 
 def note_broken(nsys: Nsys) -> None:

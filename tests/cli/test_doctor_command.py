@@ -39,7 +39,7 @@ GROUPS = {
 SCREEN = """\
 nsys
   ok           nsys          2025.3.1.90 at /usr/local/cuda/bin/nsys, the first
-                             that works
+               that works
   note         another nsys  2022.4.2 at /usr/bin/nsys, not used
 
 machine
@@ -100,8 +100,6 @@ def test_without_nsys_it_says_how_to_go_on(cli: Cli) -> None:
         assert done.returncode == 1
         assert "    cure: apt-cache search nsight-systems" in done.stdout
         assert lines[-1].startswith(("1 problem: nsys", "2 problems: nsys"))
-    cures = [line for line in lines if line.startswith(("    cure: ", "          "))]
-    assert [line for line in lines if len(line) > 80 and line not in cures] == []
 
 
 def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ def test_the_probe_where_nsys_is_missing(cli: Cli) -> None:
     done = cli("doctor", "--probe", "--json", **{**BARE, "NSYSWRAP_NSYS": "/no/such/nsys"})
     assert done.returncode == 1
     assert levels(done.stdout, "nsys")["nsys"] == "problem"
-    assert levels(done.stdout, "probe") == {"recording": "problem"}
+    assert levels(done.stdout, "probe") == {"recording": "unknown"}
 
 
 @pytest.mark.parametrize(
