@@ -95,11 +95,10 @@ def test_without_nsys_it_says_how_to_go_on(cli: Cli) -> None:
     """An nsys in one of the usual places is found without PATH."""
     done = cli("doctor", COLUMNS="80", **BARE)
     assert done.stderr == ""
-    lines = done.stdout.splitlines()
     if "nsys was not found" in done.stdout:
         assert done.returncode == 1
         assert "    cure: apt-cache search nsight-systems" in done.stdout
-        assert lines[-1].startswith(("1 problem: nsys", "2 problems: nsys"))
+        assert re.match(r"\d problems?: nsys", done.stdout.splitlines()[-1])
 
 
 def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
