@@ -47,7 +47,7 @@ class System:
 
     ``elsewhere`` is a folder with room for temporary files, or empty. ``loopback_error`` says why this
     machine cannot connect to itself. ``container`` is the kind, or empty. ``capabilities`` are the bits of
-    this process, None if not known. ``paranoid`` is perf_event_paranoid, None if the kernel has none.
+    this process, None if not known. ``filtered``: seccomp filters its system calls. ``paranoid`` is perf_event_paranoid, None if the kernel has none.
     ``kernel`` is /proc/version.
     """
 
@@ -57,6 +57,7 @@ class System:
     loopback_error: str = ""
     container: str = ""
     capabilities: int | None = None
+    filtered: bool = False
     paranoid: int | None = None
     kernel: str = ""
 
@@ -69,7 +70,8 @@ class System:
 def gather() -> System:
     """Read /proc and the environment, and try folders and loopback."""
     temporary = _folder(outcome.temporary_place({}))
-    capabilities = re.search(r"^CapEff:\s*(\w+)", _text("/proc/self/status"), re.MULTILINE)
+    status = _text("/proc/self/status")
+    capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
     paranoid = _text("/proc/sys/kernel/perf_event_paranoid").strip()
     return System(
         temporary,
@@ -78,6 +80,7 @@ def gather() -> System:
         _loopback_error(),
         container_kind(os.environ),
         int(capabilities[1], 16) if capabilities else None,
+        bool(re.search(r"^Seccomp:\s*2", status, re.MULTILINE)),
         int(paranoid) if re.fullmatch(r"-?\d+", paranoid) else None,
         _text("/proc/version"),
     )
@@ -185,9 +188,10 @@ def _container_rights(found: System) -> Check:
     subject = "container"
     if not found.container:
         return Check("ok", subject, "none recognized")
+    kind = f"{found.container} with a seccomp filter" if found.filtered else found.container
     if found.may_profile_system:
-        return Check("ok", subject, f"{found.container}, with the rights to profile the system")
-    text = f"{found.container} without CAP_SYS_ADMIN: possibly no CPU sampling and no GPU counters"
+        return Check("ok", subject, f"{kind}, with the rights to profile the system")
+    text = f"{kind}, without CAP_SYS_ADMIN: possibly no CPU sampling and no GPU counters"
     cure = "docker run --cap-add=SYS_ADMIN IMAGE" if found.container == "Docker" else ""
     return Check("note", subject, text, cure)
 

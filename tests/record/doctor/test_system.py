@@ -132,7 +132,9 @@ def test_the_file_system_of_a_path(path: str, kind: str) -> None:
 )
 def test_rights_in_a_container(container: str, capabilities: int | None, level: str) -> None:
     found = replace(GOOD, container=container, capabilities=capabilities)
-    assert check("container", found).level == level
+    one = check("container", found)
+    assert (one.level, "seccomp" in one.text) == (level, False)
+    assert ("seccomp" in check("container", replace(found, filtered=True)).text) == bool(container)
 
 
 @pytest.mark.parametrize(
