@@ -47,8 +47,8 @@ class System:
 
     ``elsewhere`` is a folder with room for temporary files, or empty. ``loopback_error`` says why this
     machine cannot connect to itself. ``container`` is the kind, or empty. ``capabilities`` are the bits of
-    this process, None if not known. ``filtered``: seccomp filters its system calls. ``paranoid`` is perf_event_paranoid, None if the kernel has none.
-    ``kernel`` is /proc/version.
+    this process, None if not known. ``filtered``: seccomp filters its system calls. ``paranoid`` is
+    perf_event_paranoid, None if the kernel has none. ``kernel`` is /proc/version.
     """
 
     temporary: Folder
