@@ -1,6 +1,6 @@
-"""Run folders with conditions: a tiny export, ``run.json`` and ``conditions.csv``, as `nsyswrap profile` leaves them.
+"""Run folders with conditions: a tiny export, ``run.json`` and ``conditions.csv``.
 
-What NVML would report is written by hand: its values are chosen, and no GPU is needed.
+Instead of NVML, which needs a GPU, a test chooses the samples: so its figures can be worked out on paper.
 """
 
 from __future__ import annotations

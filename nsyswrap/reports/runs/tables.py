@@ -38,8 +38,8 @@ _OUTCOMES = (
 _WALL = Column("wall_s", "Wall Time", Unit.NUMBER, "time from the start of the run to its report, in seconds")
 _MESSAGE = Column("message", "Message", Unit.TEXT, "reason of the outcome")
 _ORIGINS = (
-    Column("node", "Node", Unit.TEXT, "name of the machine"),
-    Column("commit", "Commit", Unit.TEXT, "commit of the program's folder; -dirty: with changes"),
+    Column("host_name", "Host", Unit.TEXT, "name of the machine"),
+    Column("git_commit", "Commit", Unit.TEXT, "commit of the program's folder; -dirty: with changes"),
 )
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
