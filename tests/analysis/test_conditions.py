@@ -61,7 +61,7 @@ def test_figures_are_those_of_the_samples_while_the_gpu_worked(tmp_path: Path) -
     assert gpu.memory_mhz == Spread(*[3201] * 5)
     assert gpu.temperature_c == Spread(*[50] * 5)
     assert gpu.throttled_percent == pytest.approx(100 * 10 / 19)
-    assert gpu.throttled == {"power limit": pytest.approx(100 * 10 / 19)}
+    assert gpu.throttled == pytest.approx({"power limit": 100 * 10 / 19})
     assert gpu.idle_percent == 0
     assert gpu.seconds[[0, -1]] == pytest.approx([0, 4])
 
@@ -70,10 +70,8 @@ def test_each_reason_has_its_share_and_the_largest_is_first(tmp_path: Path) -> N
     reasons = [0, *[0x20] * 5, *[0x24] * 10, *[0] * 4]  # 15 of 19 by temperature, 10 by power
     work = [sample(1100 + 100 * i, reasons=bits) for i, bits in enumerate(reasons)]
     gpu = gpu_of(recorded(tmp_path / "run", [WORK], around(work)))
-    assert list((gpu.throttled or {}).items()) == [
-        ("temperature (software)", pytest.approx(100 * 15 / 19)),
-        ("power limit", pytest.approx(100 * 10 / 19)),
-    ]
+    assert list(gpu.throttled or ()) == ["temperature (software)", "power limit"]
+    assert list((gpu.throttled or {}).values()) == pytest.approx([100 * 15 / 19, 100 * 10 / 19])
     assert gpu.throttled_percent == pytest.approx(100 * 15 / 19)
 
 

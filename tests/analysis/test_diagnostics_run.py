@@ -44,11 +44,11 @@ MORE = "(-r diagnostics)"
 
 
 def run(
-    folder: Path, *facts: object, work: Iterable[Sample] | None = None, host: Host | None = None
+    folder: Path, *processes: GpuProcess, work: Iterable[Sample] | None = None, host: Host | None = None
 ) -> Capture:
-    """A run whose GPU has a steady clock, unless ``work`` says otherwise. ``facts``: processes on it."""
+    """A run whose GPU has a steady clock, unless ``work`` says otherwise."""
     samples = [sample(1100 + 100 * i) for i in range(20)] if work is None else work
-    gpu = replace(H200, processes=facts or (OWN,))
+    gpu = replace(H200, processes=processes or (OWN,))
     return recorded(folder / "run", ROWS, around(samples), Conditions((gpu,), host or Host()))
 
 
@@ -67,14 +67,13 @@ def test_a_throttled_gpu(tmp_path: Path) -> None:
     # 1215 MHz and 1545 MHz by turns, throttled in 18 of 19
     work = [sample(1100 + 100 * i, 1215 if i % 2 else 1545, 690, POWER if i > 1 else FULL) for i in range(20)]
     capture = run(tmp_path, work=work)
-    clock = "SM clock 1215 to 1545 MHz (maximum 1980)"
-    throttled = f"GPU 0 was throttled in 94.7 % of 19 samples (power limit): {clock}"
+    throttled = "GPU 0 throttled (power limit) in 94.7 % of samples: SM clock 1215 to 1545 MHz"
     [(level, count, time_ns, meaning)] = found(capture, "GPU throttling")
     assert (level, count, time_ns) == ("warning", 19, None)
-    assert meaning == f"{throttled}: its kernels took longer; {SAME}"
-    varied = "GPU 0: SM clock varied between 1215 and 1545 MHz (maximum 1980) in 90 % of 19 samples"
+    assert meaning == f"{throttled}; kernels were slower than at full clock (maximum 1980); {SAME}"
+    varied = "GPU 0: SM clock varied from 1215 to 1545 MHz (5th to 95th percentile)"
     effect = f"equal kernels may differ by 27 %; {SAME}"  # 330 of the median, 1215
-    assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}: {effect}")]
+    assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}; {effect}")]
     assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {throttled}"]
 
 
@@ -96,7 +95,7 @@ def test_a_clock_that_varied_by_more_than_5_percent(tmp_path: Path, lower: int, 
     lines = (
         []
         if level == "ok"
-        else [f"  GPU 0: SM clock varied between {lower} and 1980 MHz (maximum 1980) in 90 % of 19 samples"]
+        else [f"  GPU 0: SM clock varied from {lower} to 1980 MHz (5th to 95th percentile)"]
     )
     assert trust(capture)[1:] == lines
 
@@ -143,7 +142,7 @@ OTHER = GpuProcess(4242, "python", in_run=False)
 def test_another_process(tmp_path: Path, processes: list[GpuProcess], finding: str) -> None:
     capture = run(tmp_path, *processes)
     [(level, _, _, meaning)] = found(capture, "other processes")
-    assert (level, meaning) == ("warning", f"{finding}: {SHARED}")
+    assert (level, meaning) == ("warning", f"{finding}; {SHARED}")
     assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {finding}"]
 
 

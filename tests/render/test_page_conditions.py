@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # As in tests/analysis/test_conditions.py: 19 samples, from 1.2 s to 3.0 s.
 WORK = kernel("k", 1050 * MS, 2950 * MS)
 FACTS = Conditions(
-    (H200,),
+    (replace(H200, mig=False, ecc=True),),
     Host("gpu07", "Xeon Platinum 8480", 64, "performance", (1.2, 3.4)),
     {"torch": "2.9.1", "cudnn": "9.10"},
     Git("0123456789abcdef", dirty=True),
@@ -46,9 +46,15 @@ def test_a_card_for_the_gpu_and_lines_on_the_machine(tmp_path: Path) -> None:
     assert texts(html) == [
         *("Conditions of the run", "GPU 0 · NVIDIA H200"),
         *("SM clock", "1210 of 1980 MHz", "Memory clock", "3201 MHz", "Power", "690 of 700 W"),
-        *("Temperature", "50 °C", "Throttled", "47.4 %", "medians of 19 samples while it worked"),
+        *(
+            "Temperature",
+            "50 °C",
+            "Throttled",
+            "47.4 %",
+            "medians of 19 samples while it worked · MIG off · ECC on",
+        ),
         *("SM clock over 4.0 s, at most 1219 MHz", "Power over 4.0 s, at most 699 W"),
-        "node gpu07 · Xeon Platinum 8480, 64 cores · CPU governor performance · load 1.2 to 3.4",
+        "node gpu07 · Xeon Platinum 8480, 64 cores · CPU governor performance · load 1.2 before, 3.4 after",
         "torch 2.9.1 · cudnn 9.10 · commit 0123456789ab-dirty",
     ]
     assert '<dt title="from 1201 to 1219">SM clock</dt>' in html

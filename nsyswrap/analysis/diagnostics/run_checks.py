@@ -63,7 +63,7 @@ def check_run(capture: Capture) -> Iterator[Diagnosis]:
         )
         return
     for doubt in _doubts(made):
-        yield warning(doubt.subject, doubt.number, f"{doubt.finding}: {doubt.effect}")
+        yield warning(doubt.subject, doubt.number, f"{doubt.finding}; {doubt.effect}")
     if made.unknown:
         yield unknown(CLOCKS, f"clocks and throttling unknown: {made.unknown}")
     for gpu in made.gpus:
@@ -84,20 +84,17 @@ def _doubts(made: RunConditions) -> Iterator[_Doubt]:
 def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
     throttled_percent = gpu.throttled_percent or 0.0
     if gpu.throttled and throttled_percent >= THROTTLED_PERCENT:
-        reasons = ", ".join(gpu.throttled)
-        share = f"{percent(throttled_percent)} of {gpu.count:,} samples"
-        finding = f"{_name(gpu.gpu)} was throttled in {share} ({reasons}){_clock(gpu)}"
-        yield _Doubt(THROTTLING, gpu.count, finding, f"its kernels took longer; {_SAME_CLOCK}")
+        share = f"throttled ({', '.join(gpu.throttled)}) in {percent(throttled_percent)} of samples"
+        clock = f": SM clock {gpu.sm_mhz.least:.0f} to {gpu.sm_mhz.most:.0f} MHz" if gpu.sm_mhz else ""
+        effect = f"kernels were slower than at full clock{_maximum(gpu.gpu)}; {_SAME_CLOCK}"
+        yield _Doubt(THROTTLING, gpu.count, f"{_name(gpu.gpu)} {share}{clock}", effect)
 
 
 def _varied(gpu: WorkingGpu) -> Iterator[_Doubt]:
     if gpu.sm_mhz and (range_percent := _range_percent(gpu.sm_mhz)) > VARIED_PERCENT:
-        clock = f"between {gpu.sm_mhz.low:.0f} and {gpu.sm_mhz.high:.0f} MHz"
-        finding = (
-            f"{_name(gpu.gpu)}: SM clock varied {clock}{_maximum(gpu.gpu)} in 90 % of {gpu.count:,} samples"
-        )
+        clock = f"from {gpu.sm_mhz.low:.0f} to {gpu.sm_mhz.high:.0f} MHz (5th to 95th percentile)"
         effect = f"equal kernels may differ by {range_percent:.0f} %; {_SAME_CLOCK}"
-        yield _Doubt(CLOCKS, gpu.count, finding, effect)
+        yield _Doubt(CLOCKS, gpu.count, f"{_name(gpu.gpu)}: SM clock varied {clock}", effect)
 
 
 def _range_percent(clock: Spread) -> float:
@@ -190,12 +187,6 @@ def _load(made: RunConditions) -> Iterator[Diagnosis]:
 def _name(gpu: Gpu) -> str:
     """Return the GPU with the number that nvidia-smi gives it."""
     return f"GPU {gpu.index}"
-
-
-def _clock(gpu: WorkingGpu) -> str:
-    if gpu.sm_mhz is None:
-        return ""
-    return f": SM clock {gpu.sm_mhz.least:.0f} to {gpu.sm_mhz.most:.0f} MHz{_maximum(gpu.gpu)}"
 
 
 def _maximum(gpu: Gpu) -> str:

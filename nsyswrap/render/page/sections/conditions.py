@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
-    from nsyswrap.base.conditions import Host
+    from nsyswrap.base.conditions import Gpu, Host
     from nsyswrap.render.page.html import Markup
     from nsyswrap.render.page.subject import Subject
 
@@ -48,16 +48,22 @@ def _run(subject: Subject, label: str, run: RunConditions) -> Markup:
 
 def _card(gpu: WorkingGpu) -> Markup:
     figures = list(_figures(gpu)) if gpu.count >= FEWEST_SAMPLES else []
-    rule = f"medians of {gpu.count:,} samples while it worked"
+    rule = f"medians of {gpu.count:,} samples while it worked" if figures else "GPU work too short to sample"
     return element(
         "article",
         element("h4", f"GPU {gpu.gpu.index} · {_short(gpu.gpu.name or 'name unknown')}"),
         element("dl", *(_figure(*figure) for figure in figures), class_="figures") if figures else None,
-        element("p", rule if figures else "GPU work too short to sample", class_="note"),
+        element("p", " · ".join((rule, *_modes(gpu.gpu))), class_="note"),
         _curve("SM clock", "MHz", gpu.seconds, gpu.samples["sm_mhz"]),
         _curve("Power", "W", gpu.seconds, gpu.samples["power_mw"] / 1000),
         class_="card",
     )
+
+
+def _modes(gpu: Gpu) -> Iterator[str]:
+    for name, mode in (("MIG", gpu.mig), ("persistence mode", gpu.persistence), ("ECC", gpu.ecc)):
+        if mode is not None:
+            yield f"{name} {'on' if mode else 'off'}"
 
 
 def _figures(gpu: WorkingGpu) -> Iterator[tuple[str, str, str]]:
@@ -125,7 +131,8 @@ def _host(host: Host) -> Iterator[str]:
     if host.governor:
         yield f"CPU governor {_short(host.governor)}"
     if host.load:
-        yield f"load {' to '.join(f'{load:.1f}' for load in host.load[:2])}"
+        times = zip(host.load, ("before", "after"), strict=False)
+        yield f"load {', '.join(f'{load:.1f} {time}' for load, time in times)}"
 
 
 def _short(text: str) -> str:
