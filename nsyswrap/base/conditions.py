@@ -33,6 +33,7 @@ THROTTLE_REASONS = {
     0x40: "temperature (hardware)",
     0x80: "power brake",
 }
+_COMMIT_DIGITS = 12  # unique in any repository
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Git:
 
     commit: str
     dirty: bool
+
+    @property
+    def label(self) -> str:
+        """The beginning of the commit, with ``-dirty`` if tracked files differ from it."""
+        return self.commit[:_COMMIT_DIGITS] + ("-dirty" if self.dirty else "")
 
 
 @dataclass(frozen=True)

@@ -315,10 +315,17 @@ def check_share(share: Share | None, *, keep_environment: bool) -> None:
         )
 
 
+def run_of(path: Path) -> Path | None:
+    """Return the run folder of a folder or capture; None if it is not of a run."""
+    folder = path if path.is_dir() else path.parent
+    is_of_run = path.is_dir() or path.name in (EXPORT, REPORT)
+    return folder if is_of_run and (folder / RUN).exists() else None
+
+
 def ending(path: Path) -> str:
     """Return how the run of a folder or capture failed; empty if it ended well, or if there is no run."""
-    folder = path if path.is_dir() else path.parent
-    if not (path.is_dir() or path.name in (EXPORT, REPORT)) or not (folder / RUN).exists():
+    folder = run_of(path)
+    if folder is None:
         return ""
     if not (folder / STATUS).exists():
         return unfinished(folder)

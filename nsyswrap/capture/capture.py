@@ -311,6 +311,23 @@ class Capture:
         return {i: name for i, name in rows if i is not None and name is not None}
 
     @cached_property
+    def gpu_uuids(self) -> dict[tuple[int, int], str]:
+        """Return the UUID of a GPU by process id and device id: a process numbers the GPUs that it sees.
+
+        It is empty for nsys before 2025.1, whose exports do not tell which GPU a device id stands for.
+        """
+        gpus = dict(self._export.select(schema.GPUS, ("id", "int"), ("uuid", "text"), required=False))
+        wanted = (("pid", "int"), ("cudaId", "int"), ("gpuId", "int"))
+        rows = self._export.select(schema.CUDA_DEVICES, *wanted, required=False)  # type: ignore[arg-type]
+        return {(pid, device): gpus[gpu] for pid, device, gpu in rows if gpus.get(gpu)}
+
+    @cached_property
+    def started_ns(self) -> int | None:
+        """Return time 0 of the capture in ns since 1970 UTC; None if the export does not have it."""
+        rows = self._export.select(schema.SESSION_START, ("utcEpochNs", "int"), required=False)
+        return rows[0][0] if rows else None
+
+    @cached_property
     def threads(self) -> dict[int, tuple[int | None, str | None]]:
         """Return the priority and the name of each thread, by global thread id."""
         rows = self._export.select(

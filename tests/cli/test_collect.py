@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
+from conditioned import H200, MS, POWER, STARTED, around, sample
+from conditioned import run_folder as conditioned_run
 from recorded import SHIPPED, capture_names, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
+from nsyswrap.base.conditions import Conditions, Git
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
@@ -67,6 +70,25 @@ def test_a_batch_becomes_a_row_a_run(cli: Cli, tmp_path: Path) -> None:
     assert rows[2]["message"] == "nsys: no room"
     assert "5 runs: 1 done, 1 timed_out, 1 nsys_failed, 1 lost, 1 planned" in done.stderr
     assert "00003: nsys_failed: nsys: no room" in done.stderr
+
+
+def test_the_conditions_of_a_run_are_in_its_row(cli: Cli, tmp_path: Path) -> None:
+    # a kernel from 1.05 s to 2.95 s at 1400 MHz
+    work = [sample(1100 + 100 * i, 1400, 690, POWER) for i in range(20)]
+    facts = Conditions((H200,), git=Git("0123456789abcdef", dirty=True))
+    folder = conditioned_run(
+        tmp_path / "run", [kernel("k", 1050 * MS, 2950 * MS), STARTED], around(work), facts
+    )
+    RunFolder(folder).write_status(DONE)
+    done = cli("collect", folder, "-o", tmp_path / "out", "--by", "power_w")
+    assert done.returncode == 0, done.stderr
+    assert "Power of 'run': 690.0, one run." in done.stdout
+    [row] = rows_of(tmp_path / "out" / "results.csv")
+    assert list(row.items())[-7:] == [
+        *(("sm_clock_mhz", "1400.0"), ("throttled_percent", "100.0"), ("power_w", "690.0")),
+        *(("temperature_c", "50.0"), ("other_processes", "0")),
+        *(("host_name", "gpu07"), ("git_commit", "0123456789ab-dirty")),
+    ]
 
 
 def test_runs_that_a_plan_left_out_later_do_not_count(cli: Cli, tmp_path: Path) -> None:

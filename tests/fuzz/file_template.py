@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from conditioned import H200, STARTED, csv_of, sample
 from tiny_export import everything, kernel, write
 
 import nsyswrap
-from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, RunFolder, Status
+from nsyswrap.base.conditions import Conditions, Host
+from nsyswrap.base.run_folder import CLAIM, CONDITIONS, EXPORT, RUN, RunFolder, Status
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import read_plan
 from nsyswrap.reports.runs.digest import write_digest
@@ -24,6 +27,7 @@ PLAN = Path("plan.toml")
 SETTINGS = Path("config/nsyswrap/config.toml")
 PROJECT = Path("pyproject.toml")
 INDEX = Path("state/nsyswrap/runs/node1.jsonl")
+CONDITIONED = Path("ranks/rank-0")
 SWEEP, OUT, OLD = Path("sweep"), Path("out"), Path("old")
 TABLES = ("results.csv", "summaries.csv", "kernels.csv")
 TEXTS = {
@@ -101,6 +105,7 @@ def template() -> dict[Path, bytes]:
             rank_folder = folder / "ranks" / f"rank-{rank}"
             rank_folder.mkdir(parents=True)
             _end(rank_folder, 10 + rank, rank=rank)
+        _put_conditions(folder / CONDITIONED)
         return {
             path.relative_to(folder): path.read_bytes()
             for path in sorted(folder.rglob("*"))
@@ -123,7 +128,7 @@ def _make_sweep(folder: Path) -> None:
 
 def _end(folder: Path, number: int, rank: int | None = None) -> None:
     kernels = [kernel("k", 100 * i, 100 * i + 10 * number, i) for i in range(1, 4)]
-    write(folder / EXPORT, *kernels)
+    write(folder / EXPORT, *kernels, STARTED)
     os.utime(folder / EXPORT, ns=(_EXPORT_TIME, _EXPORT_TIME))
     write_digest(folder)
     run = RunFolder(folder)
@@ -150,6 +155,14 @@ def _end(folder: Path, number: int, rank: int | None = None) -> None:
     )
     _claim(folder)
     run.write_status(Status("done", 0, 0, 0))
+
+
+def _put_conditions(folder: Path) -> None:
+    """Add the conditions of a GPU with ten samples, all within 100 ms after its kernels."""
+    run = RunFolder(folder)
+    facts = Conditions((H200,), Host("node1", "Xeon", 64, "powersave", (0.5, 2.5)), {"torch": "2.9.1"})
+    run.write(RUN, run.read_run() | {"conditions": json.loads(json.dumps(asdict(facts)))})
+    run.write(CONDITIONS, csv_of([sample(9 * i, 1980 - 60 * i) for i in range(1, 11)]))
 
 
 def _claim(folder: Path) -> None:

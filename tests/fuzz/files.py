@@ -17,6 +17,7 @@ from fuzz.case import Case
 from fuzz.file_answers import Answer, Given
 from fuzz.file_template import (
     CAPTURE,
+    CONDITIONED,
     ENVIRONMENT,
     INDEX,
     OUT,
@@ -29,7 +30,7 @@ from fuzz.file_template import (
     template,
 )
 from fuzz.text_mutations import mutation
-from nsyswrap.base.run_folder import BATCH, CLAIM, DIGEST, RUN, SPEC, STATUS
+from nsyswrap.base.run_folder import BATCH, CLAIM, CONDITIONS, DIGEST, RUN, SPEC, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,8 @@ def subjects() -> tuple[Subject, ...]:
     prune = ["runs", "prune", "--keep", "0", "--all"]
     by_rank = ["report", "ranks", "--by", "rank", "-r", "cuda_gpu_kern_sum"]
     report = ["report", str(CAPTURE), "--format", "csv", "-r", "kernel_class_sum"]
+    checked = ["report", str(CONDITIONED), "-r", "diagnostics"]
+    page = ["view", str(CONDITIONED), "-o", str(OUT / "page.html")]
     return (
         Subject("plan", PLAN, dry_run, (0, 2, 78), file_answers.as_before_or_told),
         Subject("batch", batch, collect, (0, 65, 73), file_answers.as_batch),
@@ -111,6 +114,9 @@ def subjects() -> tuple[Subject, ...]:
         Subject("run", rank / RUN, prune, (0,), file_answers.anything),
         Subject("claim", first / CLAIM, status, (0,), file_answers.anything),
         Subject("claim", runs[-1] / CLAIM, status, (0,), file_answers.anything),
+        Subject("conditions", CONDITIONED / CONDITIONS, checked, (0,), file_answers.anything),
+        Subject("conditions", CONDITIONED / RUN, checked, (0,), file_answers.anything),
+        Subject("conditions", CONDITIONED / RUN, page, (0,), file_answers.anything),
         Subject("jobs", jobs, status, (0,), file_answers.anything),
         Subject("digest", first / DIGEST, collect, (0,), file_answers.as_before),
         Subject("digest", second / DIGEST, collect, (0,), file_answers.as_digest_alone),

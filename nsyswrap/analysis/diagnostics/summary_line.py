@@ -9,6 +9,7 @@ import numpy as np
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
+from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -27,15 +28,16 @@ def trust(capture: Capture) -> list[str]:
     """Return the trust line, then one line per remark.
 
     The line counts the kernels, copies and memsets, and says whether the trace is complete: nsys reported no
-    warning, no kernel or launch lacks its partner, no graph hides kernels. Otherwise it names the report with
-    the details.
+    warning, no kernel or launch lacks its partner, no graph hides kernels. If not, or if a GPU was throttled,
+    shared or not steady, it names the report with the details.
     """
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
+    diagnosis = _diagnosis(capture, is_complete=not (remarks or lost))
+    remarks += [f"  {doubt}" for doubt in doubts(capture)]
     more = _MORE if remarks or lost else ""
-    diagnosis = _diagnosis(capture, is_complete=not more)
     return [f"{', '.join(_event_counts(capture))}; {diagnosis}{more}", *remarks]
 
 

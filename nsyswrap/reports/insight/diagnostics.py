@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead
+from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
 from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
@@ -33,6 +33,7 @@ _CHECKS = (
     (capture_checks.API_RESULTS, capture_checks.check_api_results),
     (capture_checks.GRAPHS, capture_checks.check_contents),
     (overhead.OVERHEAD, overhead.check_overhead),
+    (run_checks.CLOCKS, run_checks.check_run),
 )
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.missing import MISSING
@@ -26,14 +28,15 @@ from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.table import Column, read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
 
-_WITHOUT_CHECKSUM = 2  # the same content
-FORMAT = 3  # increases with every change of the content: a digest of another format is made again
-TOTALS = (
+_WITHOUT_CHECKSUM = 2
+_READ = (_WITHOUT_CHECKSUM, 3)  # older formats, without conditions: these are missing values
+FORMAT = 4  # increases with every change of the content: a digest of another format is made again
+WORK = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(
         "busy_ns",
@@ -53,6 +56,30 @@ TOTALS = (
         "loss_warnings", "Loss Warnings", Unit.COUNT, "nsys messages about lost events; figures are too low"
     ),
 )
+# The conditions of the run while its GPUs worked; missing for a run without them.
+CONDITIONS = (
+    Column(
+        "sm_clock_mhz",
+        "SM Clock",
+        Unit.NUMBER,
+        "median SM clock in MHz while the GPU worked; the lowest of several GPUs",
+    ),
+    Column(
+        "throttled_percent",
+        "Throttled",
+        Unit.PERCENT,
+        "share of the samples while the GPU worked in which it was throttled; the highest of several GPUs",
+    ),
+    Column("power_w", "Power", Unit.NUMBER, "median power in W while the GPUs worked, summed over the GPUs"),
+    Column("temperature_c", "Temperature", Unit.NUMBER, "highest temperature in degrees Celsius"),
+    Column(
+        "other_processes",
+        "Other Processes",
+        Unit.COUNT,
+        "processes of others with a CUDA context on the GPUs of the run",
+    ),
+)
+TOTALS = (*WORK, *CONDITIONS)
 
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
@@ -112,9 +139,9 @@ def read_digest(path: Path) -> Digest:
     try:
         content = read_json(path)
         version = content.pop("format", None) if isinstance(content, dict) else None
-        if type(version) is not int or version not in (_WITHOUT_CHECKSUM, FORMAT):
+        if type(version) is not int or version not in (*_READ, FORMAT):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        if version == FORMAT and content.pop("sha256", None) != _checksum(content):
+        if version != _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
         return typed(Digest, content)
     except (OSError, ValueError) as error:
@@ -169,7 +196,31 @@ def _totals(capture: Capture, gpu_time: Summary | None) -> dict[str, Number | No
         **_busy(gpu_time),
         "recorded_ns": capture.info.duration_ns,
         "loss_warnings": sum(message.loss for message in capture.diagnostics),
+        **_conditions(capture),
     }
+
+
+def _conditions(capture: Capture) -> dict[str, Number | None]:
+    """Return the figures of CONDITIONS. One that a GPU does not report is missing for the run."""
+    run = run_conditions_of(capture)
+    gpus = run.gpus if run else ()
+    clocks, powers, temperatures = (
+        [getattr(gpu, name) for gpu in gpus] for name in ("sm_mhz", "power_w", "temperature_c")
+    )
+    throttled = [gpu.throttled_percent for gpu in gpus]
+    return {
+        "sm_clock_mhz": _of_all(min, [clock and clock.median for clock in clocks]),
+        "throttled_percent": _of_all(max, throttled),
+        "power_w": _of_all(sum, [power and power.median for power in powers]),
+        "temperature_c": _of_all(max, [temperature and temperature.most for temperature in temperatures]),
+        "other_processes": other_processes(run) if run else None,
+    }
+
+
+def _of_all(combine: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
+    """Combine the values of all GPUs; None without GPUs, or if one is not known."""
+    known = [value for value in values if value is not None]
+    return combine(known) if known and len(known) == len(values) else None
 
 
 def _busy(gpu_time: Summary | None) -> dict[str, Number | None]:

@@ -6,9 +6,10 @@ import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import batch_file
+from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
@@ -31,6 +32,7 @@ class RecordedRun:
     ``what`` is the label of its combination of parameters, empty if the run was not planned. ``outcome`` is
     the one in status.json, or the state of a run without; a loose capture is done. ``wall_s`` is the time
     from the start of the run to its report, in seconds. ``batch`` names the batch if there are several.
+    ``commit`` is that of the program's folder, with ``-dirty`` if tracked files differ from it.
     """
 
     path: Path
@@ -43,6 +45,8 @@ class RecordedRun:
     wall_s: float | None = None
     message: str = ""
     batch: str = ""
+    node: str = ""
+    commit: str = ""
 
     @property
     def name(self) -> str:
@@ -163,7 +167,8 @@ class _Spec:
 
 def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str) -> RecordedRun:
     path = place.path
-    wall_s = RunFolder(path).read_run().get("duration_s")
+    run = RunFolder(path).read_run()
+    wall_s = run.get("duration_s")
     outcome, exit_code, message = _ending(path, state_of)
     try:
         spec = _spec(path / SPEC, place.key)
@@ -181,7 +186,14 @@ def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str) -> R
         wall_s=None if wall_s is None else float(wall_s),
         message=message,
         batch=batch,
+        node=run.get("host", ""),
+        commit=_commit(run),
     )
+
+
+def _commit(run: Mapping[str, Any]) -> str:
+    conditions = conditions_of(run)
+    return conditions.git.label if conditions and conditions.git else ""
 
 
 def _spec(path: Path, key: str) -> _Spec | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import TOTALS
+from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, WORK
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ _OUTCOMES = (
 )
 _WALL = Column("wall_s", "Wall Time", Unit.NUMBER, "time from the start of the run to its report, in seconds")
 _MESSAGE = Column("message", "Message", Unit.TEXT, "reason of the outcome")
+_ORIGINS = (
+    Column("host_name", "Host", Unit.TEXT, "name of the machine"),
+    Column("git_commit", "Commit", Unit.TEXT, "commit of the program's folder; -dirty: with changes"),
+)
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
 RUNS = Column("runs", "Runs", Unit.COUNT, "runs with merged captures")
@@ -94,7 +98,7 @@ def plain(value: object) -> int | float | str | None:
 
 def parameters_of(results: Sequence[RunResult]) -> Parameters:
     """Return the parameters of all runs, with names that no column of any table has."""
-    ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, REPORT, RUNS)
+    ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, *_ORIGINS, REPORT, RUNS)
     of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
@@ -104,17 +108,28 @@ def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table
     schema = Schema(
         name="results",
         title="Results, one row per run",
-        columns=(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE),
+        columns=(
+            *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
+            *(*CONDITIONS, *_ORIGINS),
+        ),
     )
-    rows = [
-        (
-            *(result.run.label, result.run.name or None, *parameters.of(result.run), result.run.repeat),
-            *(result.run.outcome, result.run.exit_code, *figures(result).values()),
-            str(result.run.message).encode("utf-8", "backslashreplace").decode() or None,
-        )
-        for result in results
-    ]
-    return table_of(schema, rows)
+    return table_of(schema, [_row(result, parameters) for result in results])
+
+
+def _row(result: RunResult, parameters: Parameters) -> tuple[object, ...]:
+    run, values = result.run, figures(result)
+    return (
+        *(run.label, run.name or None, *parameters.of(run), run.repeat, run.outcome, run.exit_code),
+        *(values[column.name] for column in (*WORK, _WALL)),
+        _text(run.message),
+        *(values[column.name] for column in CONDITIONS),
+        *(_text(run.node), _text(run.commit)),
+    )
+
+
+def _text(value: str) -> str | None:
+    """Return a text that any file format can hold; None for an empty one."""
+    return value.encode("utf-8", "backslashreplace").decode() or None
 
 
 def figures(result: RunResult) -> dict[str, int | float | None]:

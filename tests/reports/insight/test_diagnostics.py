@@ -30,6 +30,8 @@ def test_a_warning_and_all_that_was_checked(tmp_path: Path) -> None:
         "level,subject,count,time_ns,meaning\n"
         "warning,nsys messages,1,,nsys: the clock was adjusted\n"
         "info,profiler overhead,,,no overhead recorded; the effect of profiling on API calls is unknown\n"
+        'info,GPU clocks,,,"clocks, throttling and other processes not recorded; '
+        'record with `nsyswrap profile`"\n'
         "ok,CPU and GPU clocks,0,,"
         "no operation began before its launch call; shortest delay 20 ns\n"
         'ok,times,0,,"every operation and API call has a start and an end, in this order"\n'
@@ -48,6 +50,7 @@ def test_a_sound_capture_says_what_was_checked(tmp_path: Path) -> None:
     table = opened(tmp_path, *launch(1, 10), *SOUND, nvtx("step", 5, 50)).report("diagnostics")
     assert [(level, what) for level, what, *_ in table.rows()] == [
         ("info", "profiler overhead"),
+        ("info", "GPU clocks"),
         ("info", "nsys messages"),
         ("ok", "nsys messages"),
         ("ok", "CPU and GPU clocks"),
@@ -61,7 +64,7 @@ def test_a_sound_capture_says_what_was_checked(tmp_path: Path) -> None:
         ("ok", "export format"),
     ]
     assert {count for level, _, count, *_ in table.rows() if level == "ok"} == {0}
-    assert table.verdict == "No check found a problem; 1 check not possible."
+    assert table.verdict == "No check found a problem; 2 checks not possible."
 
 
 def test_it_answers_where_there_is_nothing(tmp_path: Path) -> None:
@@ -70,9 +73,9 @@ def test_it_answers_where_there_is_nothing(tmp_path: Path) -> None:
     cannot_tell = [what for _, what, count, *_ in table.rows() if count is None]
     assert cannot_tell == [
         *("CPU and GPU clocks", "launches without work", "work without launch", "API results"),
-        *("export format", "profiler overhead", "nsys messages"),
+        *("export format", "profiler overhead", "GPU clocks", "nsys messages"),
     ]
-    assert table.verdict.endswith("7 checks not possible.")
+    assert table.verdict.endswith("8 checks not possible.")
 
 
 def test_the_worst_comes_first_and_the_verdict_names_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -248,6 +249,21 @@ def test_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
     assert table.column("n").to_pylist() == [1, None]
     assert table.column("mode").to_pylist() == ["a", "3"]
     assert table.column("kernel_ns").to_pylist() == [None, None]
+
+
+def test_the_conditions_are_the_last_columns_and_missing_ones_are_empty() -> None:
+    first, second = result({"n": 1}, sm_clock_mhz=1380.0, throttled_percent=92.5), result({"n": 2})
+    first = replace(first, run=replace(first.run, node="gpu07", commit="0123456789ab-dirty"))
+    table = results_table([first, second], parameters_of([first, second]))
+    names = [column.name for column in table.columns]
+    assert names[names.index("message") + 1 :] == [
+        *("sm_clock_mhz", "throttled_percent", "power_w", "temperature_c", "other_processes"),
+        *("host_name", "git_commit"),
+    ]
+    assert [row[-7:] for row in table.rows()] == [
+        (1380.0, 92.5, None, None, None, "gpu07", "0123456789ab-dirty"),
+        (None,) * 7,
+    ]
 
 
 @given(

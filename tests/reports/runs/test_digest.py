@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from conditioned import H200, MS, OWN, POWER, STARTED, around, run_folder, sample
 from recorded import SHIPPED
 from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
 
 from nsyswrap.api import open_capture
+from nsyswrap.base.conditions import Conditions, GpuProcess
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import TOTALS, digest, read_digest, stored, write_digest
+from nsyswrap.reports.runs.digest import CONDITIONS, FORMAT, TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
 
 if TYPE_CHECKING:
@@ -80,8 +83,61 @@ def test_totals_on_paper(tmp_path: Path) -> None:
         "busy_percent": 100 * 300 / (100 + 300),
         "recorded_ns": 2000,
         "loss_warnings": 0,
+        **dict.fromkeys(column.name for column in CONDITIONS),
     }
     assert list(found) == [column.name for column in TOTALS]
+
+
+def conditions_of(path: Path) -> dict[str, object]:
+    totals = digest(path).totals
+    return {column.name: totals[column.name] for column in CONDITIONS}
+
+
+def test_the_conditions_of_a_run_on_paper(tmp_path: Path) -> None:
+    # a kernel from 1.05 s to 2.95 s; samples from 1.2 s to 3.0 s: 19, of them 9 throttled
+    rows = [kernel("k", 1050 * MS, 2950 * MS), STARTED]
+    work = [sample(1100 + 100 * i, 1200 + i, 600 + i, POWER if i % 2 == 0 else 0) for i in range(20)]
+    gpu = replace(H200, processes=(OWN, GpuProcess(7, in_run=False)))
+    assert conditions_of(run_folder(tmp_path / "run", rows, around(work), Conditions((gpu,)))) == {
+        "sm_clock_mhz": 1210,
+        "throttled_percent": pytest.approx(100 * 9 / 19),
+        "power_w": 610,
+        "temperature_c": 50,
+        "other_processes": 1,
+    }
+
+
+def test_of_two_gpus_the_slower_one_counts_and_the_power_of_both(tmp_path: Path) -> None:
+    # process 100 works on GPU a, process 200 on GPU b, both from 1.05 s to 2.95 s
+    rows = [kernel("k", 1050 * MS, 2950 * MS), kernel("k", 1050 * MS, 2950 * MS, pid=200), STARTED]
+    for number, (pid, uuid) in enumerate([(100, "a"), (200, "b")]):
+        rows += [row("TARGET_INFO_GPU", id=number, name="GPU", uuid=uuid)]
+        rows += [row("TARGET_INFO_CUDA_DEVICE", pid=pid, cudaId=0, gpuId=number)]
+    gpus = Conditions((replace(H200, uuid="a"), replace(H200, uuid="b")))
+    of_a = around([sample(1100 + 100 * i, 1980, 300) for i in range(20)])
+    of_b = around([sample(1100 + 100 * i, 1400, 690, POWER, gpu=1) for i in range(20)], gpu=1)
+    assert conditions_of(run_folder(tmp_path / "run", rows, [*of_a, *of_b], gpus)) == {
+        "sm_clock_mhz": 1400,
+        "throttled_percent": 100,
+        "power_w": 990,
+        "temperature_c": 50,
+        "other_processes": 0,
+    }
+
+
+def test_conditions_that_are_not_known_are_missing(tmp_path: Path) -> None:
+    rows = [kernel("k", 1050 * MS, 1054 * MS), STARTED]
+    for number, (samples, processes, known) in enumerate(
+        [
+            (around([]), (OWN,), {"other_processes": 0}),  # too few samples
+            (None, (OWN,), {"other_processes": 0}),
+            ("text", (), {}),
+            (around([]), (GpuProcess(7, began_before=True),), {}),  # possibly of another program
+        ]
+    ):
+        facts = Conditions((replace(H200, processes=processes),))
+        missing = dict.fromkeys(column.name for column in CONDITIONS)
+        assert conditions_of(run_folder(tmp_path / str(number), rows, samples, facts)) == missing | known
 
 
 def test_a_device_of_two_processes_is_busy_once(tmp_path: Path) -> None:
@@ -166,12 +222,18 @@ def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
     assert stored(run) is None
 
 
-def test_a_digest_of_version_2_has_no_checksum(run: Path) -> None:
-    facts = json.loads((run / DIGEST).read_text())
-    written = stored(run)
-    del facts["sha256"]
-    (run / DIGEST).write_text(json.dumps({**facts, "format": 2}))
-    assert stored(run) == written
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_older_digest_has_no_conditions(run: Path, version: int) -> None:
+    written = read_digest(run / DIGEST)
+    names = {column.name for column in CONDITIONS}
+    older = replace(written, totals={k: v for k, v in written.totals.items() if k not in names})
+    content = {"format": version, **asdict(older)}
+    if version > 2:  # version 2 has no checksum
+        text = json.dumps(asdict(older), sort_keys=True)
+        content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (run / DIGEST).write_text(json.dumps(content))
+    assert stored(run) == older
+    assert FORMAT == 4
 
 
 @pytest.mark.parametrize(
@@ -183,7 +245,7 @@ def test_a_digest_of_version_2_has_no_checksum(run: Path) -> None:
         ('"kernel_ns":10,', '"kernel_ns":NaN,'),
         ('"kernel_ns":10,', '"kernel_ns":-10,'),
         ('["k",[10],[1]]', '["k",[10,20],[1]]'),
-        ('"format":3', '"format":3.0'),
+        ('"format":4', '"format":4.0'),
         ('"sha256":"', '"sha256":"0'),
     ],
 )

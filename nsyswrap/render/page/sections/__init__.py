@@ -13,6 +13,7 @@ NAMES = (
     "ranks",
     "verdicts",
     "head",
+    "conditions",
     "timeline",
     "kernels",
     "classes",

@@ -1,0 +1,196 @@
+"""Compute the clock, power, temperature and throttling of each GPU while it worked, from a run's samples.
+
+A sample counts if an operation ran in the 100 ms before it, the time between two samples: launch-bound work
+would often be missed at the very moment of a sample. The first sample of each stretch of work does not count,
+because the GPU may still leave its idle clock. Clocks and reasons are those of the moment; some GPUs report
+power as the average of a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.base.conditions import INTERVAL_S, THROTTLE_REASONS, conditions_of
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.run_folder import RunFolder, run_of
+from nsyswrap.base.units import NS_PER_S
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.gpu_samples import read_samples
+from nsyswrap.capture.per_capture import per_capture
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.base.conditions import Conditions, Gpu
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.gpu_samples import Samples
+
+FEWEST_SAMPLES = 5  # half a second of work: fewer show neither a share nor a range
+_INTERVAL_NS = int(INTERVAL_S * NS_PER_S)
+_IDLE = 0x1  # bit of the reasons: the clock is dropping because the GPU has nothing to do
+_MW_PER_W = 1000
+
+
+class Spread(NamedTuple):
+    """The spread of a quantity: smallest, 5th percentile, median, 95th percentile and largest value."""
+
+    least: float
+    low: float
+    median: float
+    high: float
+    most: float
+
+
+@dataclass(frozen=True)
+class WorkingGpu:
+    """One GPU with its samples, and the figures of the ``count`` samples while it worked.
+
+    ``seconds`` are the times of all its samples since time 0 of the capture. Figures are None if the GPU does
+    not report them, or with fewer than FEWEST_SAMPLES. ``throttled`` maps a reason to its share of the
+    samples in percent, the largest first. ``idle_percent`` is the share of samples with the idle clock among
+    all that were taken between operations at most 100 ms apart; ``count`` is without these.
+    """
+
+    gpu: Gpu
+    samples: Samples
+    seconds: NDArray[Any]
+    count: int
+    idle_percent: float | None = None
+    sm_mhz: Spread | None = None
+    memory_mhz: Spread | None = None
+    power_w: Spread | None = None
+    temperature_c: Spread | None = None
+    throttled_percent: float | None = None
+    throttled: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class RunConditions:
+    """The conditions of a run, and the figures of each GPU that worked, or why there are none."""
+
+    facts: Conditions
+    gpus: tuple[WorkingGpu, ...] = ()
+    unknown: str = ""
+
+
+@per_capture
+def run_conditions_of(capture: Capture) -> RunConditions | None:
+    """Return the conditions of the selected GPU work; None if none were recorded."""
+    folder = run_of(capture.source)
+    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    if folder is None or facts is None:
+        return None
+    try:
+        return RunConditions(facts, _working_gpus(capture, facts, read_samples(folder, len(facts.gpus))))
+    except CaptureError as error:
+        return RunConditions(facts, unknown=error.message)
+
+
+def _working_gpus(capture: Capture, facts: Conditions, samples: Samples) -> tuple[WorkingGpu, ...]:
+    """Raise CaptureError if samples and operations cannot be brought together."""
+    operations = gpu_operations_of(capture)
+    if not len(operations):
+        raise CaptureError("no GPU work")
+    if not len(samples["time_ns"]):
+        raise CaptureError("no samples of a GPU")
+    if not capture.started_ns or capture.started_ns < 0:
+        raise CaptureError("the export has no start time in UTC, so samples cannot be assigned to GPU work")
+    numbers = _gpu_numbers(capture, operations, facts)
+    gpus = []
+    for number in np.unique(numbers).tolist():
+        mine = operations.of(numbers == number)
+        own = {name: values[samples["gpu"] == number] for name, values in samples.items()}
+        gpus.append(
+            _working_gpu(
+                facts.gpus[number],
+                own,
+                own["time_ns"] - capture.started_ns,
+                union(mine.start_ns, mine.end_ns),
+            )
+        )
+    return tuple(gpus)
+
+
+def _gpu_numbers(capture: Capture, operations: GpuOperations, facts: Conditions) -> NDArray[Any]:
+    """Return the position in ``facts.gpus`` of each operation's GPU."""
+    if len(facts.gpus) == 1:
+        return np.zeros(len(operations), np.int64)
+    places = {_plain(gpu.uuid): number for number, gpu in enumerate(facts.gpus)}
+    numbers = np.full(len(operations), MISSING)
+    for process, device, rows in operations.by_device():
+        pid = int(process_ids(np.array([process]))[0])
+        numbers[rows] = places.get(_plain(capture.gpu_uuids.get((pid, device), "")), MISSING)
+    if (numbers == MISSING).any():
+        raise CaptureError("the export does not tell which GPU the work ran on (nsys 2025.1 or newer does)")
+    return numbers
+
+
+def _plain(uuid: str) -> str:
+    """Return a UUID as nsys writes it: NVML puts a prefix before it."""
+    return uuid.lower().removeprefix("gpu-")
+
+
+def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: Cover) -> WorkingGpu:
+    worked = _settled(time_ns, work)
+    idle = _bits(samples["reasons"]) & _IDLE > 0
+    busy = worked & ~idle
+    made = WorkingGpu(gpu, samples, time_ns / NS_PER_S, int(busy.sum()))
+    if worked.sum() >= FEWEST_SAMPLES:
+        made = replace(made, idle_percent=_percent(idle[worked]))
+    if made.count < FEWEST_SAMPLES:
+        return made
+    of = {name: values[busy] for name, values in samples.items()}
+    return replace(
+        made,
+        sm_mhz=_spread(of["sm_mhz"]),
+        memory_mhz=_spread(of["memory_mhz"]),
+        power_w=_spread(of["power_mw"] / _MW_PER_W),
+        temperature_c=_spread(of["temperature_c"]),
+        **_throttling(of["reasons"]),
+    )
+
+
+def _settled(time_ns: NDArray[Any], work: Cover) -> NDArray[Any]:
+    """Mark the samples with work in the interval before them and before the previous sample."""
+    if not len(work.start):
+        return np.zeros(len(time_ns), bool)
+    last = np.searchsorted(work.start, time_ns, "right") - 1
+    worked = (last >= 0) & (work.end[np.maximum(last, 0)] >= time_ns - _INTERVAL_NS)
+    return worked & np.concatenate(([False], worked[:-1]))
+
+
+def _spread(values: NDArray[Any]) -> Spread | None:
+    known = values[~np.isnan(values)]
+    if len(known) < FEWEST_SAMPLES:
+        return None
+    return Spread(*np.percentile(known, (0, 5, 50, 95, 100)).tolist())
+
+
+def _throttling(reasons: NDArray[Any]) -> dict[str, Any]:
+    bits = _bits(reasons[~np.isnan(reasons)])
+    if len(bits) < FEWEST_SAMPLES:
+        return {}
+    shares = {name: _percent(bits & bit > 0) for bit, name in THROTTLE_REASONS.items()}
+    largest = sorted(((name, share) for name, share in shares.items() if share), key=lambda one: -one[1])
+    return {
+        "throttled_percent": _percent(bits & sum(THROTTLE_REASONS) > 0),
+        "throttled": dict(largest),
+    }
+
+
+def _bits(reasons: NDArray[Any]) -> NDArray[Any]:
+    return np.nan_to_num(reasons).astype(np.int64)  # type: ignore[no-any-return]
+
+
+def _percent(marks: NDArray[Any]) -> float:
+    return 100 * float(marks.mean())

@@ -1,0 +1,197 @@
+"""Check the conditions of the run: throttled GPUs, clocks that varied, and other users of the machine.
+
+The samples of the run folder tell about a GPU only while the capture shows that it worked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
+from nsyswrap.analysis.diagnostics.check import Diagnosis, info, ok, unknown, warning
+from nsyswrap.base.conditions import INTERVAL_S
+from nsyswrap.base.text import shorten
+from nsyswrap.base.units import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
+    from nsyswrap.base.conditions import Gpu, GpuProcess
+    from nsyswrap.capture.capture import Capture
+
+CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"
+# Below this share the effect on a total is smaller than what a GPU at a steady clock shows from run to run.
+THROTTLED_PERCENT = 5.0
+# Of the median clock, between the 5th and the 95th percentile. A steady GPU changes by a step or two of
+# 15 MHz, which is under 2 %; kernels bound by computing take longer by what the clock loses.
+VARIED_PERCENT = 5.0
+_NOT_RECORDED = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
+_MOSTLY_PERCENT = 50.0  # of the samples at the idle clock
+_NAME_WIDTH = 40
+_SAME_CLOCK = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
+_SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
+
+
+class _Doubt(NamedTuple):
+    """A warning about one GPU. ``number`` counts samples or processes, ``effect`` has the cure."""
+
+    subject: str
+    number: int
+    finding: str
+    effect: str
+
+
+def doubts(capture: Capture) -> list[str]:
+    """Return a short line for each warning about the run; one per subject, with the number of other GPUs."""
+    made = run_conditions_of(capture)
+    every = list(_doubts(made)) if made else []
+    counts = Counter(doubt.subject for doubt in every)
+    first = {doubt.subject: doubt.finding for doubt in reversed(every)}
+    if THROTTLING in first:  # it explains the clocks, and its line has their range
+        first.pop(CLOCKS, None)
+    return [f"{first[name]}{_and(counts[name] - 1, 'on other GPUs')}" for name in counts if name in first]
+
+
+def check_run(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield clocks, throttling and other processes of each GPU that worked, and the load of the host."""
+    made = run_conditions_of(capture)
+    if made is None:
+        yield unknown(
+            CLOCKS, "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
+        )
+        return
+    for doubt in _doubts(made):
+        yield warning(doubt.subject, doubt.number, f"{doubt.finding}; {doubt.effect}")
+    if made.unknown:
+        yield unknown(CLOCKS, f"clocks and throttling unknown: {made.unknown}")
+    for gpu in made.gpus:
+        yield from _idle_clock(gpu)
+        yield from _sound(gpu)
+    if not list(_other_processes(made)):
+        yield _alone(made)
+    yield from _load(made)
+
+
+def _doubts(made: RunConditions) -> Iterator[_Doubt]:
+    """Yield the warnings, in the order of the subjects."""
+    yield from (doubt for gpu in made.gpus for doubt in _throttled(gpu))
+    yield from (doubt for gpu in made.gpus for doubt in _varied(gpu))
+    yield from _other_processes(made)
+
+
+def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
+    throttled_percent = gpu.throttled_percent or 0.0
+    if gpu.throttled and throttled_percent >= THROTTLED_PERCENT:
+        share = f"throttled ({', '.join(gpu.throttled)}) in {percent(throttled_percent)} of samples"
+        clock = f": SM clock {gpu.sm_mhz.least:.0f} to {gpu.sm_mhz.most:.0f} MHz" if gpu.sm_mhz else ""
+        effect = f"kernels were slower than at full clock{_maximum(gpu.gpu)}; {_SAME_CLOCK}"
+        yield _Doubt(THROTTLING, gpu.count, f"{_name(gpu.gpu)} {share}{clock}", effect)
+
+
+def _varied(gpu: WorkingGpu) -> Iterator[_Doubt]:
+    if gpu.sm_mhz and (range_percent := _range_percent(gpu.sm_mhz)) > VARIED_PERCENT:
+        clock = f"from {gpu.sm_mhz.low:.0f} to {gpu.sm_mhz.high:.0f} MHz (5th to 95th percentile)"
+        effect = f"equal kernels may differ by {range_percent:.0f} %; {_SAME_CLOCK}"
+        yield _Doubt(CLOCKS, gpu.count, f"{_name(gpu.gpu)}: SM clock varied {clock}", effect)
+
+
+def _range_percent(clock: Spread) -> float:
+    return 100 * (clock.high - clock.low) / clock.median if clock.median else 0.0
+
+
+def _other_processes(made: RunConditions) -> Iterator[_Doubt]:
+    """Yield each GPU with processes of others."""
+    for gpu in _gpus(made):
+        others, unsure = _others(gpu), _unsure(gpu)
+        if listed := others or unsure:
+            doubt = "" if others else "possibly "
+            several = "another process" if len(listed) == 1 else f"{len(listed)} other processes"
+            finding = f"{doubt}{several} on {_name(gpu)}: {_processes(listed)}"
+            yield _Doubt(PROCESSES, len(listed), finding, _SHARED)
+
+
+def other_processes(made: RunConditions) -> int | None:
+    """Return the number of processes outside of the run on its GPUs; None if it is not known."""
+    gpus = _gpus(made)
+    count = len({process.pid for gpu in gpus for process in _others(gpu)})
+    return count or (0 if _are_listed(gpus) and not any(map(_unsure, gpus)) else None)
+
+
+def _gpus(made: RunConditions) -> list[Gpu]:
+    """Return the GPUs that worked, or all of the run if it is not known which of them did."""
+    return [one.gpu for one in made.gpus] or list(made.facts.gpus)
+
+
+def _are_listed(gpus: list[Gpu]) -> bool:
+    """Return True if each GPU has a process: the program's own one shows that processes were reported."""
+    return bool(gpus) and all(gpu.processes for gpu in gpus)
+
+
+def _others(gpu: Gpu) -> list[GpuProcess]:
+    return [process for process in gpu.processes if process.in_run is False]
+
+
+def _unsure(gpu: Gpu) -> list[GpuProcess]:
+    """Return the processes that are not visible from here, and that began before the program."""
+    return [process for process in gpu.processes if process.in_run is None and process.began_before]
+
+
+def _processes(listed: list[GpuProcess]) -> str:
+    first = listed[0]
+    name = f"{shorten(first.name, _NAME_WIDTH)}, " if first.name else ""
+    return f"{name}pid {first.pid}{_and(len(listed) - 1, 'more')}"
+
+
+def _idle_clock(gpu: WorkingGpu) -> Iterator[Diagnosis]:
+    if gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT:
+        share = f"its idle clock in {percent(gpu.idle_percent)} of the samples around its work"
+        yield info(
+            CLOCKS, len(gpu.seconds), f"{_name(gpu.gpu)} had {share}: kernels may begin at a low clock"
+        )
+
+
+def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
+    """Yield a diagnosis for each check that found no problem, or that could not be made."""
+    name, samples = _name(gpu.gpu), f"{gpu.count:,} sample{'' if gpu.count == 1 else 's'}"
+    if gpu.count < FEWEST_SAMPLES:
+        rule = f"at least {FEWEST_SAMPLES} needed, taken every {INTERVAL_S * 1000:.0f} ms"
+        yield unknown(CLOCKS, f"GPU work too short to sample: {samples} while {name} worked; {rule}")
+        return
+    if gpu.sm_mhz is None:
+        yield unknown(CLOCKS, f"{name} did not report its SM clock")
+    elif _range_percent(gpu.sm_mhz) <= VARIED_PERCENT:
+        steady = f"{gpu.sm_mhz.median:.0f} MHz{_maximum(gpu.gpu)}, median of {samples}"
+        yield ok(CLOCKS, f"{name}: steady SM clock of {steady}")
+    if gpu.throttled_percent is None:
+        yield unknown(THROTTLING, f"{name} did not report why its clock was reduced")
+    elif gpu.throttled_percent < THROTTLED_PERCENT:
+        yield ok(THROTTLING, f"{name}: throttled in {percent(gpu.throttled_percent)} of {samples}")
+
+
+def _alone(made: RunConditions) -> Diagnosis:
+    if _are_listed(_gpus(made)):
+        return ok(PROCESSES, "no other process found on the GPUs of the run")
+    return unknown(PROCESSES, "the processes on the GPUs of the run are not known")
+
+
+def _load(made: RunConditions) -> Iterator[Diagnosis]:
+    """Compare the load before the run, which the program has no part in, with the number of cores."""
+    host = made.facts.host
+    if host.load and host.cores and host.load[0] >= host.cores:
+        load = f"load of {host.load[0]:.1f} before the run on {host.cores} cores"
+        yield info(LOAD, 1, f"{load}: other programs may have delayed the host")
+
+
+def _name(gpu: Gpu) -> str:
+    """Return the GPU with the number that nvidia-smi gives it."""
+    return f"GPU {gpu.index}"
+
+
+def _maximum(gpu: Gpu) -> str:
+    return f" (maximum {gpu.max_sm_mhz})" if gpu.max_sm_mhz else ""
+
+
+def _and(count: int, others: str) -> str:
+    return f" and {count} {others}" if count > 0 else ""

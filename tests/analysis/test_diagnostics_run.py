@@ -1,0 +1,190 @@
+"""What diagnostics and the trust line say of the conditions of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from conditioned import (
+    FULL,
+    H200,
+    MS,
+    OWN,
+    POWER,
+    around,
+    idle,
+    recorded,
+    sample,
+)
+from diagnostics_found import found
+from tiny_export import call, diagnostic, kernel, opened
+
+from nsyswrap.analysis.diagnostics.summary_line import trust
+from nsyswrap.base.conditions import Conditions, GpuProcess, Host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from conditioned import Sample
+
+    from nsyswrap.api import Capture
+
+# As in test_conditions: 19 samples, from 1.2 s to 3.0 s.
+ROWS = [
+    call("cudaLaunchKernel", 1000 * MS, 1001 * MS, 1),
+    kernel("k", 1050 * MS, 2950 * MS, 1),
+    diagnostic("Profiling has started.", severity=1),
+]
+SAME = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
+SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
+COMPLETE = "1 kernel; trace complete"
+MORE = "(-r diagnostics)"
+
+
+def run(
+    folder: Path, *processes: GpuProcess, work: Iterable[Sample] | None = None, host: Host | None = None
+) -> Capture:
+    """A run whose GPU has a steady clock, unless ``work`` says otherwise."""
+    samples = [sample(1100 + 100 * i) for i in range(20)] if work is None else work
+    gpu = replace(H200, processes=processes or (OWN,))
+    return recorded(folder / "run", ROWS, around(samples), Conditions((gpu,), host or Host()))
+
+
+def test_a_sound_run(tmp_path: Path) -> None:
+    capture = run(tmp_path)
+    steady = "GPU 0: steady SM clock of 1980 MHz (maximum 1980), median of 19 samples"
+    assert found(capture, "GPU clocks") == [("ok", 0, None, steady)]
+    assert found(capture, "GPU throttling") == [("ok", 0, None, "GPU 0: throttled in 0.0 % of 19 samples")]
+    alone = "no other process found on the GPUs of the run"
+    assert found(capture, "other processes") == [("ok", 0, None, alone)]
+    assert found(capture, "host load") == []
+    assert trust(capture) == [COMPLETE]
+
+
+def test_a_throttled_gpu(tmp_path: Path) -> None:
+    # 1215 MHz and 1545 MHz by turns, throttled in 18 of 19
+    work = [sample(1100 + 100 * i, 1215 if i % 2 else 1545, 690, POWER if i > 1 else FULL) for i in range(20)]
+    capture = run(tmp_path, work=work)
+    throttled = "GPU 0 throttled (power limit) in 94.7 % of samples: SM clock 1215 to 1545 MHz"
+    [(level, count, time_ns, meaning)] = found(capture, "GPU throttling")
+    assert (level, count, time_ns) == ("warning", 19, None)
+    assert meaning == f"{throttled}; kernels were slower than at full clock (maximum 1980); {SAME}"
+    varied = "GPU 0: SM clock varied from 1215 to 1545 MHz (5th to 95th percentile)"
+    effect = f"equal kernels may differ by 27 %; {SAME}"  # 330 of the median, 1215
+    assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}; {effect}")]
+    assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {throttled}"]
+
+
+def test_a_throttled_sample_of_twenty_one_is_no_warning(tmp_path: Path) -> None:
+    for number, (reasons, level) in enumerate(
+        [([0, 0, *[FULL] * 17, POWER], "warning"), ([0] * 20, "ok"), ([POWER, *[0] * 19], "ok")]
+    ):
+        work = [sample(1100 + 100 * i, reasons=bits) for i, bits in enumerate(reasons)]
+        [(found_level, *_)] = found(run(tmp_path / str(number), work=work), "GPU throttling")
+        assert found_level == level
+
+
+@pytest.mark.parametrize(("lower", "level"), [(1885, "ok"), (1875, "warning")])
+def test_a_clock_that_varied_by_more_than_5_percent(tmp_path: Path, lower: int, level: str) -> None:
+    # the median is 1980; 95 MHz are 4.8 % of it, 105 MHz are 5.3 %
+    work = [sample(1100 + 100 * i, lower if i % 3 == 1 else 1980) for i in range(20)]
+    capture = run(tmp_path, work=work)
+    assert [row[0] for row in found(capture, "GPU clocks")] == [level]
+    lines = (
+        []
+        if level == "ok"
+        else [f"  GPU 0: SM clock varied from {lower} to 1980 MHz (5th to 95th percentile)"]
+    )
+    assert trust(capture)[1:] == lines
+
+
+def test_idle_clocks_before_and_after_the_work_do_not_count(tmp_path: Path) -> None:
+    work = [*(idle(100 * i) for i in range(11)), *(sample(1100 + 100 * i) for i in range(20))]
+    assert trust(run(tmp_path, work=work)) == [COMPLETE]
+
+
+def test_a_gpu_that_is_mostly_idle(tmp_path: Path) -> None:
+    rows = [kernel("k", ms * MS, ms * MS + 1000) for ms in range(1050, 2951, 100)]
+    work = [idle(1100 + 100 * i) if i % 4 else sample(1100 + 100 * i) for i in range(20)]  # 15 of 19
+    capture = recorded(tmp_path / "run", rows, around(work))
+    share = "GPU 0 had its idle clock in 78.9 % of the samples around its work"
+    assert found(capture, "GPU clocks")[0] == (
+        *("info", 41, None),
+        f"{share}: kernels may begin at a low clock",
+    )
+
+
+def test_work_that_is_too_short(tmp_path: Path) -> None:
+    rows = [kernel("k", 1050 * MS, 1054 * MS)]
+    capture = recorded(tmp_path / "run", rows, around([sample(1100, 700, reasons=POWER)]))
+    short = (
+        "GPU work too short to sample: 0 samples while GPU 0 worked; at least 5 needed, taken every 100 ms"
+    )
+    assert found(capture, "GPU clocks") == [("info", None, None, short)]
+    assert found(capture, "GPU throttling") == []
+    assert trust(capture)[1:] == []
+
+
+OTHER = GpuProcess(4242, "python", in_run=False)
+
+
+@pytest.mark.parametrize(
+    ("processes", "finding"),
+    [
+        ([OTHER, OWN], "another process on GPU 0: python, pid 4242"),
+        ([replace(OTHER, name="")], "another process on GPU 0: pid 4242"),
+        ([OTHER, replace(OTHER, pid=2), OWN], "2 other processes on GPU 0: python, pid 4242 and 1 more"),
+        ([GpuProcess(7, "", in_run=None, began_before=True)], "possibly another process on GPU 0: pid 7"),
+    ],
+)
+def test_another_process(tmp_path: Path, processes: list[GpuProcess], finding: str) -> None:
+    capture = run(tmp_path, *processes)
+    [(level, _, _, meaning)] = found(capture, "other processes")
+    assert (level, meaning) == ("warning", f"{finding}; {SHARED}")
+    assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {finding}"]
+
+
+def test_a_process_that_cannot_be_seen_and_began_later_may_be_the_program(tmp_path: Path) -> None:
+    capture = run(tmp_path, GpuProcess(7, "", in_run=None))
+    assert [row[0] for row in found(capture, "other processes")] == ["ok"]
+
+
+def test_a_gpu_without_any_process_did_not_report_them(tmp_path: Path) -> None:
+    capture = recorded(tmp_path / "run", ROWS, around([]), Conditions((replace(H200, processes=()),)))
+    [(level, count, _, meaning)] = found(capture, "other processes")
+    assert (level, count, meaning) == ("info", None, "the processes on the GPUs of the run are not known")
+
+
+@pytest.mark.parametrize(("load", "rows"), [((31.9, 40.0), 0), ((32.0, 0.5), 1), ((), 0)])
+def test_the_load_before_the_run(tmp_path: Path, load: tuple[float, ...], rows: int) -> None:
+    capture = run(tmp_path, host=Host(cores=32, load=load))
+    text = "load of 32.0 before the run on 32 cores: other programs may have delayed the host"
+    assert found(capture, "host load") == [("info", 1, None, text)] * rows
+
+
+def test_several_gpus_have_one_line_for_each_subject(tmp_path: Path) -> None:
+    # which of the two GPUs worked is not known: both are listed
+    gpus = tuple(replace(H200, uuid=f"GPU-{i}", index=i, processes=(OTHER,)) for i in range(2))
+    capture = recorded(tmp_path / "run", ROWS, around([]), Conditions(gpus))
+    assert trust(capture)[1:] == ["  another process on GPU 0: python, pid 4242 and 1 on other GPUs"]
+    assert [row[1] for row in found(capture, "other processes")] == [1, 1]
+    [(level, count, _, meaning)] = found(capture, "GPU clocks")
+    assert (level, count) == ("info", None)
+    assert str(meaning).startswith("clocks and throttling unknown: the export does not tell which GPU")
+
+
+def test_samples_that_are_damaged(tmp_path: Path) -> None:
+    capture = recorded(tmp_path / "run", ROWS, "text\x1b[2J\n")
+    [(level, count, _, meaning)] = found(capture, "GPU clocks")
+    assert (level, count) == ("info", None)
+    assert meaning == "clocks and throttling unknown: conditions.csv cannot be read: no column time_ns"
+    assert trust(capture) == [COMPLETE]
+
+
+def test_a_capture_of_no_run(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *ROWS)
+    not_recorded = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
+    assert found(capture, "GPU clocks") == [("info", None, None, not_recorded)]
+    assert trust(capture) == [COMPLETE]
