@@ -70,8 +70,8 @@ class FakeNvml:
             "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda m, out: _write([m.value - _MIG], out),
             "nvmlDeviceGetUUID": partial(self._text, "uuid"),
             "nvmlDeviceGetName": partial(self._text, "name"),
-            "nvmlDeviceGetComputeRunningProcesses_v3": partial(self._processes, True),
-            "nvmlDeviceGetComputeRunningProcesses": partial(self._processes, False),
+            "nvmlDeviceGetComputeRunningProcesses_v3": partial(self._processes, new=True),
+            "nvmlDeviceGetComputeRunningProcesses": partial(self._processes, new=False),
         }
         names = {key.split()[0] for gpu in gpus for key in gpu.numbers()}
         self._functions |= {name: partial(self._numbers, name) for name in names}
@@ -104,7 +104,7 @@ class FakeNvml:
         numbers = self._gpu(handle).numbers()[" ".join(map(str, (name, *kinds)))]
         return _write(numbers, *arguments[len(kinds) :])
 
-    def _processes(self, new: bool, handle: object, count: Any, entries: Any) -> int:  # noqa: ANN401, FBT001 - ctypes
+    def _processes(self, handle: object, count: Any, entries: Any, *, new: bool) -> int:  # noqa: ANN401 - ctypes
         assert hasattr(entries[0], "gpu_instance") is new  # newer functions have a longer structure
         pids, room = self._gpu(handle).processes, count._obj.value  # noqa: SLF001 - of byref()
         if len(pids) <= room:
