@@ -48,7 +48,7 @@ def folder_of(program: Program) -> Path:
 def state(folder: Path, environment: Mapping[str, str], limit_s: float = LIMIT_S) -> Git | None:
     """Return the commit of a folder, and whether tracked files differ from it.
 
-    Returns None if it is not in a repository of ours with a commit, if the repository configures its own
+    Returns None if it is not in a repository of this user with a commit, if the repository configures its own
     filters, or if git is missing or takes longer than ``limit_s`` seconds.
     """
     calm = {name: value for name, value in environment.items() if name not in _ELSEWHERE} | _CALM

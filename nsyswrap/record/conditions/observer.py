@@ -39,13 +39,13 @@ class Observer:
         self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
 
     def __enter__(self) -> Self:
-        """Start to sample, and read the commit before the program can change files."""
+        """Start sampling, and read the commit before the program can change files."""
         self._sampling.start()
         self._git.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop to sample, and query the versions, which would disturb a running program."""
+        """Stop sampling, and query the versions, which would disturb a running program."""
         self.stop()
         self._versions.start()
 
@@ -54,7 +54,7 @@ class Observer:
         self._sampler.program_started()
 
     def stop(self) -> None:
-        """Stop to sample: the program has ended."""
+        """Stop sampling: the program has ended."""
         self._sampler.stop()
 
     def conditions(self) -> Conditions:

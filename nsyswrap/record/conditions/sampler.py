@@ -65,7 +65,7 @@ class Sampler:
         if self._find_gpus(library):
             try:
                 with self._file.open("w", buffering=1, encoding="ascii") as file:
-                    print(*COLUMNS, sep=",", file=file)
+                    file.write(_line(*COLUMNS))
                     self._sample(file)
             except OSError:  # a full disk: the last line may be incomplete
                 with suppress(OSError):
@@ -98,11 +98,14 @@ class Sampler:
     def _write_row(self, position: int, file: TextIO) -> None:
         time_ns, sample = time.time_ns(), self._devices[position].sample()
         if not self._stopped.is_set():
-            cells = ("" if value is None else value for value in sample)
-            print(time_ns, position, *cells, sep=",", file=file)
+            file.write(_line(time_ns, position, *sample))
             self._rows[position] += 1
 
     def _note_processes(self) -> None:
         listed = [device.process_ids() for device in self._devices]
         self._processes.note(listed, before_program=not (self._queried or self._program_started))
         self._queried = True
+
+
+def _line(*cells: int | str | None) -> str:
+    return ",".join("" if cell is None else str(cell) for cell in cells) + "\n"
