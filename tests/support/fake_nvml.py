@@ -6,13 +6,20 @@ the library's answers. It cannot show that a driver answers like this: tests wit
 
 from __future__ import annotations
 
+import csv
 import threading
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.conditions import COLUMNS
+from nsyswrap.record.conditions import nvml
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
 
 OK, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 3, 4, 6, 7
 _MIG = 1000  # the handle of a MIG device is that of its GPU and this
@@ -113,10 +120,25 @@ class FakeNvml:
         return _write([len(pids)], count) or (TOO_SMALL if len(pids) > room else OK)
 
     def _gpu(self, handle: Any) -> FakeGpu:  # noqa: ANN401 - ctypes
-        return self.gpus[handle.value - 1]
+        index: int = handle.value - 1
+        return self.gpus[index]
 
 
 def _write(numbers: Any, *outputs: Any) -> int:  # noqa: ANN401 - ctypes
     for number, output in zip(numbers, outputs, strict=True):
         output._obj.value = number or 0  # noqa: SLF001 - of byref()
     return NOT_SUPPORTED if None in numbers else OK
+
+
+def use(monkeypatch: pytest.MonkeyPatch, library: FakeNvml) -> None:
+    """Let nsyswrap load this library."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(nvml, "load", lambda: nvml.Nvml(library))
+
+
+def sample_rows(file: Path) -> list[list[str]]:
+    """The samples in a conditions.csv, without its header."""
+    with file.open(encoding="ascii", newline="") as lines:
+        header, *samples = csv.reader(lines)
+    assert tuple(header) == COLUMNS
+    return samples
