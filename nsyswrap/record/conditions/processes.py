@@ -13,31 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FIRST_NAMESPACE = 0xEFFFFFFC  # inode of the machine's own namespace of process ids (PROC_PID_INIT_INO)
+_PARENT = 1  # field of /proc/PID/stat, counted after the program's name
 
 
 class Processes:
     """Notes the processes of several GPUs. ``token`` is the mark of the run's own processes."""
 
     def __init__(self, token: str) -> None:
-        self._members = guard.Members(token)
+        self._mark = f"{guard.MARK}={token}".encode()
         self._known: dict[int, GpuProcess] = {}
         self._of_gpu: dict[int, dict[int, None]] = {}  # position of a GPU -> its process ids, in order
 
     def note(self, listed: Sequence[Sequence[int]], *, before_program: bool) -> None:
-        """Note the process ids of each GPU. ``before_program``: the program has not started.
-
-        Looking up the run's processes reads all of ``/proc``, so it is done only for a new process.
-        """
+        """Note the process ids of each GPU. ``before_program``: the program has not started."""
         for position, pids in enumerate(listed):
             self._of_gpu.setdefault(position, {}).update(dict.fromkeys(pids))
         new = {pid for pids in listed for pid in pids if self._in_run(pid) is None}
-        candidates = set(filter(_is_visible, new))
-        members = self._members.living() if candidates else []
         for pid in new:
-            visible = pid in candidates and _is_visible(pid)  # it lived during the look-up
             known = self._known.get(pid, GpuProcess(pid, began_before=before_program))
-            in_run = pid in members if visible else None
-            self._known[pid] = GpuProcess(pid, _name(pid) if visible else "", in_run, known.began_before)
+            is_visible = _is_visible(pid)
+            name, in_run = (_name(pid), self._has_mark(pid)) if is_visible else ("", None)
+            self._known[pid] = GpuProcess(pid, name, in_run, known.began_before)
 
     def of_gpu(self, position: int) -> tuple[GpuProcess, ...]:
         """Return the processes noted for the GPU of this position."""
@@ -46,6 +42,20 @@ class Processes:
     def _in_run(self, pid: int) -> bool | None:
         return self._known[pid].in_run if pid in self._known else None
 
+    def _has_mark(self, pid: int) -> bool | None:
+        """Return True if the process or an ancestor has the mark; None if it ended meanwhile.
+
+        ``guard.Members`` knows the same of all processes. Reading all of ``/proc`` takes too long here.
+        """
+        try:
+            while pid:
+                if self._mark in _environment(pid):
+                    return True
+                pid = int(_stat(pid)[_PARENT])
+        except (OSError, IndexError):
+            return None
+        return False
+
 
 def _is_visible(pid: int) -> bool:
     """Return True if a process id of NVML is that of a living process here.
@@ -53,12 +63,22 @@ def _is_visible(pid: int) -> bool:
     In a container some drivers return ids of the machine, which can be those of other processes here.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        is_alive = _stat(pid)[:1] != [b"Z"]
         in_container = Path("/proc/self/ns/pid").stat().st_ino != _FIRST_NAMESPACE
     except OSError:
         return False
-    is_alive = stat.rpartition(b")")[2].split()[:1] != [b"Z"]
     return is_alive and (not in_container or _has_gpu_open(pid))
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of a process after its name."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+
+
+def _environment(pid: int) -> bytes:
+    with suppress(PermissionError):  # of another user
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
 
 
 def _has_gpu_open(pid: int) -> bool:

@@ -86,10 +86,10 @@ class Sampler:
     def _sample(self, file: TextIO) -> None:
         query_at = due = time.monotonic()
         while not self._stopped.wait(due - time.monotonic()):
+            cpu_s = time.thread_time()
             if due >= query_at:
                 self._note_processes()
                 query_at = due + _QUERY_S
-            cpu_s = time.thread_time()
             for position in range(len(self._devices)):
                 self._write_row(position, file)
             interval_s = max(INTERVAL_S, (time.thread_time() - cpu_s) / _MOST_CPU)
