@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.run_folder import (
+    CONDITIONS,
     DIGEST,
     EXPORT,
     FILES,
@@ -140,8 +141,8 @@ class Private:
             part.unlink()
 
     def publish(self) -> None:
-        """Move nsys' files and the digest into the run folder."""
-        for name in (REPORT, RECORDING, EXPORT, DIGEST):
+        """Move nsys' files, the digest and the samples of the GPUs into the run folder."""
+        for name in (REPORT, RECORDING, EXPORT, DIGEST, CONDITIONS):
             if (self.work / name).exists():
                 self.run.take(self.work / name, name)
         guard.remove(self.work)

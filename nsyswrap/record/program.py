@@ -31,13 +31,14 @@ _DETACHING = {
 class Program:
     """A command line, the program's name for the run folder, and a warning to show before the run.
 
-    ``if_it_fails``: a hint for the case that the program fails.
+    ``if_it_fails``: a hint for the case that the program fails. ``folder`` is that of a .cu file.
     """
 
     argv: tuple[str, ...]
     name: str
     warning: str = ""
     if_it_fails: str = ""
+    folder: Path | None = None
 
 
 def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = None) -> Program:
@@ -54,7 +55,7 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
         return Program((sys.executable, name, *rest), path.stem, if_it_fails=_other_python(name))
     if path.suffix == ".cu":
         _check_readable(path)
-        return Program((str(nvcc.compile_cuda(path, arch=arch)), *rest), path.stem)
+        return Program((str(nvcc.compile_cuda(path, arch=arch)), *rest), path.stem, folder=path.parent)
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")
     advice = (

@@ -22,8 +22,10 @@ from nsyswrap.base import recent_runs, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import (
+    CONDITIONS,
     EXPORT,
     LOG,
     PROGRAM_ERRORS,
@@ -34,7 +36,7 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program, gpus, guard, outcome, reimport
+from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
@@ -43,8 +45,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.record.conditions.observer import Observer
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
+
+with lazy_imports():  # these are loaded when nsys runs or has ended, so that the program starts sooner
+    from nsyswrap.record import gpus, reimport
+    from nsyswrap.record.conditions import observer
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
@@ -56,6 +63,7 @@ class _Ended(NamedTuple):
     """How nsys ended, whether its launcher ran, and its output.
 
     ``error_number`` says why the program could not be executed, or is 0. ``starts`` counts nsys' starts.
+    ``observer`` has noted the conditions.
     """
 
     ending: Ending
@@ -63,6 +71,7 @@ class _Ended(NamedTuple):
     error_number: int
     log: str
     starts: int
+    observer: Observer
 
 
 def command_line(
@@ -125,6 +134,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
+            facts["conditions"] = asdict(ended.observer.conditions())  # no sample is written after this
             private.publish()
             return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
 
@@ -154,13 +164,13 @@ def _start(
     starts = 0
     while True:
         starts += 1
-        ending, report = _run(spec, nsys, private, received, callbacks)
+        ending, report, observed = _run(spec, nsys, private, received, callbacks)
         log = private.nsys_output()
         ran = report.startswith(exec_program.STARTED)
         number = int(report.removeprefix(exec_program.STARTED) or 0)
         given_up = not (ran or ending.timed_out or received) and command.lost_its_agent(log)
         if not given_up or starts == _STARTS:
-            return _Ended(ending, ran, number, log, starts)
+            return _Ended(ending, ran, number, log, starts, observed)
 
 
 def _run(
@@ -169,8 +179,8 @@ def _run(
     private: Private,
     received: list[signal.Signals],
     callbacks: Callbacks,
-) -> tuple[Ending, bytes]:
-    """Run nsys once; return how it ended and what the launcher reported."""
+) -> tuple[Ending, bytes, Observer]:
+    """Run nsys once; return how it ended, what the launcher reported, and the observer of the run."""
     with _descriptors(spec) as own, private.log.open("wb") as log:
         reader, writer = os.pipe()
         try:
@@ -186,10 +196,12 @@ def _run(
             private.tell_pid(process.pid)
             os.close(writer)
             late = f"nsys has not started the program yet; {outcome.temporary_room(spec.env)}"
-            watch = (received, callbacks.progress, callbacks.signal, late)
-            supervisor = Supervisor(process, private.token, private.log, reader, *watch)
-            ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
-            return ending, _launcher_report(reader)
+            with observer.Observer(spec, private.token, private.work / CONDITIONS) as observed:
+                watch = (received, callbacks.progress, callbacks.signal, late)
+                hooks = (observed.program_started, observed.stop)
+                supervisor = Supervisor(process, private.token, private.log, reader, *watch, *hooks)
+                ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
+            return ending, _launcher_report(reader), observed
         finally:
             os.close(reader)
 

@@ -58,7 +58,8 @@ class Supervisor:
     ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``started``
     is a descriptor that is readable as soon as the program has started. ``received`` is the list that
     ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if the program does
-    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on.
+    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on. ``on_start`` is
+    called when the program has started, ``on_writing`` (more than once) when nsys writes its report.
     """
 
     process: subprocess.Popen[bytes]
@@ -69,6 +70,8 @@ class Supervisor:
     on_progress: Callable[[str], None]
     on_signal: Callable[[], None] = lambda: None
     late: str = ""
+    on_start: Callable[[], None] = lambda: None
+    on_writing: Callable[[], None] = lambda: None
     _stopping_since: float | None = None
     _signalled_at: float = 0.0
     _printed_bytes: int = 0
@@ -142,6 +145,7 @@ class Supervisor:
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
             self._started_at = now
+            self.on_start()
         if self._pending is None or now < self._not_before:
             return
         if self._started_at is None:
@@ -178,10 +182,13 @@ class Supervisor:
         try:
             with self.log.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                file.seek(max(0, size - _TAIL_BYTES))
-                now = command.progress(file.read().decode(errors="replace"))
+                file.seek(max(0, min(size - _TAIL_BYTES, self._printed_bytes)))
+                tail = file.read()
         except OSError:
             return previous
+        if guard.WRITING in tail:
+            self.on_writing()
+        now = command.progress(tail.decode(errors="replace"))
         if not self.received and self._stopping_since is None:  # checked after the size was read
             self._log_bytes = size
         if size != self._printed_bytes:

@@ -16,7 +16,7 @@ import pytest
 from endurance import Endured, broken_promises, readable_by_others
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT, FILES, PROGRAM_OUTPUT, REPORT, RUN, RunFolder
+from nsyswrap.base.run_folder import CONDITIONS, EXPORT, FILES, PROGRAM_OUTPUT, REPORT, RUN, RunFolder
 from nsyswrap.capture import redact
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def test_a_run_is_private_from_its_first_byte(tmp_path: Path, environment: dict[
                     except FileNotFoundError:
                         continue
     assert {path.name for path in seen} >= {RUN, EXPORT, REPORT}
+    sampled = {CONDITIONS: "600"} if (run.run / CONDITIONS).exists() else {}  # with a GPU
     assert modes(run.run) == {
+        **sampled,
         ".": "700",
         "nsys.log": "600",
         "report.nsys-rep": "600",

@@ -69,7 +69,9 @@ def test_a_cuda_source_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(nvcc, "compile_cuda", compiled)
     make("add.cu", 0o644)
-    assert resolve(["add.cu", "grid"], arch="sm_90") == Program((f"{tmp_path}/built/add", "grid"), "add")
+    assert resolve(["add.cu", "grid"], arch="sm_90") == Program(
+        (f"{tmp_path}/built/add", "grid"), "add", folder=Path()
+    )
     assert seen == [(Path("add.cu"), "sm_90")]
 
 

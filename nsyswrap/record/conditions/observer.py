@@ -1,0 +1,89 @@
+"""Note the conditions of one run, beside it: nothing here delays its program, and hardly its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from nsyswrap.base.conditions import Conditions
+from nsyswrap.record.conditions import git, host, interpreter
+from nsyswrap.record.conditions.sampler import Sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+    from nsyswrap.record.spec import RunSpec
+
+T = TypeVar("T")
+HANG_S = 0.5  # after a run, a thread that hangs in the driver or on a disk is waited for this long
+
+
+class Observer:
+    """Notes the conditions of the run in its ``with`` block; GPU samples go into the file ``samples``.
+
+    ``token`` marks the run's processes.
+    """
+
+    def __init__(self, spec: RunSpec, token: str, samples: Path) -> None:
+        environment = {**os.environ, **spec.env}
+        argv, folder = spec.program.argv, git.folder_of(spec.program)
+        self._load = host.load()
+        self._sampler = Sampler(environment, token, samples)
+        self._sampling = _Background(self._sampler.run, None)
+        self._git = _Background(lambda: git.state(folder, environment), None)
+        self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
+
+    def __enter__(self) -> Self:
+        """Start sampling, and read the commit before the program can change files."""
+        self._sampling.start()
+        self._git.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop sampling, and query the versions, which would disturb a running program."""
+        self.stop()
+        self._versions.start()
+
+    def program_started(self) -> None:
+        """Note that the program has started."""
+        self._sampler.program_started()
+
+    def stop(self) -> None:
+        """Stop sampling: the program has ended."""
+        self._sampler.stop()
+
+    def conditions(self) -> Conditions:
+        """Return the conditions after the run."""
+        self._sampling.result(HANG_S)
+        return Conditions(
+            self._sampler.gpus(),
+            host.describe(self._load),
+            self._versions.result(interpreter.LIMIT_S),
+            self._git.result(HANG_S),
+        )
+
+
+class _Background(Generic[T]):
+    """Calls a function in a thread that the end of this process does not wait for."""
+
+    def __init__(self, call: Callable[[], T], default: T) -> None:
+        self._call, self._result = call, default
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        with suppress(RuntimeError):  # the limit of threads is reached
+            self._thread.start()
+
+    def result(self, patience_s: float) -> T:
+        """Return the result; the default if the function does not return within ``patience_s`` seconds."""
+        if self._thread.is_alive():
+            self._thread.join(patience_s)
+        return self._result
+
+    def _work(self) -> None:
+        self._result = self._call()

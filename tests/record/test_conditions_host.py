@@ -1,0 +1,58 @@
+"""Facts on the machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.conditions import Host
+from nsyswrap.record.conditions import host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INTEL = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) CPU @ 2.10GHz \nprocessor\t: 1\nmodel name\t: other\n"
+GRACE = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
+
+
+def governors(folder: Path, *names: str) -> None:
+    for core, name in zip(sorted(os.sched_getaffinity(0)), names, strict=False):
+        file = folder / f"cpu{core}" / "cpufreq" / "scaling_governor"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{name}\n")
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    monkeypatch.setattr(host, "CPUS", tmp_path)
+    monkeypatch.setattr(host, "CPU_INFO", tmp_path / "missing")
+    made = host.describe((0.5,))
+    assert made == Host(socket.gethostname(), "", len(os.sched_getaffinity(0)), "", made.load)
+    assert made.load[0] == 0.5
+    assert len(made.load) == 2
+
+
+def test_a_node_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu07")
+    assert host.describe(()).node == "gpu07"
+
+
+def test_the_model_of_the_cpu() -> None:
+    assert host.cpu_model(INTEL) == "Intel(R) Xeon(R) CPU @ 2.10GHz"
+    assert host.cpu_model(GRACE) == ""
+
+
+def test_the_governor_of_the_usable_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(host, "CPUS", tmp_path)
+    governors(tmp_path, *["performance"] * len(os.sched_getaffinity(0)))
+    assert host.describe(()).governor == "performance"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_different_governors_are_all_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(host, "CPUS", tmp_path)
+    governors(tmp_path, "powersave", "performance")
+    assert host.describe(()).governor == "performance, powersave"

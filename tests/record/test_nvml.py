@@ -1,0 +1,66 @@
+"""What NVML's answers become: facts, samples and process ids."""
+
+from __future__ import annotations
+
+import pytest
+from fake_nvml import FakeGpu, FakeNvml
+
+from nsyswrap.base.conditions import COLUMNS, Gpu
+from nsyswrap.record.conditions import nvml
+from nsyswrap.record.conditions.nvml import Nvml, Sample
+
+UUID = "GPU-11111111-2222"
+
+
+def test_the_facts_on_a_gpu() -> None:
+    [(index, device)] = Nvml(FakeNvml(FakeGpu())).devices().items()
+    expected = Gpu(UUID, "Fake H200", 0, False, True, True, 2000, 700.0)  # noqa: FBT003 - MIG, persistence, ECC
+    assert device.describe(index) == expected
+
+
+def test_a_sample_has_the_columns_of_the_file() -> None:
+    device = Nvml(FakeNvml(FakeGpu())).devices()[0]
+    assert device.sample() == Sample(1980, 3201, 80_500, 30, 4)
+    assert Sample._fields == COLUMNS[2:]
+
+
+def test_what_a_gpu_does_not_report_is_none() -> None:
+    gpu = FakeGpu(sm_mhz=None, memory_mhz=None, power_mw=None, temperature_c=None, reasons=None, mig=None)
+    device = Nvml(FakeNvml(gpu)).devices()[0]
+    assert set(device.sample()) == {None}
+    assert device.describe(0).mig is None
+
+
+def test_zero_is_a_value() -> None:
+    device = Nvml(FakeNvml(FakeGpu(reasons=0))).devices()[0]
+    assert device.sample().reasons == 0
+
+
+def test_an_older_driver_has_older_functions() -> None:
+    newer = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3")
+    device = Nvml(FakeNvml(FakeGpu(processes=[7]), lacking=(*newer, "nvmlDeviceGetMigMode"))).devices()[0]
+    assert device.sample().reasons == 4
+    assert device.process_ids() == [7]
+    assert device.describe(0).mig is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 1000])
+def test_all_processes_are_listed(count: int) -> None:
+    pids = list(range(1, count + 1))
+    assert Nvml(FakeNvml(FakeGpu(processes=pids))).devices()[0].process_ids() == pids
+
+
+def test_a_gpu_that_may_not_be_used_is_left_out_and_the_others_keep_their_numbers() -> None:
+    library = FakeNvml(FakeGpu("GPU-a", forbidden=True), FakeGpu("GPU-b"))
+    assert {index: device.uuid for index, device in Nvml(library).devices().items()} == {1: "GPU-b"}
+
+
+def test_the_gpu_of_a_mig_device() -> None:
+    library = FakeNvml(FakeGpu("GPU-a"), FakeGpu("GPU-b", migs=("MIG-c",)))
+    assert Nvml(library).parent_of_mig("MIG-c") == "GPU-b"
+    assert Nvml(library).parent_of_mig("MIG-d") == ""
+
+
+def test_a_machine_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", "libnvidia-ml-not-installed.so.1")
+    assert nvml.load() is None

@@ -1,0 +1,112 @@
+"""Sampling fake GPUs: how often, which, and their processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
+
+from nsyswrap.base.run_folder import CONDITIONS
+from nsyswrap.record.conditions import nvml
+from nsyswrap.record.conditions.sampler import Sampler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "mark"  # noqa: S105 - no secret
+
+
+def sampled(file: Path, seconds: float, **environment: str) -> Sampler:
+    """A sampler that has run for so long."""
+    sampler = Sampler(environment, TOKEN, file)
+    timer = threading.Timer(seconds, sampler.stop)
+    timer.start()
+    sampler.run()
+    timer.join()
+    return sampler
+
+
+def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = FakeNvml(FakeGpu("GPU-a"), FakeGpu("GPU-b", power_mw=None, reasons=0))
+    use(monkeypatch, library)
+    began = time.time_ns()
+    sampler = sampled(tmp_path / CONDITIONS, 0.75)
+    first, second = sampler.gpus()
+    samples = sample_rows(tmp_path / CONDITIONS)
+    assert [row[1:] for row in samples[:2]] == [
+        ["0", "1980", "3201", "80500", "30", "4"],
+        ["1", "1980", "3201", "", "30", "0"],
+    ]
+    times = [int(row[0]) for row in samples]
+    assert began < times[0] <= times[-1] < time.time_ns()
+    assert times == sorted(times)
+    assert first.samples == second.samples == len(samples) / 2
+    assert 2 <= first.samples <= 8  # fewer on a busy machine
+    assert not library.is_open
+
+
+def test_a_slow_driver_is_sampled_less_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Reading takes 5 ms of a core, so 1 % of a core allows a sample each 500 ms."""
+    use(monkeypatch, FakeNvml(FakeGpu()))
+    sample = nvml.Device.sample
+
+    def slow(device: nvml.Device) -> nvml.Sample:
+        until = time.thread_time() + 0.005
+        while time.thread_time() < until:
+            pass
+        return sample(device)
+
+    monkeypatch.setattr(nvml.Device, "sample", slow)
+    assert sampled(tmp_path / CONDITIONS, 0.8).gpus()[0].samples in (1, 2)
+
+
+def test_only_gpus_that_the_program_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use(monkeypatch, FakeNvml(FakeGpu("GPU-a"), FakeGpu("GPU-b")))
+    [gpu] = sampled(tmp_path / "one", 0.2, CUDA_VISIBLE_DEVICES="1").gpus()
+    assert (gpu.uuid, gpu.index) == ("GPU-b", 1)
+    assert {row[1] for row in sample_rows(tmp_path / "one")} == {"0"}  # the position, not the index
+    assert sampled(tmp_path / "none", 0.2, CUDA_VISIBLE_DEVICES="").gpus() == ()
+    assert not (tmp_path / "none").exists()
+
+
+def test_processes_before_and_during_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gpu = FakeGpu(processes=[os.getppid()])
+    use(monkeypatch, FakeNvml(gpu))
+    sampler = Sampler({}, TOKEN, tmp_path / CONDITIONS)
+    thread = threading.Thread(target=sampler.run)
+    thread.start()
+    while not sampler.gpus() or not sampler.gpus()[0].processes:
+        time.sleep(0.01)
+    sampler.program_started()
+    gpu.processes.append(os.getpid())
+    sampler.stop()
+    thread.join()
+    began = {process.pid: process.began_before for process in sampler.gpus()[0].processes}
+    assert began == {os.getppid(): True, os.getpid(): False}  # the last query is after the program's end
+
+
+def test_a_process_that_is_first_listed_with_the_program_did_not_begin_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(monkeypatch, FakeNvml(FakeGpu(processes=[os.getppid()])))
+    sampler = Sampler({}, TOKEN, tmp_path / CONDITIONS)
+    sampler.program_started()
+    sampler.stop()
+    sampler.run()
+    assert [process.began_before for process in sampler.gpus()[0].processes] == [False]
+
+
+@pytest.mark.parametrize("place", ["missing/conditions.csv", "full"])
+def test_samples_that_cannot_be_written_are_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    use(monkeypatch, FakeNvml(FakeGpu()))
+    (tmp_path / "full").symlink_to("/dev/full")
+    [gpu] = sampled(tmp_path / place, 0.3).gpus()
+    assert gpu.name == "Fake H200"
+    assert gpu.samples == 0
+    assert not (tmp_path / place).exists()
