@@ -22,6 +22,7 @@ from nsyswrap.base import recent_runs, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import (
     EXPORT,
@@ -34,7 +35,7 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program, gpus, guard, outcome, reimport
+from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
+
+with lazy_imports():  # used when nsys has ended
+    from nsyswrap.base import gpu_users
+    from nsyswrap.record import gpus, reimport
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
@@ -125,6 +130,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
+            facts[gpu_users.KEY] = list(map(asdict, ended.ending.gpu_users))
             private.publish()
             return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
 
