@@ -59,8 +59,8 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
             "fork1",
             {},
             (
-                "nsys did not get all CUDA events of processes 665, 666; possibly os._exit or a signal ended it; "
-                "return normally, or call cudaProfilerStop before"
+                "nsys did not get all CUDA events of processes 665, 666; "
+                "possibly os._exit or a signal ended it; return normally, or call cudaProfilerStop before"
             ),
         ),
         (

@@ -155,13 +155,14 @@ def _made(check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> 
 def _unread(capture: Capture) -> Check:
     if not capture.unread:
         return Check("ok", "contents", "every table with events is read by a report")
-    parts = ", ".join(f"{_content(table)} ({count:,} rows)" for table, count in capture.unread.items())
+    parts = ", ".join(_content(*item) for item in capture.unread.items())
     return Check("note", "contents", f"no report reads {parts}", "open the .nsys-rep with nsys-ui")
 
 
-def _content(table: str) -> str:
+def _content(table: str, count: int) -> str:
     named = next((text for pattern, text in _CONTENTS.items() if fnmatchcase(table, pattern)), "")
-    return f"{table}: {named}" if named else table
+    rows = f"{count:,} row{'' if count == 1 else 's'}"
+    return f"{table}: {named} ({rows})" if named else f"{table} ({rows})"
 
 
 def _size(capture: Capture) -> Check:
