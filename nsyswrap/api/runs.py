@@ -58,6 +58,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     trace: str = "cuda,nvtx",
     stats: bool = True,
     um_faults: bool = False,
+    follow_forks: bool = False,
     graphs: str | None = None,
     capture_range: str | None = None,
     delay: float | None = None,
@@ -78,7 +79,8 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     if the run cannot start: no program, no nsys, or ``output`` exists.
     """
     check_share(share, keep_environment=keep_environment)
-    options = Options(trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
+    nsys = (trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
+    options = Options(*nsys, follow_forks=follow_forks)
     resolved = program.resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)
     spec = RunSpec(

@@ -341,6 +341,19 @@ class Capture:
         return read_info(self._export)
 
     @cached_property
+    def unread(self) -> dict[str, int]:
+        """Return the number of rows of each table with events that no report reads, by the table's name."""
+        tables = self._export.tables
+        known = {table for events in schema.EVENTS.values() for table in events.tables(tables)}
+        timed = (name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS))
+        counts = {name: self._export.count(name) for name in sorted(timed) if name not in known}
+        return {name: count for name, count in counts.items() if count}
+
+    def damage(self, patience_s: float) -> str | None:
+        """Return the first finding of SQLite's quick check, empty if it has none; None if it takes longer."""
+        return self._export.damage(patience_s)
+
+    @cached_property
     def ending(self) -> str:
         """Return how the recording run ended if it failed; empty otherwise, and for any other file."""
         return ending(self.source)

@@ -15,6 +15,7 @@ import tempfile
 import weakref
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _HEADER_BYTES = 100
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
+_STEPS = 10_000  # of SQLite between two looks at the clock
 _EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
 
 
@@ -125,6 +127,18 @@ class Export:
             rows = self.select(STRINGS, ("id", "int"), ("value", "text"))
             self._strings = {i: text for i, text in rows if text is not None}
         return self._strings
+
+    def damage(self, patience_s: float) -> str | None:
+        """Return the first finding of SQLite's quick check, empty if it has none; None if it takes longer."""
+        deadline = monotonic() + patience_s
+        self._db.set_progress_handler(lambda: monotonic() > deadline, _STEPS)
+        try:
+            [(first, *_), *_] = self._db.execute("PRAGMA quick_check(1)").fetchall()
+        except sqlite3.DatabaseError as error:
+            return None if monotonic() > deadline else str(error)
+        finally:
+            self._db.set_progress_handler(None, 0)
+        return "" if first == "ok" else str(first)
 
     def too_large(self) -> DamagedCapture:
         """Return the error for a sum of times that 64 bits cannot hold."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
+_FORKS = "TRACE_AFTER_FORK_BEFORE_EXEC"
+_FLAGS = {"true": True, "false": False}
 _DIGITS = re.compile("[0-9]{1,18}")
 _NUMBERS = re.compile("[0-9]{1,9}")
 _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is always false
@@ -24,7 +26,8 @@ class Info:
     """The origin of a capture; an empty string or None means that it is not recorded.
 
     ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if
-    nsys was to record CUDA in at least one process.
+    nsys was to record CUDA in at least one process, ``forks_followed`` if it was to record processes without
+    an exec of their own. ``kernel`` is the release of the operating system's kernel.
     """
 
     command: tuple[str, ...]
@@ -37,6 +40,8 @@ class Info:
     recorded_from_ns: int
     duration_ns: int | None
     cuda_traced: bool | None
+    forks_followed: bool | None
+    kernel: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ def read_info(export: Export) -> Info:
         recorded_from_ns=recorded_from[0][0] or 0 if recorded_from else 0,
         duration_ns=duration[0][0] if duration else None,
         cuda_traced=_cuda_traced(export),
+        forks_followed=_FLAGS.get(_pairs(export, schema.CAPTURE_METADATA).get(_FORKS, "")),
+        kernel=system.get("SoftwareReleaseVersion", ""),
     )
 
 

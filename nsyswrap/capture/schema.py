@@ -50,6 +50,7 @@ CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"  # the GPU of each device id of each pr
 THREAD_NAMES = "ThreadNames"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS = "ANALYSIS_DETAILS"
+TIME_COLUMNS = ("start", "timestamp", "rawTimestamp")  # a table with one of them has events
 
 # A capture is an SQLite file with StringIds and at least one table whose name begins like this.
 CAPTURE_MARKS = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "NVTX_EVENTS", "OSRT_API")

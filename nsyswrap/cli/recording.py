@@ -31,6 +31,7 @@ class RecordingOptions:
     trace: str
     no_stats: bool
     um_faults: bool
+    follow_forks: bool
     graphs: str | None
     capture_range: str | None
     delay: float | None
@@ -56,6 +57,7 @@ class RecordingOptions:
             delay=self.delay,
             duration=self.duration,
             extra=self.nsys_args,
+            follow_forks=self.follow_forks,
         )
 
     @property
@@ -99,7 +101,14 @@ _add_options = with_options(
         metavar="APIS",
         help="Trace these APIs.",
     ),
-    option(RECORDING, "--um-faults", is_flag=True, help="Record unified-memory page faults (slow)."),
+    option(
+        RECORDING,
+        "--um-faults",
+        is_flag=True,
+        hidden=True,  # the reports that need it name it
+        help="Record unified-memory page faults (slow).",
+    ),
+    option(RECORDING, "--follow-forks", is_flag=True, help="Record forked workers, too (may deadlock them)."),
     option(
         RECORDING,
         "--graphs",

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
-with lazy_imports():  # these are loaded when nsys runs or has ended, so that the program starts sooner
+with lazy_imports():  # used when nsys runs or has ended, so that the program starts sooner
+    from nsyswrap.base import gpu_users
     from nsyswrap.record import gpus, reimport
     from nsyswrap.record.conditions import observer
 
@@ -135,6 +136,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
             facts["conditions"] = asdict(ended.observer.conditions())  # no sample is written after this
+            facts[gpu_users.KEY] = list(map(asdict, ended.ending.gpu_users))
             private.publish()
             return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.record import guard
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from types import FrameType
+
+    from nsyswrap.base.gpu_users import GpuUser
+
+with lazy_imports():  # used when nsys runs
+    from nsyswrap.record import gpu_users
 
 POLL_S = 0.05
 START_S = 2  # a signal to nsys waits this long for the start of the program
@@ -43,12 +49,14 @@ class Ending:
     """How nsys ended: its exit code (negative: a signal), and the first signal that we received.
 
     ``timed_out``: the run reached its time limit. ``killed``: we killed nsys.
+    ``gpu_users``: the processes that used CUDA.
     """
 
     code: int
     signal: signal.Signals | None
     timed_out: bool
     killed: bool
+    gpu_users: tuple[GpuUser, ...] = ()
 
 
 @dataclass
@@ -82,9 +90,11 @@ class Supervisor:
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
     _run: guard.Members = field(init=False)
+    _gpu_users: gpu_users.GpuUsers = field(init=False)
 
     def __post_init__(self) -> None:
         self._run = guard.Members(self.token)
+        self._gpu_users = gpu_users.GpuUsers(self.token)
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
         """Wait until nsys has ended. After ``timeout_s`` seconds (None: never) it is stopped.
@@ -108,11 +118,12 @@ class Supervisor:
             self._deliver()
             killed |= self._enforce_limits()
             message = self._show_progress(message)
+            self._gpu_users.look()
             time.sleep(POLL_S)
         if not leave_program:
             self._end_leftovers()
         first = self.received[0] if self.received else None
-        return Ending(self.process.returncode, first, timed_out, killed)
+        return Ending(self.process.returncode, first, timed_out, killed, tuple(self._gpu_users.users))
 
     def _forward(self, *, again: bool) -> bool:
         """Forward a signal to nsys, which ends the program and writes the report; a late second one kills.

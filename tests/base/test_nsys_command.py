@@ -32,6 +32,7 @@ def test_by_default_nsys_makes_its_own_tables() -> None:
     [
         (Options(um_faults=True), ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]),
         (Options(graphs="node"), ["--cuda-graph-trace=node"]),
+        (Options(follow_forks=True), ["--trace-fork-before-exec=true"]),
         (Options(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),
         (
             Options(capture_range="nvtx:a step@domain"),

@@ -63,9 +63,9 @@ def test_a_file_in_place_of_the_folder_for_csv(cli: Cli, export: Path, tmp_path:
 def test_the_first_cause_of_silence_is_printed_once(cli: Cli, tmp_path: Path) -> None:
     write(tmp_path / "x.sqlite", nvtx("step", 0, 9))
     screen = cli("report", "x.sqlite")
-    cause = "the program made no CUDA call while it was recorded"
+    cause = "nsys recorded no CUDA call"
     assert f"No GPU work: {cause}" in screen.stdout
-    assert screen.stderr.startswith("\nOther likely causes:\n  - the work was in a process")
+    assert screen.stderr.startswith("\nOther likely causes:\n  - possibly the work was in workers")
     assert cause not in screen.stderr
 
 

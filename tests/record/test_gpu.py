@@ -87,7 +87,7 @@ def test_a_failing_cuda_program_keeps_its_code_and_its_report(tmp_path: Path) ->
 def test_nothing_on_the_gpu_is_said_plainly(tmp_path: Path) -> None:
     done = nsyswrap("profile", "-o", tmp_path / "run", "-m", "timeit", "-n", "1", "pass")
     assert done.returncode == 0
-    assert "No GPU work: the program made no CUDA call" in done.stdout
+    assert "No GPU work: nsys recorded no CUDA call" in done.stdout
     assert "Other likely causes:" in done.stderr
 
 

@@ -20,6 +20,7 @@ from nsyswrap.analysis.diagnostics.check import (
     warning,
 )
 from nsyswrap.analysis.names import strip_version
+from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import message_level, newer_than_known
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 MESSAGES, API_RESULTS = "nsys messages", "API results"
 GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
+PROCESSES = "processes"
 _LOST = " Counts and totals may be too low; record less at once."
 
 # Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
@@ -123,6 +125,12 @@ def check_contents(capture: Capture) -> Iterator[Diagnosis]:
     yield _graphs(capture)
     yield _ranges(capture)
     yield _format(capture)
+
+
+def check_processes(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield the processes of the run that used CUDA without an event in the capture, by cause."""
+    for cause in missing_processes(capture):
+        yield warning(PROCESSES, cause.count, str(cause))
 
 
 def _graphs(capture: Capture) -> Diagnosis:

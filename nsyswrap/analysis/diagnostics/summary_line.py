@@ -10,6 +10,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
+from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 
@@ -33,7 +34,7 @@ def trust(capture: Capture) -> list[str]:
     """
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
-    remarks += [*missing, *_clocks(capture), *_graphs(capture)]
+    remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     diagnosis = _diagnosis(capture, is_complete=not (remarks or lost))
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
@@ -58,6 +59,13 @@ def _graphs(capture: Capture) -> Iterator[str]:
     if count := capture.count("graph"):
         hidden = "hides its kernels" if count == 1 else "hide their kernels"
         yield f"  {counted('graph', count)} {hidden}; profile with --graphs node"
+
+
+def _processes(capture: Capture) -> Iterator[str]:
+    """Say which processes of the run used the GPU but are not in a capture with GPU work."""
+    if capture.has("kernel"):
+        for cause in missing_processes(capture):
+            yield from (f"  {cause.text}", f"    {cause.cure}")
 
 
 def _joined(capture: Capture) -> bool:

@@ -88,7 +88,8 @@ _STATS_END = re.compile(r"^Generated:")
 class Options:
     """What nsys records. ``stats``: also print nsys' own tables. ``extra``: further arguments for nsys.
 
-    ``delay`` and ``duration`` are in seconds.
+    ``delay`` and ``duration`` are in seconds. ``follow_forks`` also records processes that were forked
+    without an exec.
     """
 
     trace: str = "cuda,nvtx"
@@ -99,6 +100,7 @@ class Options:
     delay: float | None = None
     duration: float | None = None
     extra: tuple[str, ...] = ()
+    follow_forks: bool = False
 
     def without_values(self) -> Options:
         """Return these options without values of environment variables, which can be secrets."""
@@ -156,6 +158,8 @@ def profile_argv(
         argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
     if options.graphs:
         argv.append(f"--cuda-graph-trace={options.graphs}")
+    if options.follow_forks:
+        argv.append("--trace-fork-before-exec=true")
     argv += _range_argv(options.capture_range)
     if options.delay is not None:
         argv.append(f"--delay={options.delay:g}")

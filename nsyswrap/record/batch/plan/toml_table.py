@@ -66,6 +66,7 @@ NSYS = {
     "trace": TEXT,
     "stats": FLAG,
     "um_faults": FLAG,
+    "follow_forks": FLAG,
     "graphs": one_of("graph", "node"),
     "capture_range": TEXT,
     "delay": DELAY,

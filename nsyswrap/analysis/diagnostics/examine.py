@@ -1,0 +1,173 @@
+"""Examine a capture or a run folder: what it is, whether it is sound and complete, what it takes to read."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.diagnostics import capture_checks, launch_checks
+from nsyswrap.analysis.diagnostics.check import counted
+from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
+from nsyswrap.analysis.no_gpu_work.evidence import run_of
+from nsyswrap.base.check import Check
+from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.nsys import command
+from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending
+from nsyswrap.capture.capture import open_capture
+from nsyswrap.capture.info import newer_than_known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from nsyswrap.analysis.diagnostics.check import Diagnosis
+    from nsyswrap.analysis.no_gpu_work.cause import Cause
+    from nsyswrap.base.check import Level
+    from nsyswrap.capture.capture import Capture
+
+_PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
+# Measured with 1,000,000 kernels (142 MB), see docs/speed.md. Python takes _START_S to start.
+_START_S, _MEASURED_BYTES, _SCREEN_S, _SUMMARIES_S = 0.3, 142e6, 7.6, 1.33
+# Tables that no report reads -> what they hold. The first pattern that matches counts.
+_CONTENTS = {
+    "GPU_METRICS": "GPU metrics",
+    "COMPOSITE_EVENTS": "CPU samples",
+    "SCHED_EVENTS": "thread switches on the CPU",
+    "CUDA_GPU_MEMORY_*": "GPU memory use",
+    "CUDA_GRAPH_*": "creation of CUDA graphs",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA events",
+    "CUBLAS_EVENTS": "calls of cuBLAS",
+    "CUDNN_EVENTS": "calls of cuDNN",
+    "OSRT_FILE_ACCESS_*": "file accesses",
+    "NET_*": "network metrics",
+    "FECS_EVENTS": "context switches on the GPU",
+    "PERF_EVENT_*": "CPU counters",
+    "GENERIC_EVENT*": "events of other sources",
+    "VULKAN_*": "Vulkan events",
+    "OPENGL_*": "OpenGL events",
+    "D?1?_*": "Direct3D events",
+    "UCP_*": "UCX calls",
+}
+
+
+def examine_path(path: Path) -> Iterator[Check]:
+    """Yield the checks of a capture, or why a run folder has none. Raises CaptureError for other files."""
+    if (path / RUN).is_file() and not any((path / name).exists() for name in (EXPORT, REPORT)):
+        return _without_export(path)
+    return examine(open_capture(path))
+
+
+def examine(capture: Capture) -> Iterator[Check]:
+    """Yield all checks of a capture."""
+    yield from _run(capture)
+    yield _integrity(capture)
+    yield _era(capture)
+    yield from _gpu_work(capture)
+    yield from _numbers(capture)
+    yield _unread(capture)
+    yield _size(capture)
+
+
+def _without_export(folder: Path) -> Iterator[Check]:
+    why = ending(folder) or f"the run left no {EXPORT}"
+    try:
+        hint = RunFolder(folder).read_status().hint
+    except CaptureError:
+        hint = ""
+    yield Check("problem", "run", why, hint)
+    try:
+        fault, cure = command.fault((folder / LOG).read_text(errors="replace"))
+    except OSError as error:
+        yield Check("unknown", "nsys log", f"{LOG} cannot be read: {error.strerror}")
+        return
+    if fault:
+        yield Check("problem", "nsys log", fault, cure)
+
+
+def _run(capture: Capture) -> Iterator[Check]:
+    if capture.ending:
+        yield Check("problem", "run", f"{capture.ending}; the capture may end early", "profile again")
+    elif run_of(capture.source):
+        yield Check("ok", "run", "the run ended well")
+
+
+def _integrity(capture: Capture) -> Check:
+    damage = capture.damage(_PATIENCE_S)
+    if damage is None:
+        return Check("unknown", "file", f"SQLite's quick check took longer than {_PATIENCE_S} s")
+    if damage:
+        return Check("problem", "file", f"the file is damaged: {damage}", "export the .nsys-rep again")
+    return Check("ok", "file", "SQLite's quick check found no damage")
+
+
+def _era(capture: Capture) -> Check:
+    if newer := newer_than_known(capture.info):
+        return Check("note", "format", newer, "use a newer nsyswrap")
+    if not capture.info.schema_version:
+        return Check("unknown", "format", "nsys version unknown: before 2022, or the file was trimmed")
+    version, schema = capture.info.exporter_version, capture.info.schema_version
+    return Check("ok", "format", f"written by nsys {version}, schema {schema}")
+
+
+def _gpu_work(capture: Capture) -> Iterator[Check]:
+    counts = [counted(kind, count) for kind in KINDS if (count := capture.count(kind))]
+    if counts:
+        yield Check("ok", "GPU work", ", ".join(counts))
+        yield from (_cause(cause, "GPU work") for cause in missing_processes(capture))
+        return
+    first, *others = no_gpu_work(capture, run_of(capture.source))
+    text = first.text if first.is_certain else f"possibly {first.text}"
+    yield Check("problem", "GPU work", f"no GPU work: {text}", first.cure)
+    yield from (_cause(cause, "GPU work") for cause in others)
+
+
+def _cause(cause: Cause, subject: str) -> Check:
+    if cause.is_certain:
+        return Check("problem", subject, cause.text, cause.cure)
+    return Check("note", subject, f"possibly {cause.text}", cause.cure)
+
+
+def _numbers(capture: Capture) -> Iterator[Check]:
+    """Yield the checks behind the report ``diagnostics`` that found something."""
+    chosen: tuple[Callable[[Capture], Iterator[Diagnosis]], ...] = (
+        capture_checks.check_messages,
+        launch_checks.check_times,
+        launch_checks.check_launches,
+        capture_checks.check_api_results,
+    )
+    found = [diagnosis for check in chosen for diagnosis in _made(check, capture)]
+    worst = [diagnosis for diagnosis in found if diagnosis.level in ("loss", "warning")]
+    for diagnosis in worst:
+        level: Level = "problem" if diagnosis.level == "loss" else "note"
+        yield Check(level, diagnosis.subject, diagnosis.meaning)
+    if not worst:
+        yield Check("ok", "figures", "no check of messages, times, launches and API results found a problem")
+
+
+def _made(check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> list[Diagnosis]:
+    try:
+        return list(check(capture))
+    except NotInCapture:  # a third party trimmed the export
+        return []
+
+
+def _unread(capture: Capture) -> Check:
+    if not capture.unread:
+        return Check("ok", "contents", "every table with events is read by a report")
+    parts = ", ".join(_content(*item) for item in capture.unread.items())
+    return Check("note", "contents", f"no report reads {parts}", "open the .nsys-rep with nsys-ui")
+
+
+def _content(table: str, count: int) -> str:
+    named = next((text for pattern, text in _CONTENTS.items() if fnmatchcase(table, pattern)), "")
+    rows = f"{count:,} row{'' if count == 1 else 's'}"
+    return f"{table}: {named} ({rows})" if named else f"{table} ({rows})"
+
+
+def _size(capture: Capture) -> Check:
+    size = capture.path.stat().st_size
+    screen, summaries = (_START_S + seconds * size / _MEASURED_BYTES for seconds in (_SCREEN_S, _SUMMARIES_S))
+    times = f"the screen takes about {screen:,.1f} s, five summaries about {summaries:,.1f} s"
+    rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
+    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {rows:,} CUDA and NVTX events; {times}")

@@ -1,0 +1,110 @@
+"""Causes in the processes of the run: forks, buffers that were lost, work in another process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.no_gpu_work.cause import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nsyswrap.analysis.no_gpu_work.evidence import Evidence
+    from nsyswrap.base.conditions import GpuProcess
+    from nsyswrap.base.gpu_users import GpuUser
+
+_FOLLOW = "nsyswrap profile --follow-forks"
+_STARTED = "CUDA injection initialized successfully."
+_INCOMPLETE = "Not all CUDA events might have been collected."
+_ABOUT_NVTX = "NVTX events"
+
+
+def forked(evidence: Evidence) -> Iterator[Cause]:
+    """Forked processes used CUDA, and nsys was not to follow forks."""
+    users = [user for user in evidence.unrecorded if user.forked]
+    if users and not evidence.follows_forks:
+        yield Cause(
+            f"nsys does not record forks: {_named(users)} used CUDA",
+            f"use {_FOLLOW}, or start workers with spawn",
+            count=len(users),
+        )
+
+
+def not_followed(evidence: Evidence) -> Iterator[Cause]:
+    """Other processes of the run used CUDA without an event in the capture."""
+    users = [user for user in evidence.unrecorded if evidence.follows_forks or not user.forked]
+    if users:
+        yield Cause(
+            f"nsys has no CUDA events of {_named(users)}, which used CUDA",
+            "start workers with the environment of the program, or profile them by themselves",
+            count=len(users),
+        )
+
+
+def unflushed(evidence: Evidence) -> Iterator[Cause]:
+    """CUDA was traced in a process, nsys misses events of it, and no range explains that."""
+    if pids := _unflushed(evidence):
+        noun = "process" if len(pids) == 1 else "processes"
+        yield Cause(
+            f"nsys did not get all CUDA events of {noun} {', '.join(map(str, pids))}",
+            "possibly os._exit or a signal ended it; return normally, or call cudaProfilerStop before",
+            count=len(pids),
+        )
+
+
+def _unflushed(evidence: Evidence) -> list[int]:
+    started, incomplete = (
+        {message.pid for message in evidence.messages if message.text == text}
+        for text in (_STARTED, _INCOMPLETE)
+    )
+    return [] if evidence.has_range else sorted(started & incomplete)
+
+
+def lost_events(evidence: Evidence) -> Iterator[Cause]:
+    """Messages of nsys on missing events, unless another cause explains them."""
+    explained = evidence.has_range or _unflushed(evidence)
+    for loss in evidence.capture.diagnostics:
+        if loss.loss and _ABOUT_NVTX not in loss.text and not (explained and loss.text == _INCOMPLETE):
+            yield Cause(f"nsys reported missing events: {loss.text}")
+
+
+def api_calls(evidence: Evidence) -> Cause:
+    """Return what nsys recorded of the program's CUDA calls."""
+    calls, launches = evidence.capture.count("api"), evidence.launches
+    if not calls:
+        return Cause("nsys recorded no CUDA call")
+    count = f"nsys recorded {calls:,} CUDA API call{'' if calls == 1 else 's'}"
+    return Cause(f"{count}, {f'{launches:,} of them launches' if launches else 'but no launch'}")
+
+
+def on_the_gpu(evidence: Evidence) -> Iterator[Cause]:
+    """Processes outside the run were on its GPUs."""
+    if others := evidence.strangers:
+        yield Cause(
+            f"the GPU work ran in {_named(others)}, which is not part of the run",
+            "profile that process, for example the server or the Ray worker",
+            is_certain=False,
+        )
+
+
+def possible_forks(evidence: Evidence) -> Iterator[Cause]:
+    """Forks are possible if nothing was watched and nsys was not to follow them."""
+    if not (evidence.users_were_watched or evidence.follows_forks or evidence.capture.has("api")):
+        yield Cause(
+            "the work was in workers that were forked without an exec", f"try {_FOLLOW}", is_certain=False
+        )
+
+
+def elsewhere(evidence: Evidence) -> Iterator[Cause]:
+    """Work in a process that has no part in the run."""
+    if not (evidence.capture.has("api") or evidence.strangers):
+        yield Cause(
+            "the work was in a process that nsys does not follow: a daemon, a container or another node",
+            is_certain=False,
+        )
+
+
+def _named(processes: Sequence[GpuUser | GpuProcess]) -> str:
+    first = processes[0]
+    one = f"{first.pid} ({first.name})" if first.name else str(first.pid)
+    return f"process {one}" if len(processes) == 1 else f"{len(processes)} processes such as {one}"

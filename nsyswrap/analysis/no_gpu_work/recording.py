@@ -1,0 +1,122 @@
+"""Causes in how the program was recorded: trace, versions, another profiler, range, window, machine."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.no_gpu_work.cause import Cause
+from nsyswrap.base.nsys.releases import FIRST_NSYS
+from nsyswrap.base.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.analysis.no_gpu_work.evidence import Evidence
+
+_TRACE_CUDA = "use nsyswrap profile --trace cuda,nvtx"
+_UNSUPPORTED_DRIVER = re.compile(r"driver version .* not supported by this build")
+_OTHER_PROFILER = re.compile(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+_NO_PERMISSION = re.compile(r"(?i)insufficient[ _]privileges|permission denied|ERR_NVGPUCTRPERM")
+_MPS = re.compile(r"\bMPS\b")
+_MPS_VARIABLES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+_WSL = re.compile(r"(?i)microsoft|wsl")  # in the release of its kernel
+
+
+def no_gpu(evidence: Evidence) -> Iterator[Cause]:
+    """The machine of the run had no usable GPU."""
+    if error := evidence.run.get("gpu_error"):
+        yield Cause(f"this machine has no usable GPU: {error}")
+
+
+def cuda_not_traced(evidence: Evidence) -> Iterator[Cause]:
+    """The options of the run, or those in the capture, leave CUDA out."""
+    trace = str(evidence.options.get("trace", "cuda"))
+    if "cuda" not in trace:
+        yield Cause(f"CUDA was not traced: --trace={trace}", _TRACE_CUDA)
+    elif evidence.capture.info.cuda_traced is False:
+        yield Cause("CUDA was not traced", _TRACE_CUDA)
+
+
+def other_profiler(evidence: Evidence) -> Iterator[Cause]:
+    """Another user of CUPTI was first in a process; CUPTI serves one at a time."""
+    pids = [message.pid for message in evidence.messages if _OTHER_PROFILER.search(message.text)]
+    if pids:
+        yield Cause(
+            f"another profiler used CUPTI in process {pids[0]}, so nsys could not trace CUDA",
+            "turn it off; possibly torch.profiler, DCGM or a profiler of the program",
+        )
+
+
+def unsupported_driver(evidence: Evidence) -> Iterator[Cause]:
+    """Messages of nsys on a driver that is newer than it supports."""
+    for text in dict.fromkeys(message.text for message in evidence.messages):
+        if _UNSUPPORTED_DRIVER.search(text):
+            yield Cause(f"nsys says: {text}", "record with a newer nsys")
+
+
+def old_nsys(evidence: Evidence) -> Iterator[Cause]:
+    """The CUDA of the driver is newer than this nsys."""
+    info = evidence.capture.info
+    cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
+    release = tuple(int(part) for part in re.findall(r"\d+", info.exporter_version)[:2])
+    if cuda in FIRST_NSYS and release and release < FIRST_NSYS[cuda]:
+        first = ".".join(map(str, FIRST_NSYS[cuda]))
+        yield Cause(
+            f"nsys {info.exporter_version} is too old for CUDA {info.cuda_version}",
+            f"record with nsys {first} or newer",
+            is_certain=False,
+        )
+
+
+def no_permission(evidence: Evidence) -> Iterator[Cause]:
+    """Messages of nsys on missing rights."""
+    for text in dict.fromkeys(message.text for message in evidence.messages):
+        if _NO_PERMISSION.search(text):
+            yield Cause(f"nsys says: {text}", "see nsyswrap doctor")
+
+
+def range_without_work(evidence: Evidence) -> Iterator[Cause]:
+    """The capture range closed before a launch."""
+    if evidence.has_range and not evidence.launches:
+        name = f"the capture range {evidence.options.get('capture_range') or ''}".strip()
+        yield Cause(
+            f"{name} was open for {_recorded(evidence)}, and 0 launches fell into it",
+            "open the range before the GPU work and close it after a synchronization",
+        )
+
+
+def window_without_work(evidence: Evidence) -> Iterator[Cause]:
+    """Less than the whole program was recorded."""
+    given = {name: evidence.options.get(name) for name in ("delay", "duration")}
+    options = " ".join(f"--{name} {value:g}" for name, value in given.items() if value is not None)
+    if options and not evidence.launches:
+        yield Cause(
+            f"the GPU work lay outside the {_recorded(evidence)} that {options} recorded",
+            "change --delay and --duration",
+            is_certain=False,
+        )
+
+
+def multi_process_service(evidence: Evidence) -> Iterator[Cause]:
+    """The program was a client of MPS."""
+    variables = [name for name in _MPS_VARIABLES if name in evidence.run.get("env_set", ())]
+    told = [message.text for message in evidence.messages if _MPS.search(message.text)]
+    if variables or told:
+        sign = f"{variables[0]} was set" if variables else f"nsys says: {told[0]}"
+        yield Cause(f"the program was a client of MPS: {sign}", "record without MPS", is_certain=False)
+
+
+def windows_subsystem(evidence: Evidence) -> Iterator[Cause]:
+    """The kernel is that of WSL."""
+    if _WSL.search(evidence.capture.info.kernel):
+        yield Cause(
+            f"CUDA cannot be traced on this WSL (kernel {evidence.capture.info.kernel})",
+            "update WSL, the driver and nsys, or record on Linux",
+            is_certain=False,
+        )
+
+
+def _recorded(evidence: Evidence) -> str:
+    recorded = evidence.capture.info.duration_ns
+    return "an unknown time" if recorded is None else duration(recorded)

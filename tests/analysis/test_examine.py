@@ -1,0 +1,147 @@
+"""What `nsyswrap doctor` says of a capture and of a run folder."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_export import DIAGNOSTIC, Row, call, kernel, row, write
+
+from nsyswrap.analysis.diagnostics import examine as examining
+from nsyswrap.analysis.diagnostics.examine import examine, examine_path
+from nsyswrap.api import open_capture
+from nsyswrap.base.check import Check
+from nsyswrap.base.errors import NotACapture
+from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
+
+SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
+WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))
+DONE = {"outcome": "done", "program_code": 0, "nsys_code": 0, "exit_code": 0}
+FAILED = {
+    "outcome": "nsys_failed",
+    "program_code": 0,
+    "nsys_code": 0,
+    "exit_code": 70,
+    "message": "the capture range nvtx:x never started",
+    "hint": "open the NVTX range in the program",
+}
+
+
+def checks(path: Path) -> dict[str, Check]:
+    """Return the checks by subject; each subject occurs once."""
+    made = list(examine_path(path))
+    by_subject = {check.subject: check for check in made}
+    assert len(by_subject) == len(made)
+    return by_subject
+
+
+def run_folder(folder: Path, status: dict[str, Any] | None, *rows: Row) -> Path:
+    (folder / RUN).write_text(json.dumps({"command": ["x"]}))
+    if status is not None:
+        (folder / STATUS).write_text(json.dumps(status))
+    if rows:
+        write(folder / EXPORT, *rows)
+    return folder
+
+
+def test_a_sound_run(tmp_path: Path) -> None:
+    version = row("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value="3.20.3")
+    found = checks(run_folder(tmp_path, DONE, *WORK, version))
+    assert {check.level for check in found.values()} == {"ok"}
+    assert list(found) == ["run", "file", "format", "GPU work", "figures", "contents", "size"]
+    assert found["GPU work"].text == "1 kernel"
+    assert found["size"].text.startswith("0.0 MB, 2 CUDA and NVTX events; the screen takes about 0.3 s, five")
+
+
+def test_a_file_alone_has_no_run(tmp_path: Path) -> None:
+    assert "run" not in checks(write(tmp_path / "x.sqlite", *WORK))
+
+
+def test_tables_that_no_report_reads_are_counted(tmp_path: Path) -> None:
+    metrics = [row("GPU_METRICS", timestamp=time, value=1) for time in range(1200)]
+    new = row("EVENTS_OF_2031", start=1, end=2)
+    others = row("TARGET_INFO_OF_2031", name="x")  # it has no events
+    found = checks(write(tmp_path / "x.sqlite", *WORK, *metrics, new, others))["contents"]
+    assert found.level == "note"
+    assert found.text == "no report reads EVENTS_OF_2031 (1 row), GPU_METRICS: GPU metrics (1,200 rows)"
+
+
+def test_lost_events_and_failed_calls(tmp_path: Path) -> None:
+    lost = row(DIAGNOSTIC, timestamp=0, severity=2, text="Dropped 5 events", globalPid=0)
+    failed = call("cudaMalloc", 9, 10, 2, returnValue=2)
+    found = checks(write(tmp_path / "x.sqlite", *WORK, lost, failed))
+    assert found["nsys messages"].level == "problem"
+    assert found["nsys messages"].text.startswith("nsys: Dropped 5 events.")
+    assert found["API results"] == Check(
+        "note",
+        "API results",
+        "cudaMalloc returned 2 (out of memory): the call had no effect; its time still counts",
+    )
+
+
+def test_the_cause_of_silence_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(lzma.decompress((SILENT / "sub1.sqlite.xz").read_bytes()))
+    found = [check for check in examine_path(path) if check.subject == "GPU work"]
+    assert found[0].level == "problem"
+    assert found[0].text.startswith("no GPU work: another profiler used CUPTI in process 1225")
+    assert found[0].cure.startswith("turn it off")
+
+
+def test_what_is_possible_is_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(lzma.decompress((SILENT / "fork0.sqlite.xz").read_bytes()))
+    _, *others = [check for check in examine_path(path) if check.subject == "GPU work"]
+    assert {check.level for check in others} == {"note"}
+    assert all(check.text.startswith("possibly ") for check in others)
+
+
+def test_a_damaged_page_is_found(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", *WORK, *(call("cudaFree", 9 + i, 10 + i, 2 + i) for i in range(500)))
+    content = bytearray(path.read_bytes())
+    assert content[-4096:].strip(b"\0")
+    content[-4096 + 8 : -4000] = b"\xff" * 88  # the cell pointers of the last page
+    path.write_bytes(content)
+    capture = open_capture(path)
+    assert capture.damage(10)
+    assert next(check for check in examine(capture) if check.subject == "file").level == "problem"
+
+
+def test_a_check_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examining, "_PATIENCE_S", -1)
+    path = write(tmp_path / "x.sqlite", *(call("cudaFree", i, i + 1, i) for i in range(5000)))
+    found = checks(path)["file"]
+    assert found.level == "unknown"
+    assert checks(path)["size"].level == "ok"  # the file can still be read
+
+
+def test_a_run_without_a_capture_says_why(tmp_path: Path) -> None:
+    run_folder(tmp_path, FAILED)
+    (tmp_path / LOG).write_text("Processing events...\nGenerated:\n\tNo reports were generated\n")
+    [found] = examine_path(tmp_path)
+    assert found == Check("problem", "run", f"nsys failed: {FAILED['message']}", FAILED["hint"])
+
+
+def test_a_run_that_was_killed_and_what_nsys_said(tmp_path: Path) -> None:
+    run_folder(tmp_path, None)
+    (tmp_path / LOG).write_text("No space left on device\n")
+    run, log = examine_path(tmp_path)
+    assert run.text == "this run never finished: nsyswrap was killed"
+    assert (log.subject, log.text) == ("nsys log", "the disk is full")
+
+
+def test_a_run_without_a_log(tmp_path: Path) -> None:
+    _, log = examine_path(run_folder(tmp_path, DONE))
+    assert (log.level, log.text) == ("unknown", "nsys.log cannot be read: No such file or directory")
+
+
+def test_the_capture_of_a_run_that_failed(tmp_path: Path) -> None:
+    assert checks(run_folder(tmp_path, FAILED, *WORK))["run"].level == "problem"
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotACapture):
+        examine_path(tmp_path)

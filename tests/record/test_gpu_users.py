@@ -1,0 +1,140 @@
+"""Which processes of a run use CUDA: real processes and forks, with a file that stands in for the device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.gpu_users import GpuUser, gpu_users_of
+from nsyswrap.record.gpu_users import GpuUsers
+from nsyswrap.record.guard import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    UsersOf = Callable[[str, int], tuple[list[GpuUser], list[int]]]
+
+TOKEN = "mark-of-the-test"  # noqa: S105 - the mark of a run
+# {device} is the path of the stand-in. Each program prints its process ids and ends with its stdin.
+OPENS = "device = open({device!r})"
+FORK = """
+import os, sys
+{before}
+child = os.fork()
+if child == 0:
+    {inside}
+    sys.stdin.read()
+    os._exit(0)
+{after}
+print(os.getpid(), child, flush=True)
+sys.stdin.read()
+"""
+EXECUTE = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {inside!r} + "; import sys; sys.stdin.read()"])
+print(os.getpid(), child.pid, flush=True)
+sys.stdin.read()
+"""
+ORPHAN = """
+import os, sys
+middle = os.fork()
+if middle == 0:
+    if os.fork() == 0:
+        {inside}
+        print(os.getppid(), os.getpid(), flush=True)
+        sys.stdin.read()
+    os._exit(0)
+sys.stdin.read()
+"""
+BACK_TO_BACK_S = 0.02
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    path = tmp_path / "nvidia-uvm"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def users_of(device: Path) -> UsersOf:
+    """Run a program of a run until ``count`` users are known, or for a while if it is 0."""
+
+    def watch(program: str, count: int) -> tuple[list[GpuUser], list[int]]:
+        users = GpuUsers(TOKEN, os.fspath(device))
+        with subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, MARK: TOKEN},
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            pids = list(map(int, process.stdout.readline().split()))
+            deadline = time.monotonic() + (PATIENCE_S if count else 2)
+            while time.monotonic() < deadline and (not count or len(users.users) < count):
+                users.look()
+                time.sleep(BACK_TO_BACK_S)
+            process.stdin.close()
+        return users.users, pids
+
+    return watch
+
+
+def test_a_worker_that_was_forked_without_an_exec(users_of: UsersOf, device: Path) -> None:
+    program = FORK.format(before="", inside=OPENS.format(device=str(device)), after="")
+    [user], [parent, child] = users_of(program, 1)
+    assert (user.pid, user.parent, user.forked) == (child, parent, True)
+    assert user.name.startswith("python")
+
+
+def test_a_worker_that_was_executed(users_of: UsersOf, device: Path) -> None:
+    [user], [parent, child] = users_of(EXECUTE.format(inside=OPENS.format(device=str(device))), 1)
+    assert (user.pid, user.parent, user.forked) == (child, parent, False)
+
+
+def test_a_file_that_was_open_before_the_fork_is_the_parents(users_of: UsersOf, device: Path) -> None:
+    program = FORK.format(before=OPENS.format(device=str(device)), inside="pass", after="")
+    users, [parent, _] = users_of(program, 0)
+    assert [user.pid for user in users] == [parent]
+    assert users[0].forked is None  # its own parent, this test, is not of the run
+
+
+def test_both_used_it(users_of: UsersOf, device: Path) -> None:
+    opens = OPENS.format(device=str(device))
+    more = f"spare = open('/dev/null'); {opens}"  # so that the descriptors differ
+    users, [parent, child] = users_of(FORK.format(before="", inside=opens, after=more), 2)
+    assert {user.pid: user.forked for user in users} == {parent: None, child: True}
+
+
+def test_of_an_orphan_it_is_not_known(users_of: UsersOf, device: Path) -> None:
+    [user], _ = users_of(ORPHAN.format(inside=OPENS.format(device=str(device))), 1)
+    assert user.forked is None
+
+
+def test_processes_without_the_device_and_of_others_are_left_out(users_of: UsersOf, device: Path) -> None:
+    program = FORK.format(before="", inside="pass", after="")
+    with device.open():  # this process is not of the run
+        users, _ = users_of(program, 0)
+    assert users == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, 3, [3], [{"pid": "1"}], [{"pid": 1, "name": "x", "parent": 1, "forked": "yes"}]],
+)
+def test_what_is_invalid_in_run_json_counts_as_nothing(content: object) -> None:
+    assert gpu_users_of({"gpu_processes": content}) == []
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    user = {"pid": 2, "name": "worker", "parent": 1, "forked": None}
+    assert gpu_users_of({"gpu_processes": [user]}) == [GpuUser(2, "worker", 1, None)]
+    assert gpu_users_of({}) == []
