@@ -62,10 +62,10 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
 
 @dataclass(frozen=True)
 class Executable:
-    """An executable in the user's cache. ``warnings``: what nvcc printed, empty if it was built before."""
+    """An executable in the user's cache, and the output of nvcc: its warnings. Empty if it was built before."""
 
     path: Path
-    warnings: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def gpu_code(nvcc: str, version: str) -> tuple[str, ...]:
             f"no GPU to compile for: {devices.error}",
             "name the architecture, for example --arch sm_90",
         )
-    listed = _run([nvcc, "--list-gpu-arch"])  # since CUDA 11
+    listed = _run([nvcc, "--list-gpu-arch"])  # fails if nvcc is old
     known = [
         capability
         for capability in devices.capabilities
@@ -166,7 +166,7 @@ def _key(*parts: str) -> str:
 
 
 def _build(command: Sequence[str], target: Path) -> str:
-    """Build ``target`` with a command of nvcc, and return what nvcc printed. Raises CompileFailed.
+    """Build ``target`` with a command of nvcc, and return the output of nvcc. Raises CompileFailed.
 
     Processes that build the same at the same time replace whole files. The inputs are read before nvcc reads
     them, so that the next run notices a change in between.
@@ -204,7 +204,7 @@ def _contents_file(target: Path) -> Path:
 def _inputs(command: Sequence[str]) -> dict[str, str] | None:
     """Return the digest of every file that a command of nvcc reads, by path.
 
-    Return None if nvcc does not list them: for wrong sources, and before CUDA 11 for several sources.
+    Return None if nvcc does not list them: for wrong sources, and for several if this nvcc takes one only.
     """
     listed = _run([*command, "-M"], errors="surrogateescape", stderr=subprocess.DEVNULL)
     if listed.returncode:
@@ -232,4 +232,8 @@ def _run(
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:  # a static library can have a gigabyte
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()

@@ -99,10 +99,12 @@ def _first(names: re.Pattern[str], options: Sequence[str]) -> str:
     words = iter(options)
     for word in words:
         name, equals, _ = word.lstrip("-").partition("=")
+        if not word.startswith("-"):
+            continue
+        if names.fullmatch(name):
+            return word
         if _PASSES_ON.fullmatch(name) and not equals:
             next(words, None)
-        elif word.startswith("-") and names.fullmatch(name):
-            return word
     return ""
 
 

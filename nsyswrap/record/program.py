@@ -60,7 +60,7 @@ def resolve(
     if path.suffix == ".cu":
         _check_readable(path)
         built = nvcc.build(path, (*nvcc_words, *nvcc.architecture(arch)))
-        warning = f"nvcc compiled {name} with warnings:\n{built.warnings}" if built.warnings else ""
+        warning = f"nvcc built {name} and printed:\n{built.output}" if built.output else ""
         return Program((str(built.path), *rest), path.stem, warning)
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")

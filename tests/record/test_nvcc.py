@@ -103,13 +103,13 @@ def test_options_that_make_no_program(source: Path, cache: Path) -> None:
 def test_warnings_are_returned_when_it_is_built(source: Path) -> None:
     source.write_text("int main() { int unused; }")
     built = build(source, ("-arch=sm_90",))
-    assert 'variable "unused" was declared but never referenced' in built.warnings
+    assert 'variable "unused" was declared but never referenced' in built.output
     assert nvcc.Executable(built.path) == build(source, ("-arch=sm_90",))
 
 
 @needs_nvcc
 def test_options_of_our_own_cause_no_warnings(source: Path) -> None:
-    assert build(source, ("-arch=sm_90", "-O0", "-G")).warnings == ""
+    assert build(source, ("-arch=sm_90", "-O0", "-G")).output == ""
 
 
 PROJECT = {
@@ -248,7 +248,7 @@ def test_a_later_gpu_that_this_compiler_does_not_know_is_left_out(monkeypatch: p
 
 
 def test_a_compiler_that_does_not_list_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An nvcc before CUDA 11, played by a program that takes no option."""
+    """An old nvcc without --list-gpu-arch, played by a program that fails."""
     gpu(monkeypatch, "7.0")
     assert nvcc.gpu_code("/bin/false", "10.2") == for_gpus(["7.0"])
 

@@ -42,7 +42,7 @@ def test_an_option_that_makes_no_program_is_refused(option: str) -> None:
 ACCEPTED = (
     "-lcublas -I inc -std=c++20 -Xcompiler -c -Xlinker=-r -Xptxas -v --linker-options -shared -O2 -G "
     "-g -rdc=true -dlto -lineinfo -maxrregcount=32 -cudart shared -Mx -run.cpp -use_fast_math -ccbin g++-12 "
-    "-t 0 c o E.cpp"
+    "-t 0 linker c o E.cpp"
 )
 
 

@@ -74,7 +74,7 @@ def test_a_cuda_source_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     program = Program((f"{tmp_path}/built/add", "grid"), "add")
     assert resolve(["add.cu", "grid"], arch="sm_90") == program
     warned = resolve(["add.cu", "grid"], nvcc_words=("-Wall", "-lm"))
-    assert warned == replace(program, warning="nvcc compiled add.cu with warnings:\nunused")
+    assert warned == replace(program, warning="nvcc built add.cu and printed:\nunused")
     assert seen == [(Path("add.cu"), ("-arch=sm_90",)), (Path("add.cu"), ("-Wall", "-lm"))]
 
 
