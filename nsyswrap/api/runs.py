@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.api import captures
     from nsyswrap.capture import redact
-    from nsyswrap.record import program
+    from nsyswrap.record import nvcc_options, program
     from nsyswrap.record import run as record_run
     from nsyswrap.record.batch import run_task
     from nsyswrap.reports.runs import digest
@@ -55,6 +55,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     output: str | Path | None = None,
     module: bool = False,
     arch: str | None = None,
+    nvcc: str | Sequence[str] = (),
     trace: str = "cuda,nvtx",
     stats: bool = True,
     um_faults: bool = False,
@@ -74,14 +75,16 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
 ) -> Run:
     """Run ``command`` (a script, a .cu file, an executable, or a module with ``module``) under nsys.
 
-    A string is a program without arguments. ``delay``, ``duration`` and ``timeout`` are in seconds.
+    A string is a program without arguments. ``nvcc`` has options of nvcc for a .cu file. ``delay``,
+    ``duration`` and ``timeout`` are in seconds.
     ``Run.status`` says if the program failed, timed out or was lost to a failing nsys. Raises NsyswrapError
     if the run cannot start: no program, no nsys, or ``output`` exists.
     """
     check_share(share, keep_environment=keep_environment)
     nsys = (trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
     options = Options(*nsys, follow_forks=follow_forks)
-    resolved = program.resolve([command] if isinstance(command, str) else command, module=module, arch=arch)
+    words = [command] if isinstance(command, str) else command
+    resolved = program.resolve(words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc))
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)
     spec = RunSpec(
         resolved,

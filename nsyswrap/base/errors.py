@@ -2,7 +2,7 @@
 
     NsyswrapError
     ├── CheckFailed            1   a requested check failed (redact --check)
-    ├── CompileFailed          1   nvcc could not compile a source
+    ├── CompileFailed          1   nvcc could not build a program
     ├── ScenarioFailed         1   a scenario could not be built, or its program's code if that failed
     ├── UsageError             2   invalid options or arguments
     ├── CaptureError          65
@@ -43,7 +43,7 @@ class CheckFailed(NsyswrapError):
 
 
 class CompileFailed(NsyswrapError):
-    """nvcc could not compile a source; the message has the output of nvcc."""
+    """nvcc could not build a program; the message has the output of nvcc."""
 
 
 class ScenarioFailed(NsyswrapError):

@@ -53,6 +53,7 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
         command=tuple(program),
         module=options["module"],
         arch=recording.arch,
+        nvcc=recording.nvcc_words,
         repeat=options["repeat"],
         timeout_s=recording.timeout,
         env=recording.environment,

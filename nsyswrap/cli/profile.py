@@ -124,9 +124,14 @@ def command(**options: Any) -> None:
     check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
     _check_reports(asked.reports, one_rank)  # before the program runs
-    env = asked.recording.environment
-    program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)
+    recording = asked.recording
+    env = recording.environment
+    program = record_program.resolve(
+        asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc_words
+    )
     speaks = not one_rank or one_rank.speaks
+    if program.warning and speaks:
+        note(f"nsyswrap: {program.warning}")
     has_report = any(word.startswith(("-r", "--report")) for word in asked.program)
     is_noted = speaks and has_report and misplaced.note_misplaced_report(asked.program)
     if one_rank and not one_rank.profiled:
@@ -174,8 +179,6 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
 def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Run:
     """Run the program under nsys, and show what was recorded."""
     spec = asked.spec(program, one_rank, make_folder=True)
-    if program.warning and (not one_rank or one_rank.speaks):
-        note(f"nsyswrap: {program.warning}")
     progress = (lambda _: None) if one_rank else progress_line()
     run = api.run(spec, record_spec.Callbacks(progress=progress, broken=note_broken))
     try:

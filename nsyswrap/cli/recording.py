@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.base.nsys import command as nsys_command
+    from nsyswrap.record import nvcc_options
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class RecordingOptions:
     variables: tuple[str, ...]
     timeout: float | None
     arch: str | None
+    nvcc: str | None
     nsys_path: str | None
     nsys_args: tuple[str, ...]
     keep_environment: bool
@@ -59,6 +61,11 @@ class RecordingOptions:
             extra=self.nsys_args,
             follow_forks=self.follow_forks,
         )
+
+    @property
+    def nvcc_words(self) -> tuple[str, ...]:
+        """The options of ``--nvcc``. Raises UsageError for a quote that is not closed."""
+        return nvcc_options.split(self.nvcc) if self.nvcc else ()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -85,7 +92,8 @@ _add_options = with_options(
         metavar="K=V",
         help="Set an environment variable; repeatable.",
     ),
-    option(PROGRAM, "--arch", metavar="sm_XY", help="Compile a .cu PROGRAM for this architecture."),
+    option(PROGRAM, "--nvcc", metavar="OPTIONS", help="Compile a .cu PROGRAM with these options of nvcc."),
+    click.option("--arch", hidden=True),  # --nvcc -arch=sm_XY
     option(
         PROGRAM,
         "--timeout",

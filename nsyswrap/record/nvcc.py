@@ -6,16 +6,32 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from nsyswrap.base import files
 from nsyswrap.base.errors import CompileFailed, Unavailable
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.record import nvcc_options
 from nsyswrap.record.gpus import query
 
-FLAGS = ("-O3", "-lineinfo")
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Environment variables that change what nvcc builds.
+_VARIABLES = (
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+)
 
 # Compute capability -> first and last CUDA release whose nvcc compiles for it (None: no release dropped it).
 _SUPPORT: dict[str, tuple[str, str | None]] = {
@@ -44,22 +60,49 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
 }
 
 
-def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...] = ()) -> Path:
-    """Return an executable of ``source`` for the first GPU, or for ``arch`` (``sm_90``).
+@dataclass(frozen=True)
+class Executable:
+    """An executable in the user's cache, and the output of nvcc: its warnings. Empty if it was built before."""
 
-    The executable is in the user's cache. It is built again if the source, an included file, nvcc's release,
-    the architecture or ``flags`` (further options for nvcc) change. Raises Unavailable if there is no nvcc or
-    no GPU to query, or if this nvcc does not support the GPU. Raises CompileFailed with the output of nvcc.
+    path: Path
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """The digests of an executable and of all files that it was built from, by path."""
+
+    executable: str
+    files: Mapping[str, str]
+
+
+def build(source: Path, options: Sequence[str] = ()) -> Executable:
+    """Return an executable of ``source`` and of the further sources in ``options``, which are nvcc's.
+
+    Without an architecture in ``options`` it is for all kinds of GPU of this machine. It is built again if a
+    source, an included file, a library or object that ``options`` name, the options or nvcc's release change.
+    Raises Unavailable if there is no nvcc or no GPU to query, or if this nvcc does not support the GPU.
+    Raises CompileFailed with the output of nvcc.
     """
     nvcc = find_nvcc()
     version = nvcc_version(nvcc)
-    arch = arch or architecture(nvcc, version)
-    flags = (*FLAGS, *flags)
-    key = hashlib.sha256(f"{source.resolve()} {version} {arch} {flags}".encode()).hexdigest()[:24]
-    target = cache_dir("builds", key) / source.stem
-    if not (target.exists() and _is_current(target)):
-        _build([nvcc, *flags, f"-arch={arch}"], source, target)
-    return target
+    code = () if nvcc_options.names_architecture(options) else gpu_code(nvcc, version)
+    arguments = (*nvcc_options.flags(options), *options, *code)
+    folder = str(Path.cwd()) if options else ""  # relative paths in options count from it
+    target = cache_dir("builds", _key(str(source.resolve()), folder, version, *arguments)) / source.stem
+    if _is_current(target):
+        return Executable(target)
+    return Executable(target, _build([nvcc, str(source), *arguments], target))
+
+
+def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...] = ()) -> Path:
+    """Return the path of what ``build`` builds with these flags, for this architecture (``sm_90``)."""
+    return build(source, (*flags, *architecture(arch))).path
+
+
+def architecture(arch: str | None) -> tuple[str, ...]:
+    """Return the option of nvcc for an architecture, such as ``sm_90``; nothing for None."""
+    return (f"-arch={arch}",) if arch else ()
 
 
 def find_nvcc() -> str:
@@ -78,30 +121,36 @@ def find_nvcc() -> str:
 
 def nvcc_version(nvcc: str) -> str:
     """Return the CUDA release of this nvcc, such as ``13.0``. Raises Unavailable if it does not answer."""
-    output = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
-    release = re.search(r"release (\d+\.\d+)", output)
+    release = re.search(r"release (\d+\.\d+)", _run([nvcc, "--version"]).stdout)
     if release is None:
         raise Unavailable(f"{nvcc} --version printed no release", "install the CUDA toolkit again")
     return release.group(1)
 
 
-def architecture(nvcc: str, version: str) -> str:
-    """Return ``sm_XY`` of the first GPU. Raises Unavailable if this nvcc cannot compile for it."""
+def gpu_code(nvcc: str, version: str) -> tuple[str, ...]:
+    """Return the options for code of all kinds of GPU here. Raises Unavailable if nvcc lacks the first GPU's.
+
+    Programs use the first GPU by default. Other GPUs that this nvcc does not support are left out.
+    """
     devices = query()
     if not devices.capabilities:
         raise Unavailable(
             f"no GPU to compile for: {devices.error}",
             "name the architecture, for example --arch sm_90",
         )
-    capability = devices.capabilities[0]
-    number = capability.replace(".", "")
-    output = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=False).stdout
-    if output and f"compute_{number}" not in output.split():
+    listed = _run([nvcc, "--list-gpu-arch"])  # fails if nvcc is old
+    known = [
+        capability
+        for capability in devices.capabilities
+        if listed.returncode or f"compute_{capability.replace('.', '')}" in listed.stdout.split()
+    ]
+    first = devices.capabilities[0]
+    if first not in known:
         raise Unavailable(
-            f"nvcc of CUDA {version} does not compile for {devices.names[0]} (capability {capability})",
-            _release_advice(capability),
+            f"nvcc of CUDA {version} does not compile for {devices.names[0]} (capability {first})",
+            _release_advice(first),
         )
-    return f"sm_{number}"
+    return nvcc_options.for_gpus(known)
 
 
 def _release_advice(capability: str) -> str:
@@ -111,24 +160,39 @@ def _release_advice(capability: str) -> str:
     return f"use CUDA {first} to {last}" if last else f"use CUDA {first} or newer"
 
 
-def _build(compiler: list[str], source: Path, target: Path) -> None:
+def _key(*parts: str) -> str:
+    facts = [*parts, *(os.environ.get(name) for name in _VARIABLES)]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def _build(command: Sequence[str], target: Path) -> str:
+    """Build ``target`` with a command of nvcc, and return the output of nvcc. Raises CompileFailed.
+
+    Processes that build the same at the same time replace whole files. The inputs are read before nvcc reads
+    them, so that the next run notices a change in between.
+    """
+    inputs = _inputs(command)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        part, makefile = Path(work) / target.name, Path(work) / "makefile"
-        command = [*compiler, "-MD", "-MF", str(makefile), "-o", str(part), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            output = (done.stderr or done.stdout).rstrip()
-            raise CompileFailed(f"nvcc could not compile {source}:\n{output}", " ".join(command))
-        contents = {str(path): _digest(path) for path in _dependencies(makefile)}
+        part = Path(work) / target.name
+        done = _run([*command, "-o", str(part)])
+        output = done.stdout.expandtabs().rstrip()
+        if done.returncode or not os.access(part, os.X_OK):
+            problem = output if done.returncode else "these options make no program"
+            typed = shlex.join([*command, "-o", target.name])
+            raise CompileFailed(f"nvcc could not build {command[1]}:\n{problem}", typed)
+        executable = _digest(part)
         part.replace(target)
-    _contents_file(target).write_text(json.dumps(contents), encoding="utf-8")
+    if inputs is not None:
+        files.write(_contents_file(target), json.dumps(asdict(_Contents(executable, inputs))))
+    return output
 
 
 def _is_current(target: Path) -> bool:
-    """Return True if the source and all included files are unchanged since ``target`` was built."""
+    """Return True if ``target`` is there, and all that it was built from is unchanged."""
     try:
-        contents: dict[str, str] = json.loads(_contents_file(target).read_text(encoding="utf-8"))
-        return all(_digest(Path(path)) == digest for path, digest in contents.items())
+        contents = files.typed(_Contents, files.read_json(_contents_file(target)))
+        digests = {str(target): contents.executable, **contents.files}
+        return all(_digest(Path(path)) == digest for path, digest in digests.items())
     except (OSError, ValueError):
         return False
 
@@ -137,11 +201,39 @@ def _contents_file(target: Path) -> Path:
     return target.with_name("contents.json")
 
 
-def _dependencies(makefile: Path) -> list[Path]:
-    """Return the files in a make rule of nvcc."""
-    files = makefile.read_text(encoding="utf-8").partition(" : ")[2].replace("\\\n", " ")
-    return [Path(file.replace("\\ ", " ")).resolve() for file in re.split(r"(?<!\\)\s+", files) if file]
+def _inputs(command: Sequence[str]) -> dict[str, str] | None:
+    """Return the digest of every file that a command of nvcc reads, by path.
+
+    Return None if nvcc does not list them: for wrong sources, and for several if this nvcc takes one only.
+    """
+    listed = _run([*command, "-M"], errors="surrogateescape", stderr=subprocess.DEVNULL)
+    if listed.returncode:
+        return None
+    paths = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
+    try:
+        return {str(path.resolve()): _digest(path) for path in paths}
+    except OSError:  # a name that make rules cannot hold
+        return None
+
+
+def _dependencies(rules: str) -> list[Path]:
+    """Return the files in the make rules of nvcc."""
+    rights = [line.partition(" : ")[2] for line in rules.replace("\\\n", " ").splitlines()]
+    names = [name for right in rights for name in re.split(r"(?<!\\)\s+", right) if name]
+    return [Path(name.replace("\\ ", " ")) for name in dict.fromkeys(names)]
+
+
+def _run(
+    command: Sequence[str], *, errors: str = "replace", stderr: int = subprocess.STDOUT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=stderr, encoding="utf-8", errors=errors, check=False
+    )
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:  # a static library can have a gigabyte
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()

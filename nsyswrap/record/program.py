@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 with lazy_imports():
-    from nsyswrap.record import nvcc
+    from nsyswrap.record import nvcc, nvcc_options
 
 # These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
@@ -41,12 +41,17 @@ class Program:
     folder: Path | None = None
 
 
-def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = None) -> Program:
+def resolve(
+    command: Sequence[str], *, module: bool = False, arch: str | None = None, nvcc_words: Sequence[str] = ()
+) -> Program:
     """Return the program of ``command``; a .cu file is compiled, for ``arch`` (``sm_90``) if given.
 
-    Raises ProgramNotFound or NotExecutable, and for a .cu file the errors of ``compile_cuda``.
+    ``nvcc_words`` are further options of nvcc. Raises UsageError if they cannot be used, ProgramNotFound or
+    NotExecutable, and for a .cu file the errors of ``nvcc.build``.
     """
     name, *rest = command
+    if nvcc_words:
+        nvcc_options.check(name, nvcc_words, module=module)
     if module:
         return Program((sys.executable, "-m", name, *rest), name, if_it_fails=_other_python(f"-m {name}"))
     path = Path(name)
@@ -55,7 +60,9 @@ def resolve(command: Sequence[str], *, module: bool = False, arch: str | None = 
         return Program((sys.executable, name, *rest), path.stem, if_it_fails=_other_python(name))
     if path.suffix == ".cu":
         _check_readable(path)
-        return Program((str(nvcc.compile_cuda(path, arch=arch)), *rest), path.stem, folder=path.parent)
+        built = nvcc.build(path, (*nvcc_words, *nvcc.architecture(arch)))
+        warning = f"nvcc built {name} and printed:\n{built.output}" if built.output else ""
+        return Program((str(built.path), *rest), path.stem, warning, folder=path.parent)
     _check_executable(name)
     reason = _DETACHING.get(path.name, "")
     advice = (

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable
 from nsyswrap.record import nvcc
 from nsyswrap.record.gpus import Devices, query
-from nsyswrap.record.nvcc import compile_cuda
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from nsyswrap.record.nvcc import build, compile_cuda
+from nsyswrap.record.nvcc_options import for_gpus
 
 SOURCE = """
 #include <cstdio>
@@ -76,7 +75,137 @@ def test_the_words_of_the_compiler_are_shown_and_nothing_is_kept(source: Path, c
         compile_cuda(source, arch="sm_90")
     assert str(source) in str(error.value)
     assert "-arch=sm_90" in error.value.hint
+    assert error.value.hint.endswith("-o program")
     assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+@needs_nvcc
+def test_the_words_of_the_linker_are_shown(source: Path) -> None:
+    with pytest.raises(CompileFailed, match="cannot find -lcublass"):
+        build(source, ("-arch=sm_90", "-lcublass"))
+
+
+@needs_nvcc
+def test_a_line_of_a_source_that_is_not_utf_8_is_shown(source: Path) -> None:
+    source.write_bytes(b'int main() { return undeclared + "caf\xe9\tx"; }\n')
+    with pytest.raises(CompileFailed, match=r'undeclared \+ "caf\ufffd +x"'):
+        compile_cuda(source, arch="sm_90")
+
+
+@needs_nvcc
+def test_options_that_make_no_program(source: Path, cache: Path) -> None:
+    with pytest.raises(CompileFailed, match="these options make no program"):
+        build(source, ("-arch=sm_90", "-Xcompiler", "-c"))
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+@needs_nvcc
+def test_warnings_are_returned_when_it_is_built(source: Path) -> None:
+    source.write_text("int main() { int unused; }")
+    built = build(source, ("-arch=sm_90",))
+    assert 'variable "unused" was declared but never referenced' in built.output
+    assert nvcc.Executable(built.path) == build(source, ("-arch=sm_90",))
+
+
+@needs_nvcc
+def test_options_of_our_own_cause_no_warnings(source: Path) -> None:
+    assert build(source, ("-arch=sm_90", "-O0", "-G")).output == ""
+
+
+PROJECT = {
+    "main.cu": """
+#include "twice.h"
+#include <cstdio>
+int main() { std::printf("%d", twice(ANSWER) + one()); }
+""",
+    "part/twice.cu": """
+#include "twice.h"
+__global__ void kernel() {}
+int twice(int n) { return FACTOR * n; }
+""",
+    "one.cpp": "int one() { return 1; }",
+    "inc/twice.h": "#define FACTOR 2\nint twice(int);\nint one();\n",
+}
+TWO_SOURCES = ("-arch=sm_90", "-std=c++20", "-I", "inc", "-DANSWER=21", "part/twice.cu")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sources in several folders, one of them the current folder."""
+    for name, text in PROJECT.items():
+        path = tmp_path / "my project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path / "my project")
+    return tmp_path / "my project"
+
+
+def built_again(source: Path, options: tuple[str, ...]) -> bool:
+    path = build(source, options).path
+    built = path.stat().st_mtime_ns
+    return build(source, options).path.stat().st_mtime_ns != built
+
+
+@needs_nvcc
+def test_several_sources_until_one_of_them_or_its_header_changes(project: Path) -> None:
+    source, options = project / "main.cu", (*TWO_SOURCES, "one.cpp")
+    assert printed(build(source, options).path) == "43"
+    assert not built_again(source, options)
+    (project / "part" / "twice.cu").write_text(PROJECT["part/twice.cu"].replace("* n", "* n + 100"))
+    assert printed(build(source, options).path) == "143"
+    (project / "inc" / "twice.h").write_text(PROJECT["inc/twice.h"].replace("2", "3"))
+    assert printed(build(source, options).path) == "164"
+    (project / "one.cpp").write_text("int one() { return 2; }")
+    assert printed(build(source, options).path) == "165"
+
+
+@needs_nvcc
+@pytest.mark.parametrize("named", ["libone.a", "-L lib -lone"])
+def test_a_static_library_that_changes(project: Path, named: str) -> None:
+    source, archive = project / "main.cu", "lib/libone.a" if named.startswith("-L") else "libone.a"
+    options = (*TWO_SOURCES, *named.split())
+    (project / "lib").mkdir()
+    for number in (1, 2):
+        (project / "one.cpp").write_text(f"int one() {{ return {number}; }}")
+        subprocess.run([nvcc.find_nvcc(), "-lib", "one.cpp", "-o", archive], check=True)
+        assert printed(build(source, options).path) == f"{42 + number}"
+
+
+@needs_nvcc
+def test_relative_paths_count_from_the_current_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, options = project / "main.cu", (*TWO_SOURCES, "one.cpp")
+    assert printed(build(source, options).path) == "43"
+    shutil.copytree(project, project.with_name("other"))
+    monkeypatch.chdir(project.with_name("other"))
+    Path("inc/twice.h").write_text(PROJECT["inc/twice.h"].replace("2", "3"))
+    assert printed(build(source, options).path) == "64"
+
+
+@needs_nvcc
+def test_the_environment_of_nvcc_counts(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source.parent / "answer.cuh").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
+    assert printed(compile_cuda(source, arch="sm_90")) == "42"
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-DANSWER=44")
+    assert printed(compile_cuda(source, arch="sm_90")) == "44"
+
+
+@needs_nvcc
+def test_builds_at_the_same_time_leave_a_whole_program(source: Path) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        paths = set(threads.map(lambda _: compile_cuda(source, arch="sm_90"), range(3)))
+    [program] = paths
+    assert printed(program) == "42"
+    assert sorted(path.name for path in program.parent.iterdir()) == ["contents.json", "program"]
+
+
+@needs_nvcc
+def test_what_is_damaged_in_the_cache_is_built_again(source: Path) -> None:
+    program = compile_cuda(source, arch="sm_90")
+    contents = program.with_name("contents.json")
+    for path, damage in ((program, "half a prog"), (contents, '{"executable": "'), (contents, "[]")):
+        path.write_text(damage)
+        assert printed(compile_cuda(source, arch="sm_90")) == "42"
+        assert path.read_text(errors="replace") != damage
 
 
 @needs_nvcc
@@ -95,22 +224,40 @@ def test_without_a_gpu_its_kind_is_asked_for(source: Path) -> None:
 
 
 # GPUs that are not all to be had here are played by what the driver would say of them.
-def gpu(monkeypatch: pytest.MonkeyPatch, capability: str) -> None:
-    monkeypatch.setattr(nvcc, "query", lambda: Devices(("Some GPU",), (capability,), "580.1", "13.0"))
+def gpu(monkeypatch: pytest.MonkeyPatch, *capabilities: str) -> None:
+    names = tuple(f"GPU {number}" for number in range(len(capabilities)))
+    monkeypatch.setattr(nvcc, "query", lambda: Devices(names, capabilities, "580.1", "13.0"))
 
 
 @needs_nvcc
 def test_the_architecture_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, "9.0")
-    path = nvcc.find_nvcc()
-    assert nvcc.architecture(path, nvcc.nvcc_version(path)) == "sm_90"
+    assert nvcc.gpu_code(nvcc.find_nvcc(), "13.0") == for_gpus(["9.0"])
+
+
+@needs_nvcc
+def test_a_program_for_several_kinds_of_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, "8.0", "9.0", "8.0")
+    assert printed(compile_cuda(source)) == "42"
+
+
+@needs_nvcc
+def test_a_later_gpu_that_this_compiler_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, "9.0", "3.7")
+    assert nvcc.gpu_code(nvcc.find_nvcc(), "13.0") == for_gpus(["9.0"])
+
+
+def test_a_compiler_that_does_not_list_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old nvcc without --list-gpu-arch, played by a program that fails."""
+    gpu(monkeypatch, "7.0")
+    assert nvcc.gpu_code("/bin/false", "10.2") == for_gpus(["7.0"])
 
 
 @needs_nvcc
 def test_a_gpu_this_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, "3.7")
-    with pytest.raises(Unavailable, match=r"does not compile for Some GPU \(capability 3\.7\)") as error:
-        nvcc.architecture(nvcc.find_nvcc(), "13.0")
+    with pytest.raises(Unavailable, match=r"does not compile for GPU 0 \(capability 3\.7\)") as error:
+        nvcc.gpu_code(nvcc.find_nvcc(), "13.0")
     assert error.value.hint == "use CUDA 6.5 to 11.8"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,37 @@ def test_own_values_win_over_the_defaults(whole: Plan) -> None:
     assert spec.command == ("timeit", "-n", "0.5", "pass")
     assert (spec.timeout_s, spec.repeat, spec.nsys.stats) == (5.5, 1, False)
     assert spec.env == {"OMP_NUM_THREADS": "8", "FAST": "true"}
+
+
+CONSTANTS = """
+[[runs]]
+command = "add.cu {n}"
+nvcc = "-I 'my inc' -DBLOCK={block}"
+grid = { n = [1], block = [128, 256] }
+[[runs]]
+command = "add.cu"
+arch = "sm_90"
+"""
+
+
+def test_options_of_nvcc_can_hold_a_parameter(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, CONSTANTS)
+    assert [spec.nvcc for spec in plan.specs] == [
+        ("-I", "my inc", "-DBLOCK=128"),
+        ("-I", "my inc", "-DBLOCK=256"),
+        (),
+    ]
+    assert plan.specs[0].words == ("--nvcc", "-I 'my inc' -DBLOCK=128", "add.cu", "1")
+    assert len({spec.key for spec in plan.specs}) == 3
+    batch = make_batch(tmp_path / "batch", plan)
+    assert [read_spec(batch.run_folder(number)) for number in batch.runs] == list(plan.specs)
+
+
+def test_a_run_without_options_of_nvcc_is_that_of_an_earlier_version(tmp_path: Path) -> None:
+    """The key names a run of a batch that an earlier version began. It was computed by that version."""
+    spec = replace(plan_of(tmp_path, CONSTANTS).specs[-1], cwd="/work")
+    assert "nvcc" not in spec.as_json()
+    assert spec.key == "beaec825eb887f9e"
 
 
 def test_every_run_comes_back_from_its_folder(whole: Plan, tmp_path: Path) -> None:

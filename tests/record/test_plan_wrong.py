@@ -83,6 +83,10 @@ def failure(path: Path) -> PlanError:
         ('[[runs]]\ncommand = ["a", "\\u0000"]', "expected a string or a list of strings", ""),
         (RUN + 'variants = ["both"]', "variants cannot be used with command", ""),
         (SCENARIO + "module = true", "module cannot be used with scenario", ""),
+        (SCENARIO + 'nvcc = "-lm"', "nvcc cannot be used with scenario", ""),
+        (RUN + 'nvcc = "-lm"', "[[runs]] 1: --nvcc needs a .cu file as PROGRAM, not a", ""),
+        ('[[runs]]\ncommand = "a.cu"\nnvcc = "-o x"', "--nvcc: -o cannot be used", ""),
+        ('[[runs]]\ncommand = "a.cu"\nnvcc = "\'x"', "cannot be split into words: No closing quotation", ""),
         ('[[runs]]\nscenario = "ad2"', "[[runs]] 1: no scenario named 'ad2'", "did you mean 'add2'?"),
         (
             SCENARIO + 'variants = ["booth"]',

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nsyswrap.base.errors import NotExecutable, NsyswrapError, ProgramNotFound
+from nsyswrap.base.errors import NotExecutable, NsyswrapError, ProgramNotFound, UsageError
 from nsyswrap.record import nvcc
 from nsyswrap.record.program import Program, resolve
 
@@ -61,18 +62,28 @@ def test_an_executable_is_taken_as_it_is() -> None:
 
 
 def test_a_cuda_source_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen: list[tuple[Path, str | None]] = []
+    """nvcc's part is played: the real one is in test_nvcc.py."""
+    seen: list[tuple[Path, tuple[str, ...]]] = []
 
-    def compiled(source: Path, *, arch: str | None) -> Path:
-        seen.append((source, arch))
-        return tmp_path / "built" / "add"
+    def built(source: Path, options: tuple[str, ...]) -> nvcc.Executable:
+        seen.append((source, options))
+        return nvcc.Executable(tmp_path / "built" / "add", "unused" if "-Wall" in options else "")
 
-    monkeypatch.setattr(nvcc, "compile_cuda", compiled)
+    monkeypatch.setattr(nvcc, "build", built)
     make("add.cu", 0o644)
-    assert resolve(["add.cu", "grid"], arch="sm_90") == Program(
-        (f"{tmp_path}/built/add", "grid"), "add", folder=Path()
-    )
-    assert seen == [(Path("add.cu"), "sm_90")]
+    program = Program((f"{tmp_path}/built/add", "grid"), "add", folder=Path())
+    assert resolve(["add.cu", "grid"], arch="sm_90") == program
+    warned = resolve(["add.cu", "grid"], nvcc_words=("-Wall", "-lm"))
+    assert warned == replace(program, warning="nvcc built add.cu and printed:\nunused")
+    assert seen == [(Path("add.cu"), ("-arch=sm_90",)), (Path("add.cu"), ("-Wall", "-lm"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "shown"), [("train.py", False, "train.py"), ("a.cu", True, "-m a.cu")]
+)
+def test_options_of_nvcc_need_a_cuda_source(name: str, shown: str, *, module: bool) -> None:
+    with pytest.raises(UsageError, match=f"--nvcc needs a .cu file as PROGRAM, not {shown}\n"):
+        resolve([name], module=module, nvcc_words=("-lm",))
 
 
 @pytest.mark.parametrize("name", ["docker", "podman", "sudo", "srun"])

@@ -114,7 +114,7 @@ def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
         argv = (*scenario.variant_argv(spec.variant), *built, *spec.arguments)
         program = Program(scenario.argv(*argv), scenario.name)
     else:
-        program = resolve(spec.command, module=spec.module, arch=spec.arch)
+        program = resolve(spec.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
     return RunSpec(
         program,
         folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +27,8 @@ class TaskSpec:
     """A planned run: a ``command``, or a ``variant`` of a ``scenario`` with ``arguments``.
 
     ``label`` names its combination of parameters. ``repeat`` counts from 1. Relative paths count from
-    ``cwd``. ``env`` is added to the environment. ``module`` and ``arch`` are options of ``nsyswrap profile``.
+    ``cwd``. ``env`` is added to the environment. ``module``, ``arch`` and ``nvcc`` are options of
+    ``nsyswrap profile``.
     """
 
     label: str
@@ -36,6 +38,7 @@ class TaskSpec:
     command: tuple[str, ...] = ()
     module: bool = False
     arch: str | None = None
+    nvcc: tuple[str, ...] = ()
     scenario: str = ""
     variant: str = ""
     arguments: tuple[str, ...] = ()
@@ -61,11 +64,15 @@ class TaskSpec:
         """The program and its arguments, as typed after ``nsyswrap profile`` or ``scenarios run``."""
         if self.scenario:
             return (self.scenario, self.variant, *self.arguments)
-        return (*(["-m"] if self.module else []), *self.command)
+        options = [
+            *(["-m"] if self.module else []),
+            *(["--nvcc", shlex.join(self.nvcc)] if self.nvcc else []),
+        ]
+        return (*options, *self.command)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of spec.json."""
-        return asdict(self)
+        """Return the content of spec.json: without an empty ``nvcc``, which earlier versions do not write."""
+        return {name: value for name, value in asdict(self).items() if value or name != "nvcc"}
 
     def write(self, folder: Path) -> None:
         """Write spec.json into a run folder."""
@@ -89,6 +96,6 @@ def read_spec(folder: Path) -> TaskSpec:
 def _spec(facts: Any) -> TaskSpec:  # noqa: ANN401 - any JSON
     """Raise ValueError unless every key is there, and no other: a default would be another run."""
     spec = typed(TaskSpec, facts)
-    if facts.keys() != vars(spec).keys() or facts["nsys"].keys() != vars(spec.nsys).keys():
+    if facts.keys() != spec.as_json().keys() or facts["nsys"].keys() != vars(spec.nsys).keys():
         raise ValueError("it does not have the keys of this version")
     return spec

@@ -14,8 +14,9 @@ from math import prod
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nsyswrap.base.errors import PlanError
+from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.command import Options
+from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.parameters import Template, Value
 from nsyswrap.record.batch.task import TaskSpec
 
@@ -49,6 +50,7 @@ class Block:
     command: tuple[str, ...] = ()
     module: bool = False
     arch: str | None = None
+    nvcc: tuple[str, ...] = ()
     scenario: Scenario | None = None
     variants: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
@@ -113,6 +115,7 @@ class Block:
                 command=self._filled(self.command, texts),
                 module=self.module,
                 arch=self.arch,
+                nvcc=self._nvcc(texts),
                 scenario=self.scenario.name if self.scenario else "",
                 variant=texts[VARIANT] if self.scenario else "",
                 arguments=self._filled(self.arguments, texts),
@@ -127,10 +130,22 @@ class Block:
     @cached_property
     def _templates(self) -> dict[str, Template]:
         """The words and values of env in which parameters can stand."""
-        return {word: Template(word) for word in (*self.command, *self.arguments, *self.env.values())}
+        words = (*self.command, *self.nvcc, *self.arguments, *self.env.values())
+        return {word: Template(word) for word in words}
 
     def _filled(self, words: Iterable[str], texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(self._templates[word].fill(texts) for word in words)
+
+    def _nvcc(self, texts: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the options of nvcc. Raises PlanError if they cannot be used."""
+        if not self.nvcc:
+            return ()
+        words, [program] = self._filled(self.nvcc, texts), self._filled(self.command[:1], texts)
+        try:
+            nvcc_options.check(program, words, module=self.module)
+        except UsageError as error:
+            raise PlanError(f"{self.where}: {error.message}", error.hint) from None
+        return words
 
     def _options(self, texts: Mapping[str, str]) -> Options:
         """Return nsys' options: the scenario's own, overridden by the plan."""

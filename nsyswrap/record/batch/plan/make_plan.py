@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.batch.task import TaskSpec
 
-_COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch"), ("variants", "arguments")
+_COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch", "nvcc"), ("variants", "arguments")
 _LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255
 _EXAMPLE = 'for example: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
 _PARAMETER = re.compile(PARAMETER)
@@ -173,7 +173,7 @@ def _program(run: Table) -> dict[str, Any]:
             run.refuse(f"{key} cannot be used with {kind}")
     if is_command:
         module, arch = run.get("module", FLAG, default=False), run.get("arch", TEXT)
-        return {"command": run.words("command"), "module": module, "arch": arch}
+        return {"command": run.words("command"), "module": module, "arch": arch, "nvcc": run.words("nvcc")}
     return _scenario(run)
 
 

@@ -77,11 +77,11 @@ NSYS = {
     "discard_rep": FLAG,
 }
 HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
-_RUN_KEYS = ("name", "command", "module", "arch", "scenario", "variants", "arguments", "grid", "points")
+_RUN_KEYS = ("name", "command", "module", "arch", "nvcc", "scenario", "variants", "arguments", "grid")
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "[nsys]": tuple(NSYS),
     "[node]": ("setup", "wrapper", "python"),
-    "[[runs]]": (*_RUN_KEYS, "repeat", "timeout", "env", "nsys"),
+    "[[runs]]": (*_RUN_KEYS, "points", "repeat", "timeout", "env", "nsys"),
 }
 
 
