@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,6 +36,7 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.version import __version__
 from nsyswrap.record import exec_program, gpus, guard, outcome, reimport
 from nsyswrap.record.private_folders import STEM, Private, private_folders
+from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
@@ -56,6 +57,7 @@ class _Ended(NamedTuple):
     """How nsys ended, whether its launcher ran, and its output.
 
     ``error_number`` says why the program could not be executed, or is 0. ``starts`` counts nsys' starts.
+    ``program_s``: the duration of the program in s, None if it is not known.
     """
 
     ending: Ending
@@ -63,6 +65,7 @@ class _Ended(NamedTuple):
     error_number: int
     log: str
     starts: int
+    program_s: float | None
 
 
 def command_line(
@@ -72,12 +75,16 @@ def command_line(
     report: Path | None = None,
 ) -> list[str]:
     """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
-    own = ",".join(map(str, descriptors))
-    launcher = [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}"]
     report = report or spec.output / STEM
-    program = [*launcher, *spec.program.argv]
+    program = launched(spec.program, descriptors)
     discard = nsys.discards_environment and not spec.keep_environment
     return command.profile_argv(nsys.path, spec.options, report, program, discard_environment=discard)
+
+
+def launched(program: Program, descriptors: Sequence[int]) -> list[str]:
+    """Return the command that runs a program with these descriptors, our umask and our ignored signals."""
+    own = ",".join(map(str, descriptors))
+    return [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}", *program.argv]
 
 
 def _ignored_signals() -> str:
@@ -125,6 +132,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
+            facts |= {"program_s": ended.program_s}
             private.publish()
             return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
 
@@ -154,13 +162,13 @@ def _start(
     starts = 0
     while True:
         starts += 1
-        ending, report = _run(spec, nsys, private, received, callbacks)
+        ending, report, program_s = _run(spec, nsys, private, received, callbacks)
         log = private.nsys_output()
         ran = report.startswith(exec_program.STARTED)
-        number = int(report.removeprefix(exec_program.STARTED) or 0)
+        number = int(report.partition(b"\n")[2] or 0)
         given_up = not (ran or ending.timed_out or received) and command.lost_its_agent(log)
         if not given_up or starts == _STARTS:
-            return _Ended(ending, ran, number, log, starts)
+            return _Ended(ending, ran, number, log, starts, program_s)
 
 
 def _run(
@@ -169,27 +177,28 @@ def _run(
     private: Private,
     received: list[signal.Signals],
     callbacks: Callbacks,
-) -> tuple[Ending, bytes]:
-    """Run nsys once; return how it ended and what the launcher reported."""
-    with _descriptors(spec) as own, private.log.open("wb") as log:
+) -> tuple[Ending, bytes, float | None]:
+    """Run nsys once; return how it ended, what the launcher reported, and the program's duration in s."""
+    with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                command_line(spec, nsys, (*own, writer), private.output / STEM),
+                command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=_environment(spec, private),
-                pass_fds=(*own, writer),
+                pass_fds=(*own, writer, timed.writer),
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
             private.tell_pid(process.pid)
             os.close(writer)
+            os.close(timed.writer)
             late = f"nsys has not started the program yet; {outcome.temporary_room(spec.env)}"
             watch = (received, callbacks.progress, callbacks.signal, late)
-            supervisor = Supervisor(process, private.token, private.log, reader, *watch)
+            supervisor = Supervisor(process, private.token, private.log, reader, *watch, timed.pause)
             ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
-            return ending, _launcher_report(reader)
+            return ending, _launcher_report(reader), timed.seconds
         finally:
             os.close(reader)
 
@@ -234,7 +243,7 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
 
 
 @contextmanager
-def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
+def descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     """Yield duplicates of our stdin, stdout and stderr for the program."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
@@ -298,6 +307,8 @@ def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
         "nsys": {"path": nsys.path, "version": nsys.version, **asdict(spec.options.without_values())},
         "timeout_s": spec.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
+        **({"repeat": dict(spec.repeat)} if spec.repeat else {}),
+        **({"bare": asdict(spec.bare)} if spec.bare else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
 

@@ -58,7 +58,8 @@ class Supervisor:
     ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``started``
     is a descriptor that is readable as soon as the program has started. ``received`` is the list that
     ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if the program does
-    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on.
+    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on. ``pause`` waits
+    for at most so many seconds.
     """
 
     process: subprocess.Popen[bytes]
@@ -69,6 +70,7 @@ class Supervisor:
     on_progress: Callable[[str], None]
     on_signal: Callable[[], None] = lambda: None
     late: str = ""
+    pause: Callable[[float], None] = time.sleep
     _stopping_since: float | None = None
     _signalled_at: float = 0.0
     _printed_bytes: int = 0
@@ -105,7 +107,7 @@ class Supervisor:
             self._deliver()
             killed |= self._enforce_limits()
             message = self._show_progress(message)
-            time.sleep(POLL_S)
+            self.pause(POLL_S)
         if not leave_program:
             self._end_leftovers()
         first = self.received[0] if self.received else None

@@ -1,0 +1,141 @@
+"""``nsyswrap profile --repeat`` and ``--compare-bare``: equal runs of one program, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import FILES, RunFolder, make_folder
+from nsyswrap.cli.output import confirm, note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nsyswrap.base.run_folder import Status
+    from nsyswrap.cli.profile import ProfileOptions
+    from nsyswrap.record.spec import Callbacks, RunSpec
+
+with lazy_imports():
+    from nsyswrap import api
+    from nsyswrap.base.nsys import find
+    from nsyswrap.cli import repeats
+    from nsyswrap.record import bare
+
+_RUN = re.compile(r"run-(\d+)")
+
+
+def check(asked: ProfileOptions, *, in_launch: bool) -> None:
+    """Raise UsageError where a program cannot be run several times, or for options that are about one run."""
+    if in_launch:
+        raise UsageError(
+            f"{'--repeat' if asked.repeat else '--compare-bare'} cannot be used in a launch",
+            "launch again, then compare: nsyswrap collect DIR DIR",
+        )
+    if asked.repeat and (asked.reports or asked.csv_folder):
+        raise UsageError(
+            "--repeat cannot be used with --report or --csv: it shows the spread over all runs",
+            "omit them; afterwards: nsyswrap report DIR/run-1 -r NAME",
+        )
+
+
+def confirm_bare_runs(runs: int) -> None:
+    """Ask if the program may run without nsys as well. Raises UsageError without a terminal to ask on."""
+    each = "once" if runs == 1 else f"{runs:,} times"
+    words = f"--compare-bare runs the program {2 * runs:,} times: {each} without nsys, {each} under nsys"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(words, "use --yes to run it")
+    if not confirm(f"{words}. Run it?"):
+        raise UsageError("not confirmed: nothing was run")
+
+
+def numbered(spec: RunSpec, number: int, count: int) -> RunSpec:
+    """Return one of ``count`` equal runs below the folder of ``spec``. Numbers begin at 1."""
+    return replace(spec, output=spec.output / f"run-{number}", repeat={"number": number, "count": count})
+
+
+def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: bool) -> Status:
+    """Make ``count`` runs below the folder of ``spec``, show their spread, and return how the last one ended.
+
+    The first run that is not done ends the series. Raises OutputError for a folder with other files.
+    """
+    _check_folder(spec, count)
+    make_folder(spec.output, spec.share)
+    rewind = _stdin_rewinder()
+    for number in range(1, count + 1):
+        rewind()
+        label = f"run {number:,} of {count:,}"
+        note(f"nsyswrap: {label}")
+        one = numbered(spec, number, count)
+        status = api.run(with_bare_run(one) if compares else one, callbacks).status
+        if status.exit_code:
+            hint = f"\n  {status.hint}" if status.hint else ""
+            note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
+            if number < count:
+                note("nsyswrap: the other runs were not started")
+            break
+    repeats.show(spec.output)
+    return status
+
+
+def with_bare_run(spec: RunSpec) -> RunSpec:
+    """Run the program of ``spec`` without nsys, and return ``spec`` with its times.
+
+    A run that is stopped ends nsyswrap. One that fails is noted, and nothing is compared. Raises Unavailable
+    or OutputError if the profiled run could not start.
+    """
+    find.find_nsys(spec.nsys_path)
+    RunFolder(spec.output).check_free(force=spec.force)
+    rewind = _stdin_rewinder()
+    note("nsyswrap: running without nsys first")
+    status, times = bare.run_bare(spec)
+    if status.message:
+        note(f"nsyswrap: {status.message}")
+    if status.outcome in ("interrupted", "timed_out"):
+        sys.exit(status.exit_code)
+    if status.exit_code:
+        note("nsyswrap: the cost of profiling is not known")
+    rewind()
+    return replace(spec, bare=times)
+
+
+def _stdin_rewinder() -> Callable[[], None]:
+    """Return a function that moves stdin back to where it is now, if it is a file."""
+    try:
+        place = os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:  # a terminal, a pipe, or closed
+        return lambda: None
+
+    def rewind() -> None:
+        with suppress(OSError):
+            os.lseek(0, place, os.SEEK_SET)
+
+    return rewind
+
+
+def _check_folder(spec: RunSpec, count: int) -> None:
+    """Raise OutputError if the folder has files that runs of this number would not replace."""
+    folder = spec.output
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is not a folder", "use another --output")
+    present = {path.name for path in folder.iterdir()}
+    if present and not spec.force:
+        raise OutputError(
+            f"{folder} exists and is not empty", "use another --output, or --force to replace its runs"
+        )
+    if present & set(FILES):
+        raise OutputError(f"{folder} is a run folder, not a folder of runs", "use another --output")
+    numbers = {name: int(match[1]) for name in present if (match := _RUN.fullmatch(name))}
+    if later := [name for name, number in numbers.items() if number > count]:
+        raise OutputError(
+            f"{folder} has {later[0]}, which {count} runs do not replace",
+            f"use another --output, or remove it: rm -r {shlex.quote(str(folder / later[0]))}",
+        )
