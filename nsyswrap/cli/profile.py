@@ -199,7 +199,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     callbacks = record_spec.Callbacks(progress=progress, broken=note_broken)
     if asked.repeat:
         return profile_repeat.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
-    run = api.run(profile_repeat.with_bare_run(spec) if asked.compare_bare else spec, callbacks)
+    run = (profile_repeat.run_pair if asked.compare_bare else api.run)(spec, callbacks)
     try:
         if one_rank:
             one_rank.show(run, asked.reports, asked.csv_folder)
@@ -238,7 +238,8 @@ def _show(run: Run, asked: ProfileOptions) -> None:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
         folder = shlex.quote(str(run.folder))
-        note(f"\nrun folder  {folder}/")
+        if run.folder.exists():
+            note(f"\nrun folder  {folder}/")
         if (run.folder / EXPORT).exists():
             note(f"again       nsyswrap report {folder}")
         if (run.folder / REPORT).exists():

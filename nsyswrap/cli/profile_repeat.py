@@ -18,6 +18,7 @@ from nsyswrap.cli.output import confirm, note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nsyswrap.api import Run
     from nsyswrap.base.run_folder import Status
     from nsyswrap.cli.profile import ProfileOptions
     from nsyswrap.record.spec import Callbacks, RunSpec
@@ -73,7 +74,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
         label = f"run {number:,} of {count:,}"
         note(f"nsyswrap: {label}")
         one = numbered(spec, number, count)
-        status = api.run(with_bare_run(one) if compares else one, callbacks).status
+        status = (run_pair if compares else api.run)(one, callbacks).status
         if status.exit_code:
             hint = f"\n  {status.hint}" if status.hint else ""
             note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
@@ -84,25 +85,25 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
     return status
 
 
-def with_bare_run(spec: RunSpec) -> RunSpec:
-    """Run the program of ``spec`` without nsys, and return ``spec`` with its times.
+def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
+    """Run the program of ``spec`` without nsys, then under nsys, and return the second run.
 
-    A run that is stopped ends nsyswrap. One that fails is noted, and nothing is compared. Raises Unavailable
-    or OutputError if the profiled run could not start.
+    If the first is stopped, the second is not started, and there is no run folder. Raises Unavailable or
+    OutputError if the second could not start.
     """
     find.find_nsys(spec.nsys_path)
     RunFolder(spec.output).check_free(force=spec.force)
     rewind = _stdin_rewinder()
     note("nsyswrap: running without nsys first")
     status, times = bare.run_bare(spec)
+    if status.outcome in ("interrupted", "timed_out"):
+        with suppress(OSError):  # it was claimed
+            spec.output.rmdir()
+        return api.Run(spec.output, status)
     if status.message:
         note(f"nsyswrap: {status.message}")
-    if status.outcome in ("interrupted", "timed_out"):
-        sys.exit(status.exit_code)
-    if status.exit_code:
-        note("nsyswrap: the cost of profiling is not known")
     rewind()
-    return replace(spec, bare=times)
+    return api.run(replace(spec, bare=times), callbacks)
 
 
 def _stdin_rewinder() -> Callable[[], None]:

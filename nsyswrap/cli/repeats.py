@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of, repeats_in
-from nsyswrap.base.run_folder import EXPORT, RunFolder
+from nsyswrap.base.run_folder import EXPORT, RunFolder, ending
 from nsyswrap.base.text import printable, screen_width
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import note, progress_line, say
@@ -38,9 +38,11 @@ def show(folder: Path) -> None:
     Raises CaptureError if one cannot be read.
     """
     runs = repeats_in(folder)
+    if not runs:  # the first was not started
+        return
     done = [run for run in runs if _is_done(run)]
     if left_out := [run.name for run in runs if run not in done]:
-        note(f"nsyswrap: not done, left out: {', '.join(left_out)}")
+        note(f"nsyswrap: not done, not included: {', '.join(left_out)}")
     if done:
         opened = _opened(done)
         facts = [RunFolder(run).read_run() for run in done]
@@ -58,17 +60,15 @@ def show_costs(runs: Sequence[Path], opened: Sequence[Capture] = ()) -> None:
     facts = [RunFolder(run).read_run() for run in runs]
     if not any("bare" in one for one in facts):
         return
-    costs, why_no_steps = spread.profiling_costs(opened or _opened(runs), facts)
+    costs, why_not = spread.profiling_costs(opened or _opened(runs), facts)
     if costs:
         say("\n".join(["", *_cost_lines(costs)]))
-        for reason in why_no_steps:
-            note(f"nsyswrap: {reason}")
-    else:
-        note("nsyswrap: the cost of profiling is not known: the time of the program was not measured")
+    if why_not:
+        note(f"nsyswrap: {why_not}" if costs else f"nsyswrap: cost of profiling not known: {why_not}")
 
 
 def _is_done(run: Path) -> bool:
-    return (run / EXPORT).exists() and RunFolder(run).read_status().outcome == "done"
+    return (run / EXPORT).exists() and not ending(run)
 
 
 def _opened(runs: Sequence[Path]) -> list[Capture]:

@@ -23,8 +23,8 @@ class RunSpec:
 
     ``env`` is added to the program's environment. ``timeout_s`` limits the run, in seconds. ``force``
     replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and stderr
-    into the run folder. ``rank`` is the rank's entry in run.json, ``repeat`` that of one of several equal runs,
-    ``bare`` that of the same run without nsys. ``keep_environment`` leaves the environment in the export.
+    into the run folder. Entries in run.json: ``rank`` of a rank, ``repeat`` of one of equal runs, ``bare`` of
+    the same run without nsys. ``keep_environment`` leaves the environment in the export.
     ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the owner.
     ``is_locked``: the caller has locked the folder.
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.step_times import step_times
 from nsyswrap.base.bare_run import bare_run_of
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports.runs.digest import totals
 from nsyswrap.reports.summary import answer_with_lines
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 PROGRAM_TIME = "program time"
-_LEAST_RUNS, _LEAST_SLOW = (
-    5,
-    0.02,
-)  # a first run is called slow from this many runs, and this part of the median
+_LEAST_RUNS, _LEAST_SLOW = 5, 0.02  # for a slow first run: number of runs, part of the median
 _TOTALS = {"busy_ns": "GPU busy time", "kernel_ns": "kernel time", "launch_ns": "launch calls"}
 
 
@@ -101,12 +99,10 @@ class Cost:
         return min(profiled) <= max(bare) and min(bare) <= max(profiled)
 
 
-def profiling_costs(
-    captures: Sequence[Capture], runs: Sequence[Mapping[str, Any]]
-) -> tuple[list[Cost], list[str]]:
-    """Return what profiling cost: program time and step. Also return why there are no steps.
+def profiling_costs(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any]]) -> tuple[list[Cost], str]:
+    """Return what profiling cost, by program and by step, and why one of these is not known.
 
-    Only runs count that ended well without nsys, and only figures that all of these have.
+    Only runs whose run without nsys ended well are compared.
     """
     pairs = [
         (capture, run, bare)
@@ -114,39 +110,39 @@ def profiling_costs(
         if (bare := bare_run_of(run)) and not bare.exit_code
     ]
     if not pairs:
-        return [], []
-    bare_ns = [_ns(bare.program_s) for _, _, bare in pairs]
-    profiled_ns = [_ns(run.get("program_s")) for _, run, _ in pairs]
-    whole = _cost(PROGRAM_TIME, bare_ns, profiled_ns)
-    steps = [_step_pair(capture, bare) for capture, _, bare in pairs]
-    reasons = [step for step in steps if isinstance(step, str)]
-    timed = [step for step in steps if not isinstance(step, str)]
-    names, *times = zip(*timed, strict=True) if timed and not reasons else ((),)
-    by_step = _cost(names[0], *times) if len(set(names)) == 1 else []
-    return [*whole, *by_step], reasons[:1]
+        return [], "the run without nsys failed"
+    programs = [(_ns(bare.program_s), _ns(run.get("program_s"))) for _, run, bare in pairs]
+    whole = _cost(PROGRAM_TIME, programs)
+    try:
+        steps = [_step_pair(capture, bare) for capture, _, bare in pairs]
+    except NotInCapture as error:
+        return whole, error.message
+    names = {name for name, _ in steps}
+    if len(names) > 1:
+        return whole, f"steps not compared: the runs differ: {', '.join(sorted(names))}"
+    return [*whole, *_cost(names.pop(), [times for _, times in steps])], ""
 
 
-def _step_pair(capture: Capture, bare: BareRun) -> tuple[str, float, float] | str:
-    """Return name and times of a step without nsys and under nsys, or why these are not known."""
+def _step_pair(capture: Capture, bare: BareRun) -> tuple[str, tuple[float, float]]:
+    """Return the name of the step, and its time without nsys and under nsys. Raises NotInCapture."""
     if bare.no_ranges:
-        return f"steps not compared: {bare.no_ranges}"
+        raise NotInCapture(f"steps not compared: {bare.no_ranges}")
     steps = step_times(capture)
     if steps is None:
-        return "steps not compared: no repeated NVTX range marks them"
+        raise NotInCapture("steps not compared: no repeated NVTX range marks them")
     times = bare.ranges.get(steps.name)
-    if times is None:
-        return f"steps not compared: the run without nsys has no repeated range '{steps.name}'"
-    if times.count != steps.count:
-        return f"steps not compared: {times.count:,} x '{steps.name}' without nsys, {steps.count:,} recorded"
-    return f"step '{steps.name}', {steps.count:,} x", times.median_ns, steps.median_ns
+    if times is None or times.count != steps.count:
+        without = f"{times.count if times else 0:,} without nsys, {steps.count:,} recorded"
+        raise NotInCapture(f"steps not compared: the counts of '{steps.name}' differ: {without}")
+    return f"step '{steps.name}', {steps.count:,} x", (times.median_ns, steps.median_ns)
 
 
-def _cost(name: str, bare: Sequence[float | None], profiled: Sequence[float | None]) -> list[Cost]:
-    known = [(b, p) for b, p in zip(bare, profiled, strict=True) if b and p]
+def _cost(name: str, pairs: Sequence[tuple[float | None, float | None]]) -> list[Cost]:
+    known = [(bare, profiled) for bare, profiled in pairs if bare and profiled]
     if not known:
         return []
-    columns = zip(*known, strict=True)
-    return [Cost(name, *(Figure(name, Unit.NS, list(values)) for values in columns))]
+    bare, profiled = (Figure(name, Unit.NS, values) for values in zip(*known, strict=True))
+    return [Cost(name, bare, profiled)]
 
 
 def _ns(seconds: float | None) -> float | None:
