@@ -138,7 +138,11 @@ def command(**options: Any) -> None:
     check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
     if asked.repeat or asked.compare_bare:
-        profile_repeat.check(asked, in_launch=bool(one_rank))
+        profile_repeat.check(
+            repeats_run=bool(asked.repeat),
+            in_launch=bool(one_rank),
+            shows_reports=bool(asked.reports or asked.csv_folder),
+        )
     _check_reports(asked.reports, one_rank)  # before the program runs
     env = asked.recording.environment
     program = record_program.resolve(asked.program, module=asked.module, arch=asked.recording.arch)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Run
     from nsyswrap.base.run_folder import Status
-    from nsyswrap.cli.profile import ProfileOptions
     from nsyswrap.record.spec import Callbacks, RunSpec
 
 with lazy_imports():
@@ -32,14 +31,14 @@ with lazy_imports():
 _RUN = re.compile(r"run-(\d+)")
 
 
-def check(asked: ProfileOptions, *, in_launch: bool) -> None:
+def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool) -> None:
     """Raise UsageError where a program cannot be run several times, or for options that are about one run."""
     if in_launch:
         raise UsageError(
-            f"{'--repeat' if asked.repeat else '--compare-bare'} cannot be used in a launch",
+            f"{'--repeat' if repeats_run else '--compare-bare'} cannot be used in a launch",
             "launch again, then compare: nsyswrap collect DIR DIR",
         )
-    if asked.repeat and (asked.reports or asked.csv_folder):
+    if repeats_run and shows_reports:
         raise UsageError(
             "--repeat cannot be used with --report or --csv: it shows the spread over all runs",
             "omit them; afterwards: nsyswrap report DIR/run-1 -r NAME",

@@ -22,6 +22,7 @@ from nsyswrap.base import recent_runs, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import (
     EXPORT,
@@ -34,11 +35,14 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program, gpus, guard, outcome, reimport
+from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
+
+with lazy_imports():  # used after the program has ended
+    from nsyswrap.record import gpus, reimport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
