@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RunFolder, ending
-from nsyswrap.base.text import printable, screen_width
+from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import note, progress_line, say
 
@@ -23,6 +23,7 @@ with lazy_imports():
     from nsyswrap.capture import capture as captures
     from nsyswrap.reports.runs import spread
 
+_WIDEST = 32  # columns of a cell
 _NOISE = "cannot tell the difference from noise"
 _GAP = "  "
 
@@ -95,39 +96,45 @@ def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str)
     lines = _aligned([head, *rows])
     if len(runs) > 1:
         lines.append("Spread: (max - min) / median over the runs.")
-    for figure in figures:
-        if figure.name == spread.PROGRAM_TIME and len(figure.values) == len(runs) and figure.first_is_slow:
-            others = figure.values[1:]
-            least, most = (_text(value, Unit.NS) for value in (min(others), max(others)))
-            first = _text(figure.values[0], Unit.NS)
-            lines.append(f"{runs[0].name} took {first}, the others {least} to {most}: possibly cold caches.")
+    programs = [figure for figure in figures if figure.name == spread.PROGRAM_TIME]
+    if programs and len(programs[0].values) == len(runs) and programs[0].first_is_slow:
+        first, *others = programs[0].values
+        lines.append(
+            f"{runs[0].name} took {_text(first)}, the others {_range(others)}: possibly cold caches."
+        )
     return lines
 
 
 def _cost_lines(costs: Sequence[Cost]) -> list[str]:
     pairs = max(len(cost.bare.values) for cost in costs)
     head = ("cost of profiling", "without nsys", "profiled", "difference")
-    rows = [(cost.name, _range(cost.bare), _range(cost.profiled), _difference(cost)) for cost in costs]
+    rows = [
+        (cost.name, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost)) for cost in costs
+    ]
     lines = _aligned([head, *rows])
     if pairs == 1:
-        return [*lines, f"The run without nsys was first. One run each: {_NOISE}."]
-    lines.append(
-        f"Medians (min to max) over {pairs:,} pairs of runs; in each, the run without nsys was first."
+        return [*lines, "The run without nsys was first.", f"One run each: {_NOISE}."]
+    lines.append(f"Medians of {pairs:,} pairs of runs. In each pair the run without nsys was first.")
+    return [*lines, *(_overlap(cost) for cost in costs if cost.overlaps)]
+
+
+def _overlap(cost: Cost) -> str:
+    return (
+        f"{printable(cost.name)}: {_range(cost.bare.values)} without nsys and {_range(cost.profiled.values)} "
+        f"overlap:\n  {_NOISE}."
     )
-    return [*lines, *(f"{cost.name}: the two ranges overlap: {_NOISE}." for cost in costs if cost.overlaps)]
 
 
-def _range(figure: Figure) -> str:
-    least, most = (_text(value, figure.unit) for value in (min(figure.values), max(figure.values)))
-    return _text(figure.median, figure.unit) + (f" ({least} to {most})" if len(figure.values) > 1 else "")
+def _range(values: Sequence[float]) -> str:
+    return f"{_text(min(values))} to {_text(max(values))}"
 
 
 def _difference(cost: Cost) -> str:
     sign = "+" if cost.difference_ns >= 0 else "-"
-    return f"{sign}{_text(abs(cost.difference_ns), Unit.NS)} ({cost.difference_percent:+.1f} %)"
+    return f"{sign}{_text(abs(cost.difference_ns))} ({cost.difference_percent:+.1f} %)"
 
 
-def _text(value: float, unit: Unit) -> str:
+def _text(value: float, unit: Unit = Unit.NS) -> str:
     return f"{human(float(value), unit)}{' %' if unit is Unit.PERCENT else ''}"
 
 
@@ -137,7 +144,7 @@ def _percent(value: float | None) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as lines: the first column to the left, the others to the right."""
-    clean = [[printable(cell) for cell in row] for row in rows]
+    clean = [[shorten(printable(cell), _WIDEST) for cell in row] for row in rows]
     widths = [max(map(screen_width, column)) for column in zip(*clean, strict=True)]
     return [
         _GAP.join(

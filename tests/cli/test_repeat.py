@@ -12,9 +12,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.bare_run import bare_run_of
-from nsyswrap.base.run_folder import RunFolder
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,12 +42,69 @@ import time
 print("ready", flush=True)
 time.sleep(60)
 """
+SCREEN = """\
+train.py: 3 runs        median      min      max  spread  runs
+program time            3.00 s   2.00 s   4.00 s  66.7 %     3
+step 'step'             100 µs   100 µs   100 µs   0.0 %     3
+GPU busy, steady part   43.5 %   43.5 %   43.5 %   0.0 %     3
+GPU busy time           240 µs   240 µs   240 µs   0.0 %     3
+kernel time             240 µs   240 µs   240 µs   0.0 %     3
+launch calls           60.0 µs  60.0 µs  60.0 µs   0.0 %     3
+Spread: (max - min) / median over the runs.
+
+cost of profiling  without nsys  profiled          difference
+program time             2.50 s    3.00 s   +500 ms (+20.0 %)
+step 'step', 6 x        80.0 µs    100 µs  +20.0 µs (+25.0 %)
+Medians of 3 pairs of runs. In each pair the run without nsys was first.
+program time: 2.50 s to 2.50 s without nsys and 2.00 s to 4.00 s overlap:
+  cannot tell the difference from noise.
+"""
 COMMAND = (sys.executable, "-m", "nsyswrap", "profile", "--no-stats")
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     return tmp_path / "script.py"
+
+
+def made(folder: Path, programs_s: tuple[float, ...]) -> None:
+    """Make equal runs of six steps, 100 µs apart, with a kernel of 40 µs in each."""
+    for number, program_s in enumerate(programs_s, 1):
+        run = RunFolder(folder / f"run-{number}")
+        run.make()
+        rows = [
+            row
+            for n in range(6)
+            for row in (
+                nvtx("step", n * 100_000, n * 100_000 + 60_000),
+                call("cudaLaunchKernel", n * 100_000 + 5_000, n * 100_000 + 15_000, n + 1),
+                kernel("k", n * 100_000 + 20_000, n * 100_000 + 60_000, n + 1),
+            )
+        ]
+        write(run.path / EXPORT, *rows)
+        ranges = {"step": {"count": 6, "median_ns": 80_000}}
+        bare = {"exit_code": 0, "program_s": 2.5, "ranges": ranges, "no_ranges": ""}
+        facts = {"command": ["python3", "train.py"], "repeat": {"number": number, "count": len(programs_s)}}
+        run.write(
+            RUN, {"nsyswrap": "0.2", **facts, "bare": bare, "program_s": program_s, "duration_s": program_s}
+        )
+        run.write_status(Status("done", 0, 0, 0))
+
+
+def test_the_screen_of_a_folder_of_runs(tmp_path: Path, cli: Cli) -> None:
+    """The steady part is five steps, up to the end of the last kernel: 200 µs of kernels in 460 µs."""
+    made(tmp_path / "runs", (2.0, 4.0, 3.0))
+    done = cli("report", "runs")
+    assert (done.returncode, done.stdout) == (0, SCREEN), done.stderr
+
+
+def test_two_folders_of_runs_are_compared(tmp_path: Path, cli: Cli) -> None:
+    made(tmp_path / "before", (2.0, 2.1))
+    made(tmp_path / "after", (1.0, 1.1))
+    done = cli("collect", "before", "after", "--by", "wall_s")
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "fastest 'after', 1.05 s (1.00 s to 1.10 s in 2 runs); slowest 'before', 2.05 s" in words
 
 
 @pytest.mark.usefixtures("nsys")
@@ -72,7 +130,7 @@ def test_pairs_of_runs(tmp_path: Path, cli: Cli, script: Path, environment: dict
         assert bare.no_ranges or bare.ranges["step"].count == 4
     table = done.stdout.partition("script.py: 2 runs")[2]
     assert re.search(r"^program time +\S+ ms +\S+ ms +\S+ ms +\S+ % +2$", table, re.MULTILINE)
-    assert "Medians (min to max) over 2 pairs of runs" in table
+    assert "Medians of 2 pairs of runs. In each pair the run without nsys was first.\n" in table
     assert "steps not compared:" in done.stderr  # no GPU work
     again = cli("report", "runs of it")
     assert again.stdout == f"script.py: 2 runs{table}"
