@@ -185,8 +185,12 @@ class RunFolder:
 
     def check_free(self, *, force: bool = False) -> set[str]:
         """Return the names of the files in the folder. Raises OutputError if a run must not replace them."""
-        entries = self.path.iterdir() if self.path.is_dir() else ()
-        present = {entry.name for entry in entries if not is_lock_file(entry)}
+        if not self.path.exists():
+            return set()
+        try:
+            present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path}: {error.strerror}", "use another --output") from None
         if present and not force:
             raise OutputError(
                 f"{self.path} exists and is not empty", "use another --output, or --force to replace its run"

@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
+from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -242,7 +242,7 @@ def _show(run: Run, asked: ProfileOptions) -> None:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
         folder = shlex.quote(str(run.folder))
-        if run.folder.exists():
+        if (run.folder / RUN).exists():
             note(f"\nrun folder  {folder}/")
         if (run.folder / EXPORT).exists():
             note(f"again       nsyswrap report {folder}")

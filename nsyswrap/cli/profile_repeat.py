@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import FILES, RunFolder, make_folder
+from nsyswrap.base.run_folder import RUN, RunFolder, make_folder
 from nsyswrap.cli.output import confirm, note
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ with lazy_imports():
     from nsyswrap.cli import repeats
     from nsyswrap.record import bare
 
-_RUN = re.compile(r"run-(\d+)")
+_RUN_NAME = re.compile(r"run-(\d+)")
 
 
 def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool) -> None:
@@ -65,8 +65,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 
     The first run that is not done ends the series. Raises OutputError for a folder with other files.
     """
-    _check_folder(spec, count)
-    make_folder(spec.output, spec.share)
+    _make_folder(spec, count)
     rewind = _stdin_rewinder()
     for number in range(1, count + 1):
         rewind()
@@ -87,7 +86,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
     """Run the program of ``spec`` without nsys, then under nsys, and return the second run.
 
-    If the first is stopped, the second is not started, and there is no run folder. Raises Unavailable or
+    If the first is stopped, the second is not started. Raises Unavailable or
     OutputError if the second could not start.
     """
     find.find_nsys(spec.nsys_path)
@@ -96,8 +95,6 @@ def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
     note("nsyswrap: running without nsys first")
     status, times = bare.run_bare(spec)
     if status.outcome in ("interrupted", "timed_out"):
-        with suppress(OSError):  # it was claimed
-            spec.output.rmdir()
         return api.Run(spec.output, status)
     if status.message:
         note(f"nsyswrap: {status.message}")
@@ -119,23 +116,19 @@ def _stdin_rewinder() -> Callable[[], None]:
     return rewind
 
 
-def _check_folder(spec: RunSpec, count: int) -> None:
-    """Raise OutputError if the folder has files that runs of this number would not replace."""
+def _make_folder(spec: RunSpec, count: int) -> None:
+    """Make the folder of equal runs. Raises OutputError if it has files that these would not replace."""
     folder = spec.output
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise OutputError(f"{folder} is not a folder", "use another --output")
-    present = {path.name for path in folder.iterdir()}
-    if present and not spec.force:
-        raise OutputError(
-            f"{folder} exists and is not empty", "use another --output, or --force to replace its runs"
-        )
-    if present & set(FILES):
+    present = RunFolder(folder).check_free(force=spec.force)
+    if RUN in present:
         raise OutputError(f"{folder} is a run folder, not a folder of runs", "use another --output")
-    numbers = {name: int(match[1]) for name in present if (match := _RUN.fullmatch(name))}
+    numbers = {name: int(match[1]) for name in present if (match := _RUN_NAME.fullmatch(name))}
     if later := [name for name, number in numbers.items() if number > count]:
         raise OutputError(
             f"{folder} has {later[0]}, which {count} runs do not replace",
             f"use another --output, or remove it: rm -r {shlex.quote(str(folder / later[0]))}",
         )
+    try:
+        make_folder(folder, spec.share)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None

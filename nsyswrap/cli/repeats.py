@@ -10,16 +10,17 @@ from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RunFolder, ending
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
-from nsyswrap.cli.output import note, progress_line, say
+from nsyswrap.cli.output import note, note_silence, progress_line, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.runs.spread import Cost, Figure
 
 with lazy_imports():
+    from nsyswrap.analysis import answer
     from nsyswrap.capture import capture as captures
     from nsyswrap.reports.runs import spread
 
@@ -33,10 +34,10 @@ def are_repeats(paths: Sequence[Path]) -> bool:
     return len(paths) == 1 and bool(repeats_in(paths[0]))
 
 
-def show(folder: Path) -> None:
+def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> None:
     """Print the spread over the runs of a folder that are done, and how to see each.
 
-    Raises CaptureError if one cannot be read.
+    ``open_one`` opens a capture. Raises CaptureError if one cannot be read.
     """
     runs = repeats_in(folder)
     if not runs:  # the first was not started
@@ -45,13 +46,14 @@ def show(folder: Path) -> None:
     if left_out := [run.name for run in runs if run not in done]:
         note(f"nsyswrap: not done, not included: {', '.join(left_out)}")
     if done:
-        opened = _opened(done)
+        opened = _opened(done, open_one)
         facts = [RunFolder(run).read_run() for run in done]
         say("\n".join(_spread_lines(spread.spread(opened, facts), done, program_of(facts[0]))))
         show_costs(done, opened)
-        for name, capture in zip(done, opened, strict=True):
-            for remark in capture.remarks:
-                note(f"nsyswrap: {name}: {remark}")
+        note_silence(opened[0], facts[0], on_screen=False)
+        for run, capture in zip(done, opened, strict=True):
+            for remark in filter(None, (*capture.remarks, answer.withheld_because(capture))):
+                note(f"nsyswrap: {run}: {remark}")
     note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
     note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")
 
@@ -72,11 +74,12 @@ def _is_done(run: Path) -> bool:
     return (run / EXPORT).exists() and not ending(run)
 
 
-def _opened(runs: Sequence[Path]) -> list[Capture]:
+def _opened(runs: Sequence[Path], open_one: Callable[[Path], Capture] | None = None) -> list[Capture]:
+    open_one = open_one or captures.open_capture
     show_progress, opened = progress_line(), []
     for number, run in enumerate(runs, 1):
         show_progress(f"reading {number} of {len(runs)} captures …")
-        opened.append(captures.open_capture(run))
+        opened.append(open_one(run))
     show_progress("")
     return opened
 

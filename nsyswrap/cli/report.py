@@ -320,7 +320,7 @@ def command(**options: Any) -> None:
         sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
     if shows_screens and not asked.output and repeats.are_repeats(given):
-        repeats.show(given[0])
+        repeats.show(given[0], asked.opener())
         return
     limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)

@@ -126,7 +126,8 @@ def test_pairs_of_runs(tmp_path: Path, cli: Cli, script: Path, environment: dict
         assert run["repeat"] == {"number": number, "count": 2}
         bare = bare_run_of(run)
         assert bare is not None
-        assert 0 < (bare.program_s or 0) < run["program_s"] < run["duration_s"]
+        assert 0 < (bare.program_s or 0) < run["duration_s"]
+        assert 0 < run["program_s"] < run["duration_s"]
         assert bare.no_ranges or bare.ranges["step"].count == 4
     table = done.stdout.partition("script.py: 2 runs")[2]
     assert re.search(r"^program time +\S+ ms +\S+ ms +\S+ ms +\S+ % +2$", table, re.MULTILINE)
@@ -212,6 +213,11 @@ def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path, cli: Cl
         done = cli("profile", *more, "-o", "run", "--", "touch", "ran")
         assert done.returncode == 73
         assert "run exists and is not empty" in done.stderr
+        done = cli("profile", *more, "--force", "-o", "run/mine", "--", "touch", "ran")
+        assert (done.returncode, done.stderr) == (
+            73,
+            "nsyswrap: cannot write run/mine: Not a directory\n  use another --output\n",
+        )
     assert not (tmp_path / "ran").exists()
 
 

@@ -18,10 +18,12 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { CALLBACKS = 1, CORE = 1, CORE2 = 5 };                      /* export table, modules */
-enum { START_EX = 4, START_A, START_W, END, PUSH_EX, PUSH_A, PUSH_W, POP, CORE_SIZE }; /* in CORE */
-enum { DOMAIN_START = 2, DOMAIN_END, DOMAIN_PUSH, DOMAIN_POP, REGISTER_A = 10, REGISTER_W, CREATE_A, CREATE_W, CORE2_SIZE };
-enum { NO_TEXT, ASCII, WIDE, REGISTERED };                        /* kinds of a message */
+enum { CALLBACKS = 1 };      /* the export table */
+enum { CORE = 1, CORE2 = 5 }; /* modules; their functions: */
+enum { START_EX = 4, START_A, START_W, END, PUSH_EX, PUSH_A, PUSH_W, POP };
+enum { DOMAIN_START = 2, DOMAIN_END, DOMAIN_PUSH, DOMAIN_POP };
+enum { REGISTER_A = 10, REGISTER_W, CREATE_A, CREATE_W };
+enum { ASCII = 1, WIDE, REGISTERED }; /* kinds of a message */
 
 typedef void (*Function)(void);
 
@@ -168,8 +170,8 @@ __attribute__((destructor)) static void write_ranges(void)
     pthread_mutex_lock(&lock);
     for (size_t i = 0; file && i < count; i++)
         if (ranges[i].end)
-            fprintf(file, "%d %lld %lld %s\n", ranges[i].thread, (long long)ranges[i].start, (long long)ranges[i].end,
-                    ranges[i].name);
+            fprintf(file, "%d %lld %lld %s\n", ranges[i].thread, (long long)ranges[i].start,
+                    (long long)ranges[i].end, ranges[i].name);
     pthread_mutex_unlock(&lock);
     if (file)
         fclose(file);
