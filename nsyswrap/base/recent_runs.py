@@ -34,7 +34,7 @@ _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
 _MARKS = (RUN, STATUS, BATCH)  # a folder with one of these holds a run or a batch
-_RANK = re.compile(r"rank-\d+")
+_RANK, _REPEAT = re.compile(r"rank-\d+"), re.compile(r"run-(\d+)")
 _CLOCKS_S = 86_400  # by which the clock of another machine can be ahead
 _AGO = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -134,6 +134,17 @@ def _has_capture(folder: Path) -> bool:
 def is_rank(folder: Path) -> bool:
     """Return True for the run folder of one rank of a launch, whose parent is the folder of the launch."""
     return bool(_RANK.fullmatch(folder.name) and RunFolder(folder).read_run().get("rank"))
+
+
+def is_repeat(folder: Path) -> bool:
+    """Return True for the run folder of one of several equal runs, whose parent is the folder of all."""
+    return bool(_REPEAT.fullmatch(folder.name) and RunFolder(folder).read_run().get("repeat"))
+
+
+def repeats_in(folder: Path) -> list[Path]:
+    """Return the run folders of the equal runs in a folder, in their order."""
+    numbers = {path: match for path in folder.glob("run-*") if (match := _REPEAT.fullmatch(path.name))}
+    return [path for path in sorted(numbers, key=lambda path: int(numbers[path][1])) if is_repeat(path)]
 
 
 def short_path(path: Path, here: Path) -> Path:

@@ -116,6 +116,14 @@ class _RankFacts:
 
 
 @dataclass(frozen=True)
+class _RepeatFacts:
+    """The entry of one of ``count`` equal runs in run.json. ``number`` begins at 1."""
+
+    number: int
+    count: int
+
+
+@dataclass(frozen=True)
 class _NsysFacts:
     """What is read of the options of nsys in run.json."""
 
@@ -134,6 +142,8 @@ _RUN_KINDS: dict[str, Any] = {
     "gpu_error": str,
     "nsys": _NsysFacts,
     "rank": _RankFacts,
+    "repeat": _RepeatFacts,
+    "program_s": float | None,
 }
 
 
@@ -173,19 +183,29 @@ class RunFolder:
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
 
-    def _clear(self, *, force: bool) -> None:
-        self.make()
-        present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
+    def check_free(self, *, force: bool = False) -> set[str]:
+        """Return the names of the files in the folder. Raises OutputError if a run must not replace them."""
+        if not self.path.exists():
+            return set()
+        try:
+            present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path}: {error.strerror}", "use another --output") from None
         if present and not force:
             raise OutputError(
                 f"{self.path} exists and is not empty", "use another --output, or --force to replace its run"
             )
+        if not present & {RUN, SPEC} and (taken := sorted(present & set(FILES))):
+            raise OutputError(
+                f"{self.path} contains {taken[0]} but is not a run folder; it is not replaced",
+                "use another --output",
+            )
+        return present
+
+    def _clear(self, *, force: bool) -> None:
+        self.make()
+        present = self.check_free(force=force)
         if present and not present & {RUN, SPEC}:
-            if taken := sorted(present & set(FILES)):
-                raise OutputError(
-                    f"{self.path} contains {taken[0]} but is not a run folder; it is not replaced",
-                    "use another --output",
-                )
             return
         if folders := [name for name in FILES if (self.path / name).is_dir()]:
             raise OutputError(f"{self.path / folders[0]} is a folder, where a file is expected", "remove it")

@@ -74,6 +74,11 @@ def data_stream() -> BinaryIO:
     return sys.stdout.buffer
 
 
+def confirm(question: str) -> bool:
+    """Return the answer to a question on the terminal. Raises click.Abort if it is interrupted."""
+    return click.confirm(_for_people(question, sys.stderr), err=True)
+
+
 def clear_screen() -> None:
     """Clear the terminal. Elsewhere nothing happens."""
     click.clear()

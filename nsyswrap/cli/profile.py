@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, check_share, default_output
+from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, RunFolder, check_share, default_output
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_folder import Status
     from nsyswrap.cli.profile_rank import OneRank
     from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.program import Program
@@ -46,7 +47,7 @@ with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.cli import misplaced, profile_rank
+    from nsyswrap.cli import misplaced, profile_rank, profile_repeat, repeats
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.record import spec as record_spec
@@ -64,6 +65,9 @@ class ProfileOptions:
     recording: RecordingOptions
     ranks: str | None
     dry_run: bool
+    repeat: int | None
+    compare_bare: bool
+    confirmed: bool
     reports: tuple[str, ...]
     csv_folder: Path | None
     top: int | None
@@ -93,10 +97,7 @@ class ProfileOptions:
 @click.command(
     cls=Command,
     context_settings={"allow_interspersed_args": False},
-    examples=(
-        "nsyswrap profile train.py --epochs 1",
-        "nsyswrap profile -o run1 --trace cuda,nvtx,osrt -- ./a.out 512",
-    ),
+    examples=("nsyswrap profile -o run1 --trace cuda,nvtx,osrt -- ./a.out 512",),
 )
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @code_option
@@ -107,6 +108,20 @@ class ProfileOptions:
     metavar="N,N-N",
     help="Profile only these ranks of a launch; run the others.",
 )
+@option(
+    PROGRAM,
+    "--repeat",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run N times, into DIR/run-1, ...; show the spread.",
+)
+@option(
+    PROGRAM,
+    "--compare-bare",
+    is_flag=True,
+    help="Run without nsys too (asks first, or --yes).",
+)
+@option(PROGRAM, "--yes", "confirmed", is_flag=True, hidden=True, help="Run it without nsys without asking.")
 @output_option("Use this folder, not nsyswrap-runs/<program>-<time>.", group=FOLDER)
 @option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")
 @recording_options
@@ -117,12 +132,17 @@ class ProfileOptions:
 def command(**options: Any) -> None:
     """Run a program under nsys and show its GPU activity.
 
-    PROGRAM is a Python script or module, a .cu file or an executable. Options of nsyswrap stand before it.
-    Each rank of a launch writes DIR/rank-N.
+    PROGRAM is a script, module, .cu file or executable, after all options.
     """
     asked = ProfileOptions(**options)
     check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
+    if asked.repeat or asked.compare_bare:
+        profile_repeat.check(
+            repeats_run=bool(asked.repeat),
+            in_launch=bool(one_rank),
+            shows_reports=bool(asked.reports or asked.csv_folder),
+        )
     _check_reports(asked.reports, one_rank)  # before the program runs
     recording = asked.recording
     env = recording.environment
@@ -140,12 +160,13 @@ def command(**options: Any) -> None:
         else:
             profile_rank.run_bare(program, env)
     elif asked.dry_run:
-        print_data(f"{_dry_run(asked.spec(program, one_rank, make_folder=False))}\n")
+        spec = asked.spec(program, one_rank, make_folder=False)
+        print_data(f"{_dry_run(profile_repeat.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")
     else:
-        run = _record(asked, program, one_rank)
-        if run.status.outcome == "program_failed" and speaks and not is_noted:
+        status = _record(asked, program, one_rank)
+        if status.outcome == "program_failed" and speaks and not is_noted:
             misplaced.note_misplaced_option(asked.program)
-        sys.exit(run.status.exit_code)
+        sys.exit(status.exit_code)
 
 
 def _dry_run(spec: RunSpec) -> str:
@@ -176,11 +197,16 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     return shlex.join([*(["env", *assignments] if assignments else []), *argv])
 
 
-def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Run:
+def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Status:
     """Run the program under nsys, and show what was recorded."""
+    if asked.compare_bare and not asked.confirmed:
+        profile_repeat.confirm_bare_runs(asked.repeat or 1)
     spec = asked.spec(program, one_rank, make_folder=True)
     progress = (lambda _: None) if one_rank else progress_line()
-    run = api.run(spec, record_spec.Callbacks(progress=progress, broken=note_broken))
+    callbacks = record_spec.Callbacks(progress=progress, broken=note_broken)
+    if asked.repeat:
+        return profile_repeat.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
+    run = (profile_repeat.run_pair if asked.compare_bare else api.run)(spec, callbacks)
     try:
         if one_rank:
             one_rank.show(run, asked.reports, asked.csv_folder)
@@ -189,7 +215,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
         if not run.status.exit_code:
             raise
-    return run
+    return run.status
 
 
 def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
@@ -219,7 +245,8 @@ def _show(run: Run, asked: ProfileOptions) -> None:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
         folder = shlex.quote(str(run.folder))
-        note(f"\nrun folder  {folder}/")
+        if (run.folder / RUN).exists():
+            note(f"\nrun folder  {folder}/")
         if (run.folder / EXPORT).exists():
             note(f"again       nsyswrap report {folder}")
         if (run.folder / REPORT).exists():
@@ -238,5 +265,7 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
     elif not asked.csv_folder:
         say(tables_text(tables, layout), styled=True)
     note_silence(capture, RunFolder(run.folder).read_run(), on_screen=not asked.reports)
+    if asked.compare_bare and run.status.outcome == "done":
+        repeats.show_costs([run.folder], [capture])
     if asked.csv_folder and tables:
         write_csv(asked.csv_folder, tables, layout)

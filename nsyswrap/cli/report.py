@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import kernel_names
-    from nsyswrap.cli import explain, report_ranks
+    from nsyswrap.cli import explain, repeats, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
 
@@ -319,6 +319,9 @@ def command(**options: Any) -> None:
     if asked.by_rank:
         sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
+    if shows_screens and not asked.output and repeats.are_repeats(given):
+        repeats.show(given[0], asked.opener())
+        return
     limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:

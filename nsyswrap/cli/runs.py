@@ -13,7 +13,7 @@ import click
 
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, program_of, short_path
+from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
 from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
@@ -67,8 +67,8 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 def command(context: click.Context) -> None:
     """List the runs begun here, open one, remove old ones.
 
-    Without a command, the runs begun in this folder or below are listed. The ranks of a launch and the runs
-    of a batch are one line.
+    Without a command, the runs begun in this folder or below are listed. The ranks of a launch, equal
+    runs and the runs of a batch are one line.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_runs)
@@ -112,7 +112,8 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
         folder = newest_capture(by_rank=True)
     else:
         folder = _numbered(int(run), everywhere=everywhere) if run.isdecimal() else Path(run)
-    if not any((folder / mark).exists() for mark in (RUN, STATUS, BATCH)) and not any(folder.glob("rank-*")):
+    is_run = any((folder / mark).exists() for mark in (RUN, STATUS, BATCH))
+    if not (is_run or any(folder.glob("rank-*")) or repeats_in(folder)):
         raise NotACapture(f"{folder} is not a run folder: {RUN} is missing", "list the runs: nsyswrap runs")
     page = folder / PAGE
     if os.path.lexists(page) and not is_page(page):

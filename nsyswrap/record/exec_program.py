@@ -3,15 +3,17 @@
 nsys connects a program to pipes, prints into the same stream, sets the umask to 0, extends LD_LIBRARY_PATH
 and resets SIGQUIT. nsyswrap gives nsys a TMPDIR of its own. The script undoes all of this.
 
-The first argument is ``stdin,stdout,stderr[,report]/umask/ignored``. The descriptors are duplicates of
+The first argument is ``stdin,stdout,stderr[,report...]/umask/ignored``. The descriptors are duplicates of
 nsyswrap's own, inherited through nsys. The umask is octal. ``ignored`` lists the signals that nsyswrap's
-caller ignores. ``report`` gets one byte before the program starts, and the error number if that fails. A
-variable ``NSYSWRAP_CALLER_X`` holds ``=`` and the former value of ``X``; it is empty if ``X`` was not set.
+caller ignores. Before the program starts, each ``report`` gets a line: STARTED with the process id, and the
+time in ns of CLOCK_MONOTONIC. If the start fails, the error number follows. A variable ``NSYSWRAP_CALLER_X``
+holds ``=`` and the former value of ``X``; it is empty if ``X`` was not set.
 """
 
 import os
 import signal
 import sys
+import time
 
 STARTED = b"s"
 RESTORED = ("TMPDIR", "LD_LIBRARY_PATH")
@@ -36,7 +38,7 @@ def main(argv: list[str]) -> None:
         signal.signal(int(text), signal.SIG_IGN)
     for descriptor in report:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
-        os.write(descriptor, STARTED)
+        os.write(descriptor, b"%s%d %d\n" % (STARTED, os.getpid(), time.monotonic_ns()))
     try:
         os.execvp(argv[2], argv[2:])  # noqa: S606 - the user's program, without a shell
     except OSError as error:

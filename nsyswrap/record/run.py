@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,8 +38,12 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.version import __version__
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
+from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
+
+with lazy_imports():  # used after the program has ended
+    from nsyswrap.record import gpus, reimport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +68,8 @@ class _Ended(NamedTuple):
     """How nsys ended, whether its launcher ran, and its output.
 
     ``error_number`` says why the program could not be executed, or is 0. ``starts`` counts nsys' starts.
-    ``observer`` has noted the conditions.
+    ``observer`` has noted the conditions. ``program_s``: the duration of the program in s,
+    None if it is not known.
     """
 
     ending: Ending
@@ -73,6 +78,7 @@ class _Ended(NamedTuple):
     log: str
     starts: int
     observer: Observer
+    program_s: float | None
 
 
 def command_line(
@@ -82,12 +88,16 @@ def command_line(
     report: Path | None = None,
 ) -> list[str]:
     """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
-    own = ",".join(map(str, descriptors))
-    launcher = [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}"]
     report = report or spec.output / STEM
-    program = [*launcher, *spec.program.argv]
+    program = launched(spec.program, descriptors)
     discard = nsys.discards_environment and not spec.keep_environment
     return command.profile_argv(nsys.path, spec.options, report, program, discard_environment=discard)
+
+
+def launched(program: Program, descriptors: Sequence[int]) -> list[str]:
+    """Return the command that runs a program with these descriptors, our umask and our ignored signals."""
+    own = ",".join(map(str, descriptors))
+    return [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}", *program.argv]
 
 
 def _ignored_signals() -> str:
@@ -132,13 +142,14 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
+            facts |= {**_facts_of(ended), **_gpu_facts()}
+            with suppress(OutputError):  # the export is read before it is published
+                RunFolder(private.work).write(RUN, facts)
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
-            facts |= {"duration_s": round(time.monotonic() - began, 3), "nsys_starts": ended.starts}
-            facts["conditions"] = asdict(ended.observer.conditions())  # no sample is written after this
-            facts[gpu_users.KEY] = list(map(asdict, ended.ending.gpu_users))
+            facts["duration_s"] = round(time.monotonic() - began, 3)
             private.publish()
-            return _write_results(run, {**facts, **_gpu_facts()}, status, ended.log)
+            return _write_results(run, facts, status, ended.log)
 
 
 @contextmanager
@@ -166,13 +177,13 @@ def _start(
     starts = 0
     while True:
         starts += 1
-        ending, report, observed = _run(spec, nsys, private, received, callbacks)
+        ending, report, *measured = _run(spec, nsys, private, received, callbacks)
         log = private.nsys_output()
         ran = report.startswith(exec_program.STARTED)
-        number = int(report.removeprefix(exec_program.STARTED) or 0)
+        number = int(report.partition(b"\n")[2] or 0)
         given_up = not (ran or ending.timed_out or received) and command.lost_its_agent(log)
         if not given_up or starts == _STARTS:
-            return _Ended(ending, ran, number, log, starts, observed)
+            return _Ended(ending, ran, number, log, starts, *measured)
 
 
 def _run(
@@ -181,29 +192,30 @@ def _run(
     private: Private,
     received: list[signal.Signals],
     callbacks: Callbacks,
-) -> tuple[Ending, bytes, Observer]:
-    """Run nsys once; return how it ended, what the launcher reported, and the observer of the run."""
-    with _descriptors(spec) as own, private.log.open("wb") as log:
+) -> tuple[Ending, bytes, Observer, float | None]:
+    """Run nsys once; return its end, the launcher's report, the observer, and the program's duration in s."""
+    with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
-                command_line(spec, nsys, (*own, writer), private.output / STEM),
+                command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=_environment(spec, private),
-                pass_fds=(*own, writer),
+                pass_fds=(*own, writer, timed.writer),
                 start_new_session=True,  # a Ctrl-C reaches nsys once, through us
             )
             private.tell_pid(process.pid)
             os.close(writer)
+            os.close(timed.writer)
             late = f"nsys has not started the program yet; {outcome.temporary_room(spec.env)}"
             with observer.Observer(spec, private.token, private.work / CONDITIONS) as observed:
                 watch = (received, callbacks.progress, callbacks.signal, late)
-                hooks = (observed.program_started, observed.stop)
+                hooks = (observed.program_started, observed.stop, timed.pause)
                 supervisor = Supervisor(process, private.token, private.log, reader, *watch, *hooks)
                 ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
-            return ending, _launcher_report(reader), observed
+            return ending, _launcher_report(reader), observed, timed.seconds
         finally:
             os.close(reader)
 
@@ -248,7 +260,7 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
 
 
 @contextmanager
-def _descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
+def descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     """Yield duplicates of our stdin, stdout and stderr for the program."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
@@ -312,7 +324,19 @@ def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
         "nsys": {"path": nsys.path, "version": nsys.version, **asdict(spec.options.without_values())},
         "timeout_s": spec.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
+        **({"repeat": dict(spec.repeat)} if spec.repeat else {}),
+        **({"bare": asdict(spec.bare)} if spec.bare else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+    }
+
+
+def _facts_of(ended: _Ended) -> dict[str, Any]:
+    """Return what was noted beside the run, for run.json. Afterwards no sample of a GPU is written."""
+    return {
+        "nsys_starts": ended.starts,
+        "program_s": ended.program_s,
+        "conditions": asdict(ended.observer.conditions()),
+        gpu_users.KEY: list(map(asdict, ended.ending.gpu_users)),
     }
 
 

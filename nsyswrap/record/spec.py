@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from nsyswrap.base.bare_run import BareRun
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.program import Program
@@ -22,9 +23,10 @@ class RunSpec:
 
     ``env`` is added to the program's environment. ``timeout_s`` limits the run, in seconds. ``force``
     replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and stderr
-    into the run folder. ``rank`` is the rank's entry in run.json. ``keep_environment`` leaves the environment
-    in the export. ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the
-    owner. ``is_locked``: the caller has locked the folder.
+    into the run folder. Entries in run.json: ``rank`` of a rank, ``repeat`` of one of equal runs, ``bare`` of
+    the same run without nsys. ``keep_environment`` leaves the environment in the export.
+    ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the owner.
+    ``is_locked``: the caller has locked the folder.
     """
 
     program: Program
@@ -37,6 +39,8 @@ class RunSpec:
     keep_output: bool = False
     keep_errors: bool = False
     rank: Mapping[str, object] = field(default_factory=dict)
+    repeat: Mapping[str, int] = field(default_factory=dict)
+    bare: BareRun | None = None
     keep_environment: bool = False
     discard_rep: bool = False
     share: Share | None = None

@@ -1,7 +1,7 @@
 """Stored runs: the run folders that there are, how their runs ended, and removing them.
 
-A stored run is a run folder, the ranks of a launch or a batch. Only files that nsyswrap writes are removed,
-only from folders that hold its run.json or spec.json, and no symbolic link is followed.
+A stored run is a run folder, the ranks of a launch, equal runs or a batch. Only files that nsyswrap writes
+are removed, only from folders that hold its run.json or spec.json, and no symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
-from nsyswrap.base.recent_runs import begun_runs, is_rank
+from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
@@ -39,6 +39,8 @@ from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+Kind = Literal["run", "launch", "repeats", "batch"]
+_OF_SEVERAL = ("launch", "repeats")  # a run folder of these is below the folder of all
 _NAMES = (*FILES, SPEC, CLAIM, TASK_LOG)
 _OWN = {*_NAMES, *(f".{name}.part" for name in _NAMES)}
 _WORK = re.compile(rf"{re.escape(WORK)}[0-9a-f]{{12}}")
@@ -47,13 +49,13 @@ _FINISHED = set(ENDED) - {"interrupted"}  # states of the runs of a batch that i
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run folder, the ranks of a launch or a batch. ``members`` are its run folders.
+    """A run folder, the ranks of a launch, equal runs or a batch. ``members`` are its run folders.
 
     ``began`` is the start of the newest member, in seconds of the epoch.
     """
 
     path: Path
-    kind: Literal["run", "launch", "batch"]
+    kind: Kind
     members: tuple[Path, ...]
     began: float
 
@@ -107,7 +109,7 @@ class StoredRun:
                     _remove_empty(self.path)
             else:
                 freed = sum(map(_emptied, self.members))
-                _remove_files(self.path, *_page(self.path))  # of a launch
+                _remove_files(self.path, *_page(self.path))  # of several runs
                 _remove_empty(self.path)
                 if self.path.parent.parent.name == DEFAULT_BASE.name:  # the folder of a scenario
                     _remove_empty(self.path.parent)
@@ -119,18 +121,28 @@ class StoredRun:
 def stored_runs(here: Path | None) -> list[StoredRun]:
     """Return the runs begun in ``here`` or below, newest first; None: all that the index knows."""
     starts: dict[Path, float] = {}
-    kinds: dict[Path, Literal["run", "launch", "batch"]] = {}
+    kinds: dict[Path, Kind] = {}
     for folder, start in begun_runs(here):
-        of_launch = is_rank(folder)
-        path = folder.parent if of_launch else folder
-        kinds[path] = "launch" if of_launch else "batch" if (folder / BATCH).exists() else "run"
+        kind = _kind(folder)
+        path = folder.parent if kind in _OF_SEVERAL else folder
+        kinds[path] = kind
         starts[path] = max(start, starts.get(path, start))
     return [StoredRun(path, kind, tuple(_members(path, kind)), starts[path]) for path, kind in kinds.items()]
 
 
-def _members(path: Path, kind: str) -> Iterable[Path]:
+def _kind(folder: Path) -> Kind:
+    if is_rank(folder):
+        return "launch"
+    if is_repeat(folder):
+        return "repeats"
+    return "batch" if (folder / BATCH).exists() else "run"
+
+
+def _members(path: Path, kind: Kind) -> Iterable[Path]:
     if kind == "run":
         return [path]
+    if kind == "repeats":
+        return repeats_in(path)
     if kind == "launch":
         return sorted(run.parent for run in path.glob(f"rank-*/{RUN}") if is_rank(run.parent))
     try:

@@ -68,6 +68,7 @@ class Supervisor:
     ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if the program does
     not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on. ``on_start`` is
     called when the program has started, ``on_writing`` (more than once) when nsys writes its report.
+    ``pause`` waits for at most so many seconds.
     """
 
     process: subprocess.Popen[bytes]
@@ -80,6 +81,7 @@ class Supervisor:
     late: str = ""
     on_start: Callable[[], None] = lambda: None
     on_writing: Callable[[], None] = lambda: None
+    pause: Callable[[float], None] = time.sleep
     _stopping_since: float | None = None
     _signalled_at: float = 0.0
     _printed_bytes: int = 0
@@ -119,7 +121,7 @@ class Supervisor:
             killed |= self._enforce_limits()
             message = self._show_progress(message)
             self._gpu_users.look()
-            time.sleep(POLL_S)
+            self.pause(POLL_S)
         if not leave_program:
             self._end_leftovers()
         first = self.received[0] if self.received else None

@@ -121,6 +121,11 @@ def digest(path: Path) -> Digest:
     )
 
 
+def totals(capture: Capture) -> dict[str, Number | None]:
+    """Return the totals of one capture, as its digest has them."""
+    return _totals(capture, _summary(capture, "gpu_time"))
+
+
 def write_digest(folder: Path) -> None:
     """Store the digest of a run folder's capture in the folder. Raises CaptureError or OutputError."""
     write(digest(folder), folder / DIGEST)

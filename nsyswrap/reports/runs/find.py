@@ -12,6 +12,7 @@ from nsyswrap.base import batch_file
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.recent_runs import is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
 
@@ -29,10 +30,10 @@ CAPTURES = (_EXPORT, *_REPORTS)
 class RecordedRun:
     """One run: its folder or loose capture, its label, and how it ended. None: not known.
 
-    ``what`` is the label of its combination of parameters, empty if the run was not planned. ``outcome`` is
-    the one in status.json, or the state of a run without; a loose capture is done. ``wall_s`` is the time
-    from the start of the run to its report, in seconds. ``batch`` names the batch if there are several.
-    ``commit`` is that of the program's folder, with ``-dirty`` if tracked files differ from it.
+    ``what`` is the label of its combination of parameters, or the folder of equal runs; empty for others.
+    ``outcome`` is the one in status.json, or the state of a run without; a loose capture is done. ``wall_s``
+    is the time from the start of the run to its report, in seconds. ``batch`` names the batch if there are
+    several. ``commit`` is that of the program's folder, with ``-dirty`` if tracked files differ from it.
     """
 
     path: Path
@@ -55,7 +56,7 @@ class RecordedRun:
 
     @property
     def planned(self) -> bool:
-        """True if it is a repeat of a combination of a plan."""
+        """True if it is a repeat of a combination of a plan, or one of several equal runs."""
         return self.repeat is not None
 
 
@@ -88,10 +89,14 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
         plans = [batch_name(batch) for batch in batches]
         are_different = all(plans) and len(set(plans)) == len(plans)
         names.update(zip(batches, plans if are_different else shortest_labels(batches), strict=True))
+    repeated = list(dict.fromkeys(place.path.parent for place in places if is_repeat(place.path)))
+    series = dict(zip(repeated, shortest_labels(repeated), strict=True))
     return [
         _loose_capture(place.path, label)
         if place.loose
-        else _recorded_run(place, label, state_of, names.get(place.batch, ""))
+        else _recorded_run(
+            place, label, state_of, names.get(place.batch, ""), series.get(place.path.parent, "")
+        )
         for place, label in zip(places, labels, strict=True)
     ]
 
@@ -165,10 +170,12 @@ class _Spec:
     repeat: int
 
 
-def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str) -> RecordedRun:
+def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str, series: str) -> RecordedRun:
+    """Return the run of a folder. ``series`` names the folder of equal runs; empty for other runs."""
     path = place.path
     run = RunFolder(path).read_run()
     wall_s = run.get("duration_s")
+    number = run.get("repeat", {}).get("number") if series else None
     outcome, exit_code, message = _ending(path, state_of)
     try:
         spec = _spec(path / SPEC, place.key)
@@ -179,9 +186,9 @@ def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str) -> R
         path,
         label,
         outcome,
-        what=spec.label if spec else "",
+        what=spec.label if spec else series,
         parameters=spec.parameters if spec else {},
-        repeat=spec.repeat if spec else None,
+        repeat=spec.repeat if spec else number,
         exit_code=exit_code,
         wall_s=None if wall_s is None else float(wall_s),
         message=message,

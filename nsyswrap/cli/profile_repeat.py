@@ -1,0 +1,134 @@
+"""``nsyswrap profile --repeat`` and ``--compare-bare``: equal runs of one program, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import RUN, RunFolder, make_folder
+from nsyswrap.cli.output import confirm, note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nsyswrap.api import Run
+    from nsyswrap.base.run_folder import Status
+    from nsyswrap.record.spec import Callbacks, RunSpec
+
+with lazy_imports():
+    from nsyswrap import api
+    from nsyswrap.base.nsys import find
+    from nsyswrap.cli import repeats
+    from nsyswrap.record import bare
+
+_RUN_NAME = re.compile(r"run-(\d+)")
+
+
+def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool) -> None:
+    """Raise UsageError where a program cannot be run several times, or for options that are about one run."""
+    if in_launch:
+        raise UsageError(
+            f"{'--repeat' if repeats_run else '--compare-bare'} cannot be used in a launch",
+            "launch again, then compare: nsyswrap collect DIR DIR",
+        )
+    if repeats_run and shows_reports:
+        raise UsageError(
+            "--repeat cannot be used with --report or --csv: it shows the spread over all runs",
+            "omit them; afterwards: nsyswrap report DIR/run-1 -r NAME",
+        )
+
+
+def confirm_bare_runs(runs: int) -> None:
+    """Ask if the program may run without nsys as well. Raises UsageError without a terminal to ask on."""
+    each = "once" if runs == 1 else f"{runs:,} times"
+    words = f"--compare-bare runs the program {2 * runs:,} times: {each} without nsys, {each} under nsys"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(words, "use --yes to run it")
+    if not confirm(f"{words}. Run it?"):
+        raise UsageError("not confirmed: nothing was run")
+
+
+def numbered(spec: RunSpec, number: int, count: int) -> RunSpec:
+    """Return one of ``count`` equal runs below the folder of ``spec``. Numbers begin at 1."""
+    return replace(spec, output=spec.output / f"run-{number}", repeat={"number": number, "count": count})
+
+
+def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: bool) -> Status:
+    """Make ``count`` runs below the folder of ``spec``, show their spread, and return how the last one ended.
+
+    The first run that is not done ends the series. Raises OutputError for a folder with other files.
+    """
+    _make_folder(spec, count)
+    rewind = _stdin_rewinder()
+    for number in range(1, count + 1):
+        rewind()
+        label = f"run {number:,} of {count:,}"
+        note(f"nsyswrap: {label}")
+        one = numbered(spec, number, count)
+        status = (run_pair if compares else api.run)(one, callbacks).status
+        if status.exit_code:
+            hint = f"\n  {status.hint}" if status.hint else ""
+            note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
+            if number < count:
+                note("nsyswrap: the other runs were not started")
+            break
+    repeats.show(spec.output)
+    return status
+
+
+def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
+    """Run the program of ``spec`` without nsys, then under nsys, and return the second run.
+
+    If the first is stopped, the second is not started. Raises Unavailable or
+    OutputError if the second could not start.
+    """
+    find.find_nsys(spec.nsys_path)
+    RunFolder(spec.output).check_free(force=spec.force)
+    rewind = _stdin_rewinder()
+    note("nsyswrap: running without nsys first")
+    status, times = bare.run_bare(spec)
+    if status.outcome in ("interrupted", "timed_out"):
+        return api.Run(spec.output, status)
+    if status.message:
+        note(f"nsyswrap: {status.message}")
+    rewind()
+    return api.run(replace(spec, bare=times), callbacks)
+
+
+def _stdin_rewinder() -> Callable[[], None]:
+    """Return a function that moves stdin back to where it is now, if it is a file."""
+    try:
+        place = os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:  # a terminal, a pipe, or closed
+        return lambda: None
+
+    def rewind() -> None:
+        with suppress(OSError):
+            os.lseek(0, place, os.SEEK_SET)
+
+    return rewind
+
+
+def _make_folder(spec: RunSpec, count: int) -> None:
+    """Make the folder of equal runs. Raises OutputError if it has files that these would not replace."""
+    folder = spec.output
+    present = RunFolder(folder).check_free(force=spec.force)
+    if RUN in present:
+        raise OutputError(f"{folder} is a run folder, not a folder of runs", "use another --output")
+    numbers = {name: int(match[1]) for name in present if (match := _RUN_NAME.fullmatch(name))}
+    if later := [name for name, number in numbers.items() if number > count]:
+        raise OutputError(
+            f"{folder} has {later[0]}, which {count} runs do not replace",
+            f"use another --output, or remove it: rm -r {shlex.quote(str(folder / later[0]))}",
+        )
+    try:
+        make_folder(folder, spec.share)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None

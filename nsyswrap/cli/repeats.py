@@ -1,0 +1,159 @@
+"""Equal runs of one program in a folder: the spread of their figures, and what profiling cost."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import program_of, repeats_in
+from nsyswrap.base.run_folder import EXPORT, RunFolder, ending
+from nsyswrap.base.text import printable, screen_width, shorten
+from nsyswrap.base.units import Unit, human
+from nsyswrap.cli.output import note, note_silence, progress_line, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.runs.spread import Cost, Figure
+
+with lazy_imports():
+    from nsyswrap.analysis import answer
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.reports.runs import spread
+
+_WIDEST = 32  # columns of a cell
+_NOISE = "cannot tell the difference from noise"
+_GAP = "  "
+
+
+def are_repeats(paths: Sequence[Path]) -> bool:
+    """Return True if the only path is the folder of equal runs."""
+    return len(paths) == 1 and bool(repeats_in(paths[0]))
+
+
+def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> None:
+    """Print the spread over the runs of a folder that are done, and how to see each.
+
+    ``open_one`` opens a capture. Raises CaptureError if one cannot be read.
+    """
+    runs = repeats_in(folder)
+    if not runs:  # the first was not started
+        return
+    done = [run for run in runs if _is_done(run)]
+    if left_out := [run.name for run in runs if run not in done]:
+        note(f"nsyswrap: not done, not included: {', '.join(left_out)}")
+    if done:
+        opened = _opened(done, open_one)
+        facts = [RunFolder(run).read_run() for run in done]
+        say("\n".join(_spread_lines(spread.spread(opened, facts), done, program_of(facts[0]))))
+        show_costs(done, opened)
+        note_silence(opened[0], facts[0], on_screen=False)
+        for run, capture in zip(done, opened, strict=True):
+            for remark in filter(None, (*capture.remarks, answer.withheld_because(capture))):
+                note(f"nsyswrap: {run}: {remark}")
+    note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
+    note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")
+
+
+def show_costs(runs: Sequence[Path], opened: Sequence[Capture] = ()) -> None:
+    """Print what profiling cost in runs that are done, if they have a run without nsys each."""
+    facts = [RunFolder(run).read_run() for run in runs]
+    if not any("bare" in one for one in facts):
+        return
+    costs, why_not = spread.profiling_costs(opened or _opened(runs), facts)
+    if costs:
+        say("\n".join(["", *_cost_lines(costs)]))
+    if why_not:
+        note(f"nsyswrap: {why_not}" if costs else f"nsyswrap: cost of profiling not known: {why_not}")
+
+
+def _is_done(run: Path) -> bool:
+    return (run / EXPORT).exists() and not ending(run)
+
+
+def _opened(runs: Sequence[Path], open_one: Callable[[Path], Capture] | None = None) -> list[Capture]:
+    open_one = open_one or captures.open_capture
+    show_progress, opened = progress_line(), []
+    for number, run in enumerate(runs, 1):
+        show_progress(f"reading {number} of {len(runs)} captures …")
+        opened.append(open_one(run))
+    show_progress("")
+    return opened
+
+
+def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str) -> list[str]:
+    counted = f"{len(runs):,} run{'' if len(runs) == 1 else 's'}"
+    head = (f"{program}: {counted}", "median", "min", "max", "spread", "runs")
+    rows = [
+        (
+            figure.name,
+            *(_text(value, figure.unit) for value in (figure.median, min(figure.values), max(figure.values))),
+            _percent(figure.spread_percent),
+            f"{len(figure.values):,}",
+        )
+        for figure in figures
+    ]
+    lines = _aligned([head, *rows])
+    if len(runs) > 1:
+        lines.append("Spread: (max - min) / median over the runs.")
+    programs = [figure for figure in figures if figure.name == spread.PROGRAM_TIME]
+    if programs and len(programs[0].values) == len(runs) and programs[0].first_is_slow:
+        first, *others = programs[0].values
+        lines.append(
+            f"{runs[0].name} took {_text(first)}, the others {_range(others)}: possibly cold caches."
+        )
+    return lines
+
+
+def _cost_lines(costs: Sequence[Cost]) -> list[str]:
+    pairs = max(len(cost.bare.values) for cost in costs)
+    head = ("cost of profiling", "without nsys", "profiled", "difference")
+    rows = [
+        (cost.name, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost)) for cost in costs
+    ]
+    lines = _aligned([head, *rows])
+    if pairs == 1:
+        return [*lines, "The run without nsys was first.", f"One run each: {_NOISE}."]
+    lines.append(f"Medians of {pairs:,} pairs of runs. In each pair the run without nsys was first.")
+    return [*lines, *(_overlap(cost) for cost in costs if cost.overlaps)]
+
+
+def _overlap(cost: Cost) -> str:
+    return (
+        f"{printable(cost.name)}: {_range(cost.bare.values)} without nsys and {_range(cost.profiled.values)} "
+        f"overlap:\n  {_NOISE}."
+    )
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{_text(min(values))} to {_text(max(values))}"
+
+
+def _difference(cost: Cost) -> str:
+    sign = "+" if cost.difference_ns >= 0 else "-"
+    return f"{sign}{_text(abs(cost.difference_ns))} ({cost.difference_percent:+.1f} %)"
+
+
+def _text(value: float, unit: Unit = Unit.NS) -> str:
+    return f"{human(float(value), unit)}{' %' if unit is Unit.PERCENT else ''}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else _text(value, Unit.PERCENT)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines: the first column to the left, the others to the right."""
+    clean = [[shorten(printable(cell), _WIDEST) for cell in row] for row in rows]
+    widths = [max(map(screen_width, column)) for column in zip(*clean, strict=True)]
+    return [
+        _GAP.join(
+            cell + blanks if column == 0 else blanks + cell
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for blanks in [" " * (width - screen_width(cell))]
+        )
+        for row in clean
+    ]

@@ -1,0 +1,107 @@
+"""Run a program without nsys, as it runs under nsys, to see what profiling costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.bare_run import BareRun
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.run_folder import Status
+from nsyswrap.record import guard, nvtx_listener
+from nsyswrap.record.program_time import ProgramTime
+from nsyswrap.record.run import descriptors, launched
+from nsyswrap.record.supervisor import POLL_S, REPEAT_S, STOP_PROGRAM_S, signals_noted
+
+if TYPE_CHECKING:
+    from nsyswrap.record.spec import RunSpec
+
+
+def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
+    """Run the program of ``spec`` with its environment, streams and time limit, but without nsys.
+
+    Return how it ended, and its time and NVTX ranges. The run folder is neither made nor changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+        variables, why_none = _listening(spec, Path(folder))
+        status, program_s = _run(spec, variables)
+        ranges = nvtx_listener.repeated_ranges(sorted(Path(folder).iterdir()))
+    return status, BareRun(status.exit_code, program_s, ranges, why_none)
+
+
+def _listening(spec: RunSpec, folder: Path) -> tuple[dict[str, str], str]:
+    """Return the variables that make NVTX time its ranges into ``folder``; without them, why not."""
+    if nvtx_listener.LIBRARY in {**os.environ, **spec.env}:
+        return {}, f"{nvtx_listener.LIBRARY} is set"
+    try:
+        library = nvtx_listener.compiled()
+    except NsyswrapError as error:
+        return {}, error.message
+    return {nvtx_listener.LIBRARY: str(library), nvtx_listener.TIMES: str(folder / "process")}, ""
+
+
+def _run(spec: RunSpec, variables: dict[str, str]) -> tuple[Status, float | None]:
+    """Run the program, and end what is left of it. Return its duration in s, too."""
+    token = uuid.uuid4().hex
+    with signals_noted() as received, descriptors(spec) as own, closing(ProgramTime()) as timed:
+        process = subprocess.Popen(
+            launched(spec.program, (*own, timed.writer)),
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **spec.env, **variables, guard.MARK: token},
+            pass_fds=(*own, timed.writer),
+            start_new_session=True,  # as under nsys
+        )
+        os.close(timed.writer)
+        members = guard.Members(token)
+        timed_out = _wait(process, timed, received, spec.timeout_s, members)
+        guard.kill(members.living())
+        return _status(spec, process.returncode, received, timed_out=timed_out), timed.seconds
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    timed: ProgramTime,
+    received: list[signal.Signals],
+    timeout_s: float | None,
+    members: guard.Members,
+) -> bool:
+    """Wait until the program has ended; forward one signal to it. Return True if its time was over."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    stopped_at, timed_out = None, False
+    while process.poll() is None:
+        now = time.monotonic()
+        if stopped_at is None:
+            timed_out = not received and deadline is not None and now > deadline
+            if received or timed_out:
+                stopped_at = now
+                _signal(process, received[0] if received else signal.SIGTERM)
+        elif now > stopped_at + (REPEAT_S if len(received) > 1 else STOP_PROGRAM_S):
+            guard.kill(members.living())
+        timed.pause(POLL_S)
+    return timed_out
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _status(spec: RunSpec, code: int, received: list[signal.Signals], *, timed_out: bool) -> Status:
+    if received:
+        words = f"stopped by {received[0].name} in the run without nsys"
+        return Status("interrupted", None, None, 128 + received[0], words)
+    if timed_out:
+        words = f"the run without nsys was stopped after --timeout {spec.timeout_s:g} s"
+        return Status("timed_out", None, None, 75, words)
+    code = 128 - code if code < 0 else code
+    if code:
+        words = f"{spec.program.name} ended with exit code {code} without nsys"
+        return Status("program_failed", code, None, code, words)
+    return Status("done", code, None, 0)

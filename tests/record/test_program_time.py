@@ -1,0 +1,71 @@
+"""The time of a program: from the exec that its launcher reports to the exit that the kernel reports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from nsyswrap.record import exec_program
+from nsyswrap.record.program_time import ProgramTime
+
+if TYPE_CHECKING:
+    import pytest
+
+LAUNCHER = [sys.executable, "-I", "-S", exec_program.__file__]
+
+
+def timed(*program: str, wait_s: float = 2) -> float | None:
+    """Run a program through its launcher, and wait for its exit."""
+    with closing(ProgramTime()) as program_time:
+        writer = program_time.writer
+        process = subprocess.Popen([*LAUNCHER, f"0,1,2,{writer}/022/", *program], pass_fds=[writer])
+        os.close(writer)
+        deadline = time.monotonic() + wait_s
+        while process.poll() is None and time.monotonic() < deadline:
+            program_time.pause(0.5)
+        process.wait()
+        return program_time.seconds
+
+
+def test_the_start_of_the_launcher_does_not_count() -> None:
+    seconds = timed("sleep", "0.3")
+    assert seconds is not None
+    assert 0.3 <= seconds < 0.6
+
+
+def test_a_program_that_ended_before_its_start_was_noted() -> None:
+    with closing(ProgramTime()) as program_time:
+        done = subprocess.run(
+            [*LAUNCHER, f"0,1,2,{program_time.writer}/022/", "true"],
+            pass_fds=[program_time.writer],
+            check=True,
+        )
+        os.close(program_time.writer)
+        program_time.pause(5)
+        assert done.returncode == 0
+        assert program_time.seconds is not None
+        assert program_time.seconds < 5
+
+
+def test_a_launcher_that_never_ran() -> None:
+    with closing(ProgramTime()) as program_time:
+        os.close(program_time.writer)
+        began = time.monotonic()
+        program_time.pause(5)  # the pipe is closed
+        program_time.pause(0.1)
+        assert 0.1 <= time.monotonic() - began < 2
+        assert program_time.seconds is None
+
+
+def test_a_kernel_without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel before 5.3 cannot be had here: its answer is made up."""
+
+    def refuse(_pid: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert timed("sleep", "0.2") is None
