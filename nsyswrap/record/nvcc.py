@@ -62,7 +62,7 @@ _SUPPORT: dict[str, tuple[str, str | None]] = {
 
 @dataclass(frozen=True)
 class Executable:
-    """An executable in the user's cache, and the output of nvcc: its warnings. Empty if it was built before."""
+    """An executable in the user's cache, and nvcc's warnings; empty if it was built before."""
 
     path: Path
     output: str = ""

@@ -177,13 +177,13 @@ def _start(
     starts = 0
     while True:
         starts += 1
-        ending, report, *measured = _run(spec, nsys, private, received, callbacks)
+        ending, report, observed, program_s = _run(spec, nsys, private, received, callbacks)
         log = private.nsys_output()
         ran = report.startswith(exec_program.STARTED)
         number = int(report.partition(b"\n")[2] or 0)
         given_up = not (ran or ending.timed_out or received) and command.lost_its_agent(log)
         if not given_up or starts == _STARTS:
-            return _Ended(ending, ran, number, log, starts, *measured)
+            return _Ended(ending, ran, number, log, starts, observed, program_s)
 
 
 def _run(
