@@ -26,6 +26,7 @@ from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -91,16 +92,17 @@ def run_conditions_of(capture: Capture) -> RunConditions | None:
     if folder is None or facts is None:
         return None
     try:
-        return RunConditions(facts, _working_gpus(capture, facts, read_samples(folder, len(facts.gpus))))
+        return RunConditions(facts, _working_gpus(capture, facts, folder))
     except CaptureError as error:
         return RunConditions(facts, unknown=error.message)
 
 
-def _working_gpus(capture: Capture, facts: Conditions, samples: Samples) -> tuple[WorkingGpu, ...]:
+def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[WorkingGpu, ...]:
     """Raise CaptureError if samples and operations cannot be brought together."""
     operations = gpu_operations_of(capture)
     if not len(operations):
         raise CaptureError("no GPU work")
+    samples = read_samples(folder, len(facts.gpus))
     if not len(samples["time_ns"]):
         raise CaptureError("no samples of a GPU")
     if not capture.started_ns or capture.started_ns < 0:
@@ -110,14 +112,8 @@ def _working_gpus(capture: Capture, facts: Conditions, samples: Samples) -> tupl
     for number in np.unique(numbers).tolist():
         mine = operations.of(numbers == number)
         own = {name: values[samples["gpu"] == number] for name, values in samples.items()}
-        gpus.append(
-            _working_gpu(
-                facts.gpus[number],
-                own,
-                own["time_ns"] - capture.started_ns,
-                union(mine.start_ns, mine.end_ns),
-            )
-        )
+        time_ns = own["time_ns"] - capture.started_ns
+        gpus.append(_working_gpu(facts.gpus[number], own, time_ns, union(mine.start_ns, mine.end_ns)))
     return tuple(gpus)
 
 

@@ -108,12 +108,17 @@ def _status(content: bytes | None) -> dict[str, Any] | None:
 
 
 def as_run(given: Given, _answer: Answer) -> str:
-    """Only the wall time comes from run.json: it is what stands there, or not known."""
+    """Wall time and host come from run.json: each is what stands there, or not known."""
     now, before = (_rows(one["results.csv"]) for one in (tables(given.folder), tables_before()))
-    wall_s: Any = (_plain(given.mutated.content) or {}).get("duration_s")
+    run: Any = _plain(given.mutated.content) or {}
+    wall_s, host = run.get("duration_s"), run.get("host")
     is_known = (type(wall_s) is float or _is_whole(wall_s)) and 0 <= wall_s < math.inf
     shown = now[0].pop("wall_s")
     before[0].pop("wall_s")
+    shown_host, host_before = now[0].pop("host_name"), before[0].pop("host_name")
+    is_text = isinstance(host, str)
+    if (host == host_before and shown_host != host_before) or (shown_host and not is_text):
+        return f"a host of {host!r} is read as {shown_host!r}"
     if now != before:
         return "other figures changed"
     is_right = float(shown) == float(wall_s) if is_known and shown else shown == "" and not is_known

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"
-# Below this share the effect on a total is smaller than what a GPU at a steady clock shows from run to run.
+# If a GPU loses a third of its clock in 5 % of the time, a total grows by about 2 %.
 THROTTLED_PERCENT = 5.0
 # Of the median clock, between the 5th and the 95th percentile. A steady GPU changes by a step or two of
 # 15 MHz, which is under 2 %; kernels bound by computing take longer by what the clock loses.
@@ -58,9 +58,7 @@ def check_run(capture: Capture) -> Iterator[Diagnosis]:
     """Yield clocks, throttling and other processes of each GPU that worked, and the load of the host."""
     made = run_conditions_of(capture)
     if made is None:
-        yield unknown(
-            CLOCKS, "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
-        )
+        yield unknown(CLOCKS, _NOT_RECORDED)
         return
     for doubt in _doubts(made):
         yield warning(doubt.subject, doubt.number, f"{doubt.finding}; {doubt.effect}")
@@ -145,19 +143,23 @@ def _processes(listed: list[GpuProcess]) -> str:
 
 
 def _idle_clock(gpu: WorkingGpu) -> Iterator[Diagnosis]:
-    if gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT:
-        share = f"its idle clock in {percent(gpu.idle_percent)} of the samples around its work"
-        yield info(
-            CLOCKS, len(gpu.seconds), f"{_name(gpu.gpu)} had {share}: kernels may begin at a low clock"
-        )
+    if _is_mostly_idle(gpu):
+        share = f"its idle clock in {percent(gpu.idle_percent or 0.0)} of the samples around its work"
+        finding = f"{_name(gpu.gpu)} had {share}: kernels may begin at a low clock"
+        yield info(CLOCKS, len(gpu.seconds), finding)
+
+
+def _is_mostly_idle(gpu: WorkingGpu) -> bool:
+    return gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT
 
 
 def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
     """Yield a diagnosis for each check that found no problem, or that could not be made."""
     name, samples = _name(gpu.gpu), f"{gpu.count:,} sample{'' if gpu.count == 1 else 's'}"
     if gpu.count < FEWEST_SAMPLES:
-        rule = f"at least {FEWEST_SAMPLES} needed, taken every {INTERVAL_S * 1000:.0f} ms"
-        yield unknown(CLOCKS, f"GPU work too short to sample: {samples} while {name} worked; {rule}")
+        rule = f"one every {INTERVAL_S * 1000:.0f} ms: too few to judge its clock"
+        few = unknown(CLOCKS, f"{samples} while {name} worked, {rule} (at least {FEWEST_SAMPLES})")
+        yield from () if _is_mostly_idle(gpu) else (few,)
         return
     if gpu.sm_mhz is None:
         yield unknown(CLOCKS, f"{name} did not report its SM clock")

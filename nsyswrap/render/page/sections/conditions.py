@@ -48,7 +48,9 @@ def _run(subject: Subject, label: str, run: RunConditions) -> Markup:
 
 def _card(gpu: WorkingGpu) -> Markup:
     figures = list(_figures(gpu)) if gpu.count >= FEWEST_SAMPLES else []
-    rule = f"medians of {gpu.count:,} samples while it worked" if figures else "GPU work too short to sample"
+    rule = (
+        f"medians of {gpu.count:,} samples while it worked" if figures else "too few samples while it worked"
+    )
     return element(
         "article",
         element("h4", f"GPU {gpu.gpu.index} · {_short(gpu.gpu.name or 'name unknown')}"),
