@@ -1,6 +1,7 @@
 """Fork two workers without an exec that add vectors on the GPU: ``forked.py _exit|stop|return [parent]``.
 
-With ``stop`` the workers call cudaProfilerStop before they end by os._exit. With ``parent`` this process launches work, too, after it forked.
+With ``stop`` the workers call cudaProfilerStop before they end by os._exit. With ``parent`` this process
+launches work, too, after it forked.
 """
 
 import os
