@@ -15,7 +15,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis import no_gpu_work
+    from nsyswrap.analysis.no_gpu_work import evidence
     from nsyswrap.base import command_name
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
@@ -245,14 +246,14 @@ def report_command(*captures: Path) -> str:
     return f"nsyswrap report {shlex.join(map(str, captures))}"
 
 
-def note_silence(capture: Capture, run: dict[str, Any], *, on_screen: bool = False) -> None:
-    """Print the likely causes on stderr if nothing ran on a GPU; ``run`` is what run.json holds.
+def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
+    """Print the likely causes on stderr if nothing ran on a GPU.
 
     ``on_screen``: the summary screen has the first cause, unless a part of the capture is selected.
     """
     if summary.has_gpu_work(capture.whole):
         return
-    causes = no_gpu_work.no_gpu_work(capture.whole, run)
+    causes = no_gpu_work.no_gpu_work(capture.whole, evidence.run_of(capture.source))
     if not on_screen or capture.view.selection.narrows:
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
     elif causes := causes[1:]:

@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, RunFolder, check_share, default_output
+from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, check_share, default_output
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -264,7 +264,7 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
         say(summary_text(capture, layout, with_ending=not run.status.message), styled=True)
     elif not asked.csv_folder:
         say(tables_text(tables, layout), styled=True)
-    note_silence(capture, RunFolder(run.folder).read_run(), on_screen=not asked.reports)
+    note_silence(capture, on_screen=not asked.reports)
     if asked.compare_bare and run.status.outcome == "done":
         repeats.show_costs([run.folder], [capture])
     if asked.csv_folder and tables:

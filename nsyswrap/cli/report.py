@@ -14,7 +14,6 @@ import click
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli.folders import are_ranks, captures_in, is_folder, listed
 from nsyswrap.cli.help import Command, option
@@ -370,7 +369,7 @@ def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:
     in_file = asked.output is not None
     _emit(summary_text(capture, asked.layout, readable=asked.readable, in_file=in_file), asked.output)
-    note_silence(capture, RunFolder(capture.source).read_run(), on_screen=not in_file)
+    note_silence(capture, on_screen=not in_file)
 
 
 def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) -> None:

@@ -12,7 +12,6 @@ import click
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, is_batch, is_folder, name_of
 from nsyswrap.cli.help import Command, option
@@ -106,7 +105,7 @@ def command(
 
 def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
     for capture in captures.values():
-        note_silence(capture, RunFolder(capture.source).read_run())
+        note_silence(capture)
     with step("making the page …"):
         return page.render_ranks(name, members) if members else page.render(captures, name)
 
