@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import repeats_in
 from nsyswrap.base.run_folder import RUN, RunFolder, make_folder
 from nsyswrap.cli.output import confirm, note
 
@@ -26,9 +25,7 @@ with lazy_imports():
     from nsyswrap import api
     from nsyswrap.base.nsys import find
     from nsyswrap.cli import repeats
-    from nsyswrap.record import bare
-
-_RUN_NAME = re.compile(r"run-(\d+)")
+    from nsyswrap.record import bare, stored_runs
 
 
 def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool) -> None:
@@ -65,7 +62,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 
     The first run that is not done ends the series. Raises OutputError for a folder with other files.
     """
-    _make_folder(spec, count)
+    _make_folder(spec)
     rewind = _stdin_rewinder()
     for number in range(1, count + 1):
         rewind()
@@ -86,8 +83,8 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
     """Run the program of ``spec`` without nsys, then under nsys, and return the second run.
 
-    If the first is stopped, the second is not started. Raises Unavailable or
-    OutputError if the second could not start.
+    If the first is stopped, the second is not started. Raises Unavailable or OutputError if the second could
+    not start.
     """
     find.find_nsys(spec.nsys_path)
     RunFolder(spec.output).check_free(force=spec.force)
@@ -116,18 +113,16 @@ def _stdin_rewinder() -> Callable[[], None]:
     return rewind
 
 
-def _make_folder(spec: RunSpec, count: int) -> None:
-    """Make the folder of equal runs. Raises OutputError if it has files that these would not replace."""
+def _make_folder(spec: RunSpec) -> None:
+    """Make the folder of equal runs. With ``force``, earlier ones in it are removed.
+
+    Raises OutputError if the folder is taken, or cannot be written.
+    """
     folder = spec.output
-    present = RunFolder(folder).check_free(force=spec.force)
-    if RUN in present:
+    if RUN in RunFolder(folder).check_free(force=spec.force):
         raise OutputError(f"{folder} is a run folder, not a folder of runs", "use another --output")
-    numbers = {name: int(match[1]) for name in present if (match := _RUN_NAME.fullmatch(name))}
-    if later := [name for name, number in numbers.items() if number > count]:
-        raise OutputError(
-            f"{folder} has {later[0]}, which {count} runs do not replace",
-            f"use another --output, or remove it: rm -r {shlex.quote(str(folder / later[0]))}",
-        )
+    if earlier := repeats_in(folder):
+        stored_runs.StoredRun(folder, "repeats", tuple(earlier), 0.0).remove()
     try:
         make_folder(folder, spec.share)
     except OSError as error:

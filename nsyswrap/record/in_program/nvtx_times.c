@@ -1,9 +1,9 @@
 /* Time the NVTX ranges of a program that runs without nsys.
  *
- * NVTX loads this library through NVTX_INJECTION64_PATH. At exit each process writes its ranges of the default
- * domain to $NSYSWRAP_NVTX_TIMES.<pid>, a line for each range that ended: thread, start and end in ns of
- * CLOCK_MONOTONIC, and the name. It costs one lock and one clock for each start and end. Ranges of other domains
- * belong to libraries and are ignored. A process that ends through _exit writes nothing.
+ * NVTX loads this library through NVTX_INJECTION64_PATH. At exit each process writes its ranges of the
+ * default domain to $NSYSWRAP_NVTX_TIMES.<pid>, a line for each range that ended: thread, start and end in ns
+ * of CLOCK_MONOTONIC, and the name. It costs one lock and one clock for each start and end. Ranges of other
+ * domains belong to libraries and are ignored. A process that ends through _exit writes nothing.
  *
  * What follows is declared as NVTX 3 does in nvtxTypes.h and nvToolsExt.h, so that no CUDA toolkit is needed.
  */
@@ -91,7 +91,9 @@ static const char *name_of(const Attributes *event)
         return copied(event->message);
     if (event && event->message_type == WIDE)
         return narrowed(event->message);
-    return event && event->message_type == REGISTERED ? event->message : ""; /* a handle of ours is its text */
+    if (event && event->message_type == REGISTERED)
+        return event->message; /* a handle of ours is its text */
+    return "";
 }
 
 /* Begin a range; return its number from 1, or 0 if it cannot be kept. */
