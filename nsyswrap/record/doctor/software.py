@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.text import shorten
 from nsyswrap.record import nvcc, scenarios
 from nsyswrap.record.doctor import programs
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(programs.__file__).parent
 _TIMEOUT_S = 120
+_FAULT_WIDTH = 200  # characters of a program's last line
 _UNTRIED = "not tried: no GPU"
 _ADDED = "adds two vectors on the GPU"
 _SILENT_NVTX = (0, 2, 12)  # the first that records nothing under an older nsys
@@ -114,4 +116,5 @@ def failure(command: list[str]) -> str:
     except OSError as error:
         return f"it could not be started: {error.strerror}"
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return (lines[-1].strip() if lines else f"exit code {done.returncode}") if done.returncode else ""
+    last = shorten(lines[-1].strip(), _FAULT_WIDTH) if lines else f"exit code {done.returncode}"
+    return last if done.returncode else ""
