@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import clip
 from nsyswrap.record import nvcc, scenarios
 from nsyswrap.record.doctor import programs
 
@@ -116,5 +116,5 @@ def failure(command: list[str]) -> str:
     except OSError as error:
         return f"it could not be started: {error.strerror}"
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    last = shorten(lines[-1].strip(), _FAULT_WIDTH) if lines else f"exit code {done.returncode}"
+    last = clip(lines[-1].strip(), _FAULT_WIDTH) if lines else f"exit code {done.returncode}"
     return last if done.returncode else ""
