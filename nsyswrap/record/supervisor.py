@@ -29,7 +29,7 @@ with lazy_imports():  # used when nsys runs
 POLL_S = 0.05
 START_S = 2  # a signal to nsys waits this long for the start of the program
 LATE_S = 30  # a program that has not started by then is reported
-SETTLE_S = 0.5  # nsys loses signals for this long after the start of the program
+SETTLE_S = 0.55  # nsys loses signals for about this long after the start of the program
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # nsys is killed after this time without output: a large report takes long
 REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
