@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base import recent_runs, run_folder
+from nsyswrap.base import run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
@@ -42,9 +42,6 @@ from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
-with lazy_imports():  # used after the program has ended
-    from nsyswrap.record import gpus, reimport
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -53,8 +50,8 @@ if TYPE_CHECKING:
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
-with lazy_imports():  # used when nsys runs or has ended, so that the program starts sooner
-    from nsyswrap.base import gpu_users
+with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
+    from nsyswrap.base import gpu_users, recent_runs
     from nsyswrap.record import gpus, reimport
     from nsyswrap.record.conditions import observer
 
