@@ -110,18 +110,14 @@ def test_a_gpu_that_is_mostly_idle(tmp_path: Path) -> None:
     work = [idle(1100 + 100 * i) if i % 4 else sample(1100 + 100 * i) for i in range(20)]  # 15 of 19
     capture = recorded(tmp_path / "run", rows, around(work))
     share = "GPU 0 had its idle clock in 78.9 % of the samples around its work"
-    assert found(capture, "GPU clocks")[0] == (
-        *("info", 41, None),
-        f"{share}: kernels may begin at a low clock",
-    )
+    idle_clock = ("info", 41, None, f"{share}: kernels may begin at a low clock")
+    assert found(capture, "GPU clocks") == [idle_clock]
 
 
 def test_work_that_is_too_short(tmp_path: Path) -> None:
     rows = [kernel("k", 1050 * MS, 1054 * MS)]
     capture = recorded(tmp_path / "run", rows, around([sample(1100, 700, reasons=POWER)]))
-    short = (
-        "GPU work too short to sample: 0 samples while GPU 0 worked; at least 5 needed, taken every 100 ms"
-    )
+    short = "0 samples while GPU 0 worked, one every 100 ms: too few to judge its clock (at least 5)"
     assert found(capture, "GPU clocks") == [("info", None, None, short)]
     assert found(capture, "GPU throttling") == []
     assert trust(capture)[1:] == []

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from conditioned import MS, around, recorded
+from tiny_export import kernel
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.answer_parts import answer_bar
+from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import all_sections
 from nsyswrap.reports.answer import answer_lines, sentences
 
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
-ANCHORS = [part.anchor for part in all_sections() if part.anchor != "ranks"]  # only jobs have ranks
+# Only jobs have ranks, and only new runs have conditions.
+ANCHORS = [part.anchor for part in all_sections() if part.anchor not in ("ranks", "conditions")]
 # Reports on the page, and the number of their rows there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,
@@ -63,6 +67,18 @@ def test_every_section_is_there_and_nothing_sticks_out(kind: str, page_of: PageO
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_the_conditions_of_a_run_have_their_curves(tmp_path: Path, visit: Visit) -> None:
+    capture = recorded(tmp_path / "run", [kernel("k", 1000 * MS, 3000 * MS)], around([]))
+    (tmp_path / "page.html").write_text(render({"run": capture}), encoding="utf-8")
+    page = visit(tmp_path / "page.html")
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        boxes = page.locator("#conditions svg").evaluate_all("all => all.map(e => e.clientWidth)")
+        assert len(boxes) == 2  # clock and power
+        assert all(width / 2 < box < width for box in boxes)
 
 
 @pytest.mark.parametrize("kind", ["one launch", "two GPUs", "side by side", "many"])

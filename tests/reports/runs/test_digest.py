@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from conditioned import H200, MS, OWN, POWER, STARTED, around, run_folder, sample
+from fake_nvml import FakeGpu, FakeNvml, use
 from recorded import SHIPPED
 from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
 
-from nsyswrap.api import open_capture
+from nsyswrap.api import open_capture, runs
 from nsyswrap.base.conditions import Conditions, GpuProcess
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_folder import DIGEST, EXPORT
+from nsyswrap.record.program import resolve
+from nsyswrap.record.spec import Callbacks, RunSpec
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import CONDITIONS, FORMAT, TOTALS, digest, read_digest, stored, write_digest
+from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
 
 if TYPE_CHECKING:
@@ -123,6 +127,19 @@ def test_of_two_gpus_the_slower_one_counts_and_the_power_of_both(tmp_path: Path)
         "temperature_c": 50,
         "other_processes": 0,
     }
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_digest_made_at_the_end_of_a_run_has_its_conditions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The GPU is a fake, with a process that is not of the run. nsys and the program are real."""
+    use(monkeypatch, FakeNvml(FakeGpu(processes=[1])))
+    program = resolve([sys.executable, "-c", "import time; time.sleep(0.3)"])
+    runs.run(RunSpec(program, tmp_path / "run"), Callbacks(write_digest))
+    made = stored(tmp_path / "run")
+    assert made is not None
+    assert (made.totals["other_processes"], made.totals["sm_clock_mhz"]) == (1, None)  # no GPU work
 
 
 def test_conditions_that_are_not_known_are_missing(tmp_path: Path) -> None:
@@ -233,7 +250,6 @@ def test_an_older_digest_has_no_conditions(run: Path, version: int) -> None:
         content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (run / DIGEST).write_text(json.dumps(content))
     assert stored(run) == older
-    assert FORMAT == 4
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,12 @@ def _run(subject: Subject, label: str, run: RunConditions) -> Markup:
 
 def _card(gpu: WorkingGpu) -> Markup:
     figures = list(_figures(gpu)) if gpu.count >= FEWEST_SAMPLES else []
-    rule = (
-        f"medians of {gpu.count:,} samples while it worked" if figures else "too few samples while it worked"
-    )
+    rule = f"medians of {gpu.count:,} samples" if figures else "too few samples"
     return element(
         "article",
         element("h4", f"GPU {gpu.gpu.index} · {_short(gpu.gpu.name or 'name unknown')}"),
         element("dl", *(_figure(*figure) for figure in figures), class_="figures") if figures else None,
-        element("p", " · ".join((rule, *_modes(gpu.gpu))), class_="note"),
+        element("p", " · ".join((f"{rule} while it worked", *_modes(gpu.gpu))), class_="note"),
         _curve("SM clock", "MHz", gpu.seconds, gpu.samples["sm_mhz"]),
         _curve("Power", "W", gpu.seconds, gpu.samples["power_mw"] / 1000),
         class_="card",
