@@ -71,8 +71,15 @@ class TaskSpec:
         return (*options, *self.command)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of spec.json: without an empty ``nvcc``, which earlier versions do not write."""
-        return {name: value for name, value in asdict(self).items() if value or name != "nvcc"}
+        """Return the content of spec.json.
+
+        Options that earlier versions lack are omitted unless they are set, so that earlier runs keep their key.
+        """
+        facts = asdict(self)
+        for options, name in ((facts, "nvcc"), (facts["nsys"], "follow_forks")):
+            if not options[name]:
+                del options[name]
+        return facts
 
     def write(self, folder: Path) -> None:
         """Write spec.json into a run folder."""
@@ -96,6 +103,7 @@ def read_spec(folder: Path) -> TaskSpec:
 def _spec(facts: Any) -> TaskSpec:  # noqa: ANN401 - any JSON
     """Raise ValueError unless every key is there, and no other: a default would be another run."""
     spec = typed(TaskSpec, facts)
-    if facts.keys() != spec.as_json().keys() or facts["nsys"].keys() != vars(spec.nsys).keys():
+    known = spec.as_json()
+    if facts.keys() != known.keys() or facts["nsys"].keys() != known["nsys"].keys():
         raise ValueError("it does not have the keys of this version")
     return spec
