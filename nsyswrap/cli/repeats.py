@@ -50,7 +50,7 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> Non
         facts = [RunFolder(run).read_run() for run in done]
         say("\n".join(_spread_lines(spread.spread(opened, facts), done, program_of(facts[0]))))
         show_costs(done, opened)
-        note_silence(opened[0], facts[0], on_screen=False)
+        note_silence(opened[0])
         for run, capture in zip(done, opened, strict=True):
             for remark in filter(None, (*capture.remarks, answer.withheld_because(capture))):
                 note(f"nsyswrap: {run}: {remark}")

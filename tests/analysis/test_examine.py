@@ -19,8 +19,8 @@ from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))
-DONE = {"outcome": "done", "program_code": 0, "nsys_code": 0, "exit_code": 0}
-FAILED = {
+DONE: dict[str, Any] = {"outcome": "done", "program_code": 0, "nsys_code": 0, "exit_code": 0}
+FAILED: dict[str, Any] = {
     "outcome": "nsys_failed",
     "program_code": 0,
     "nsys_code": 0,
