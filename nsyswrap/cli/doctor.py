@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.analysis.diagnostics import examine
     from nsyswrap.api import probe as trial
-    from nsyswrap.capture import capture as captures
     from nsyswrap.record import doctor
 
 FORMAT, VERSION = "nsyswrap-doctor", 1
@@ -66,7 +65,7 @@ def _of_machine(*, probe: bool) -> dict[str, list[Check]]:
 
 def _of_capture(path: Path) -> dict[str, list[Check]]:
     with step(f"checking {path} …"):
-        return {"capture": list(examine.examine(captures.open_capture(path)))}
+        return {"capture": list(examine.examine_path(path))}
 
 
 def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:

@@ -253,7 +253,7 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
     """
     if summary.has_gpu_work(capture.whole):
         return
-    causes = no_gpu_work.no_gpu_work(capture.whole, evidence.run_of(capture.source))
+    causes = no_gpu_work.no_gpu_work(capture.whole, evidence.run_facts(capture.source))
     if not on_screen or capture.view.selection.narrows:
         note(f"\nNo GPU work was recorded in {capture.source}. Likely causes:")
     elif causes := causes[1:]:

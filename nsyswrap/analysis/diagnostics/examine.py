@@ -5,11 +5,11 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.diagnostics import capture_checks, launch_checks
+from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
 from nsyswrap.analysis.diagnostics.check import counted
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_of
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.nsys import command
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.check import Level
     from nsyswrap.capture.capture import Capture
 
+_DOUBTS: dict[str, Level] = {"loss": "problem", "warning": "note"}
 _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
 # Measured with 1,000,000 kernels (142 MB), see docs/speed.md. Python takes _START_S to start.
 _START_S, _MEASURED_BYTES, _SCREEN_S, _SUMMARIES_S = 0.3, 142e6, 7.6, 1.33
@@ -88,7 +89,7 @@ def _without_export(folder: Path) -> Iterator[Check]:
 def _run(capture: Capture) -> Iterator[Check]:
     if capture.ending:
         yield Check("problem", "run", f"{capture.ending}; the capture may end early", "profile again")
-    elif run_of(capture.source):
+    elif run_facts(capture.source):
         yield Check("ok", "run", "the run ended well")
 
 
@@ -116,7 +117,7 @@ def _gpu_work(capture: Capture) -> Iterator[Check]:
         yield Check("ok", "GPU work", ", ".join(counts))
         yield from (_cause(cause, "GPU work") for cause in missing_processes(capture))
         return
-    first, *others = no_gpu_work(capture, run_of(capture.source))
+    first, *others = no_gpu_work(capture, run_facts(capture.source))
     text = first.text if first.is_certain else f"possibly {first.text}"
     yield Check("problem", "GPU work", f"no GPU work: {text}", first.cure)
     yield from (_cause(cause, "GPU work") for cause in others)
@@ -129,20 +130,26 @@ def _cause(cause: Cause, subject: str) -> Check:
 
 
 def _numbers(capture: Capture) -> Iterator[Check]:
-    """Yield the checks behind the report ``diagnostics`` that found something."""
+    """Yield the checks behind the report ``diagnostics`` that found something, or could not be made."""
     chosen: tuple[Callable[[Capture], Iterator[Diagnosis]], ...] = (
         capture_checks.check_messages,
         launch_checks.check_times,
         launch_checks.check_launches,
         capture_checks.check_api_results,
+        run_checks.check_run,
     )
     found = [diagnosis for check in chosen for diagnosis in _made(check, capture)]
-    worst = [diagnosis for diagnosis in found if diagnosis.level in ("loss", "warning")]
-    for diagnosis in worst:
-        level: Level = "problem" if diagnosis.level == "loss" else "note"
-        yield Check(level, diagnosis.subject, diagnosis.meaning)
-    if not worst:
+    for diagnosis in found:
+        if level := _level(diagnosis):
+            yield Check(level, diagnosis.subject.removeprefix("nsys "), diagnosis.meaning)
+    if not any(diagnosis.level in _DOUBTS for diagnosis in found):
         yield Check("ok", "figures", "no check of messages, times, launches and API results found a problem")
+
+
+def _level(diagnosis: Diagnosis) -> Level | None:
+    """Return the level of a diagnosis that doctor shows; None for those that say that all is well."""
+    is_unknown = diagnosis.level == "info" and diagnosis.count is None
+    return "unknown" if is_unknown else _DOUBTS.get(diagnosis.level)
 
 
 def _made(check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> list[Diagnosis]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.no_gpu_work import processes, recording
-from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_of
+from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Cause]:
 
 def missing_processes(capture: Capture) -> list[Cause]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
-    evidence = Evidence(capture.whole, run_of(capture.source))
+    evidence = Evidence(capture.whole, run_facts(capture.source))
     return _found((processes.forked, processes.not_followed), evidence)
 
 

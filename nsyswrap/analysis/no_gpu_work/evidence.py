@@ -14,7 +14,7 @@ from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.gpu_users import KEY, gpu_users_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder
+from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.global_ids import process_ids
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ class Message(NamedTuple):
     text: str
 
 
-def run_of(source: Path) -> dict[str, Any]:
+def run_facts(source: Path) -> dict[str, Any]:
     """Return the content of run.json for a run folder or one of its files; empty for another capture."""
-    if source.is_dir():
-        return RunFolder(source).read_run()
-    return RunFolder(source.parent).read_run() if source.name in (EXPORT, REPORT) else {}
+    folder = run_of(source)
+    return RunFolder(folder).read_run() if folder else {}
 
 
 @dataclass

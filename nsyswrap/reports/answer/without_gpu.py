@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_of
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
@@ -35,7 +35,7 @@ def without_gpu_lines(capture: Capture) -> Iterator[Line]:
     if capture.view.selection.narrows:
         yield Line("No GPU work in the selection", "verdict", "bad")
     else:
-        cause = no_gpu_work(capture.whole, run_of(capture.source))[0]
+        cause = no_gpu_work(capture.whole, run_facts(capture.source))[0]
         yield from wrapped_lines(f"No GPU work: {cause}", "verdict", "bad")
     for name, title in _SUMMARIES.items():
         yield from _longest(capture, name, title)

@@ -1,7 +1,6 @@
-"""Fork two workers without an exec that add vectors on the GPU: ``forked.py _exit|stop|return [parent]``.
+"""Fork two workers without an exec that add vectors on the GPU: ``forked.py _exit|return [parent]``.
 
-With ``stop`` the workers call cudaProfilerStop before they end by os._exit. With ``parent`` this process
-launches work, too, after it forked.
+With ``parent`` this process launches work, too, after it forked.
 """
 
 import os
@@ -20,13 +19,6 @@ def add() -> None:
     time.sleep(1)  # nsyswrap looks at the processes twice a second
 
 
-def stop() -> None:
-    """Call cudaProfilerStop."""
-    import torch  # noqa: PLC0415 - after the fork
-
-    torch.cuda.profiler.stop()
-
-
 def main(ending: str, *where: str) -> None:
     """Fork the workers and wait for them."""
     workers = []
@@ -34,9 +26,7 @@ def main(ending: str, *where: str) -> None:
         worker = os.fork()
         if worker == 0:
             add()
-            if ending == "stop":
-                stop()
-            if ending in ("_exit", "stop"):
+            if ending == "_exit":
                 os._exit(0)
             return
         workers.append(worker)
