@@ -139,7 +139,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
-            facts |= {**_facts_of(ended), **_gpu_facts()}
+            facts |= {**_gpu_facts(), **_facts_of(ended)}
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)

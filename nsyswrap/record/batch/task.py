@@ -73,7 +73,7 @@ class TaskSpec:
     def as_json(self) -> dict[str, Any]:
         """Return the content of spec.json.
 
-        Options that earlier versions lack are omitted unless they are set, so that earlier runs keep their key.
+        Options that earlier versions lack are omitted unless set, so that earlier runs keep their key.
         """
         facts = asdict(self)
         for options, name in ((facts, "nvcc"), (facts["nsys"], "follow_forks")):

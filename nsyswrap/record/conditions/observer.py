@@ -45,17 +45,17 @@ class Observer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop sampling, and query the versions, which would disturb a running program."""
+        """Stop sampling, if nsys has not said before that the program has ended."""
         self.stop()
-        self._versions.start()
 
     def program_started(self) -> None:
         """Note that the program has started."""
         self._sampler.program_started()
 
     def stop(self) -> None:
-        """Stop sampling: the program has ended."""
+        """Stop sampling: the program has ended. Query the versions, which would have disturbed it."""
         self._sampler.stop()
+        self._versions.start()
 
     def conditions(self) -> Conditions:
         """Return the conditions after the run."""
@@ -76,7 +76,7 @@ class _Background(Generic[T]):
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self) -> None:
-        with suppress(RuntimeError):  # the limit of threads is reached
+        with suppress(RuntimeError):  # the limit of threads is reached, or it was started before
             self._thread.start()
 
     def result(self, patience_s: float) -> T:
