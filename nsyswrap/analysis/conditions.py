@@ -102,6 +102,8 @@ def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[Wo
     operations = gpu_operations_of(capture)
     if not len(operations):
         raise CaptureError("no GPU work")
+    if not facts.gpus:
+        raise CaptureError("the driver's NVML reported no GPU")
     samples = read_samples(folder, len(facts.gpus))
     if not len(samples["time_ns"]):
         raise CaptureError("no samples of a GPU")

@@ -179,6 +179,14 @@ def test_samples_that_are_damaged(tmp_path: Path) -> None:
     assert trust(capture) == [COMPLETE]
 
 
+def test_a_run_without_nvml(tmp_path: Path) -> None:
+    capture = recorded(tmp_path / "run", ROWS, None, Conditions(host=Host("gpu07")))
+    reason = "clocks and throttling unknown: the driver's NVML reported no GPU"
+    assert found(capture, "GPU clocks") == [("info", None, None, reason)]
+    assert found(capture, "other processes") == []
+    assert trust(capture) == [COMPLETE]
+
+
 def test_a_capture_of_no_run(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS)
     not_recorded = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"

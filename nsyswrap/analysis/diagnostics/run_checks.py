@@ -67,7 +67,7 @@ def check_run(capture: Capture) -> Iterator[Diagnosis]:
     for gpu in made.gpus:
         yield from _idle_clock(gpu)
         yield from _sound(gpu)
-    if not list(_other_processes(made)):
+    if made.facts.gpus and not list(_other_processes(made)):
         yield _alone(made)
     yield from _load(made)
 
