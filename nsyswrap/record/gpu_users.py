@@ -54,7 +54,7 @@ class GpuUsers:
     def look(self) -> None:
         """Look at the processes of the run; does nothing if called too soon.
 
-        It takes 0.2 % of a core for 20 processes with 40 open files each, 0.3 % before Linux 6.2. A process is
+        It takes 0.2 % of a core for 20 processes with 40 open files, 0.3 % before Linux 6.2. A process is
         read again only if it has opened or closed files since, as CUDA does when it starts.
         """
         now = time.monotonic()
