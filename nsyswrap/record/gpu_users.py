@@ -30,7 +30,7 @@ class _Process:
 
     parent_pid: int
     parent: _Process | None
-    open_files: frozenset[str] = frozenset()
+    open_files: int | frozenset[str] = 0
     images: set[Image] = field(default_factory=set)
 
 
@@ -54,8 +54,8 @@ class GpuUsers:
     def look(self) -> None:
         """Look at the processes of the run; does nothing if called too soon.
 
-        It takes 0.2 % of a core for 20 processes with 40 open files each: a process is read again only if it
-        has opened or closed files since, as CUDA does when it starts.
+        It takes 0.2 % of a core for 20 processes with 40 open files, 0.3 % before Linux 6.2. A process is
+        read again only if it has opened or closed files since, as CUDA does when it starts.
         """
         now = time.monotonic()
         if now < self._due:
@@ -63,7 +63,7 @@ class GpuUsers:
         self._due = now + INTERVAL_S
         self._sort_in_new()
         for pid in self._members.keys() - self._users.keys():
-            process, open_files = self._members[pid], frozenset(_names(f"/proc/{pid}/fd"))
+            process, open_files = self._members[pid], _open_files(pid)
             if open_files != process.open_files:
                 process.open_files = open_files
                 self._examine(pid, process)
@@ -123,6 +123,15 @@ def _image(pid: int) -> Image:
 
 def _stat(pid: int) -> list[str]:
     return _bytes(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
+
+
+def _open_files(pid: int) -> int | frozenset[str]:
+    """Return the number of open files, which Linux 6.2 or newer tells at once, else their descriptors."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        return os.stat(folder).st_size or frozenset(_names(folder))  # noqa: PTH116 - twice as fast
+    except OSError:
+        return 0
 
 
 def _names(folder: str) -> list[str]:
