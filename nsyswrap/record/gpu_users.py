@@ -1,8 +1,8 @@
 """Watch which processes of a run use CUDA, and which of these were forked without an exec.
 
 nsys does not record a process that was forked only, unless it is told to. CUDA keeps ``/dev/nvidia-uvm``
-open, which NVML does not use. A forked process inherits open files, so only those count that its parent
-does not have.
+open. So does NVML, which does not load CUDA's library. A forked process inherits open files, so only those
+count that its parent does not have.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from nsyswrap.base.gpu_users import GpuUser
 from nsyswrap.record.guard import MARK
 
 DEVICE = "/dev/nvidia-uvm"
+_LIBRARY = b"/libcuda.so"
 INTERVAL_S = 0.5  # a shorter-lived process can be missed
 _PARENT = 1  # fields of /proc/PID/stat, counted after the program's name
 # Addresses that a fork inherits. An exec chooses them anew, unless address randomization is off.
@@ -85,7 +86,7 @@ class GpuUsers:
                 self._others.add(pid)
 
     def _examine(self, pid: int, process: _Process) -> None:
-        """Note a process that has the device open, unless it inherited all of its descriptors."""
+        """Note a process with CUDA that has the device open, unless it inherited all of its descriptors."""
         image = _image(pid)
         process.images.add(image)
         opened = self._opened(pid)
@@ -94,7 +95,7 @@ class GpuUsers:
         forked = _is_fork(image, process)
         if forked:
             opened -= self._opened(process.parent_pid)
-        if opened:
+        if opened and _LIBRARY in _bytes(f"/proc/{pid}/maps"):
             name = _bytes(f"/proc/{pid}/comm").decode(errors="replace").strip()
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked)
 

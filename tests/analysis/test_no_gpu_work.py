@@ -23,7 +23,7 @@ from nsyswrap.reports.summary import answer_with_lines
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 FORKED = {"pid": 101, "name": "worker", "parent": 100, "forked": True}
 EXECUTED = {"pid": 102, "name": "server", "parent": 100, "forked": False}
-SPAWN = "use nsyswrap profile --follow-forks, or start workers with spawn"
+SPAWN = "start workers with spawn, or use nsyswrap profile --follow-forks"
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Which processes of a run use CUDA: real processes and forks, with a file that stands in for the device."""
+"""Which processes of a run use CUDA: real processes and forks.
+
+Files stand in for the device and for CUDA's library.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ if TYPE_CHECKING:
 
 TOKEN = "mark-of-the-test"  # noqa: S105 - the mark of a run
 # {device} is the path of the stand-in. Each program prints its process ids and ends with its stdin.
-OPENS = "device = open({device!r})"
+ONLY_OPENS = "device = open({device!r})"
+OPENS = (
+    "import mmap, pathlib; file = open(pathlib.Path({device!r}).with_name('libcuda.so.1'));"
+    " cuda = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); " + ONLY_OPENS
+)
 FORK = """
 import os, sys
 {before}
@@ -60,6 +67,7 @@ PATIENCE_S = 20
 def device(tmp_path: Path) -> Path:
     path = tmp_path / "nvidia-uvm"
     path.touch()
+    (tmp_path / "libcuda.so.1").write_text("a page")
     return path
 
 
@@ -138,3 +146,9 @@ def test_what_is_read_is_what_was_written() -> None:
     user = {"pid": 2, "name": "worker", "parent": 1, "forked": None}
     assert gpu_users_of({"gpu_processes": [user]}) == [GpuUser(2, "worker", 1, None)]
     assert gpu_users_of({}) == []
+
+
+def test_a_program_that_uses_nvml_only(users_of: UsersOf, device: Path) -> None:
+    """NVML opens the device, too, but does not load CUDA's library."""
+    program = FORK.format(before="", inside=ONLY_OPENS.format(device=str(device)), after="")
+    assert users_of(program, 0)[0] == []

@@ -36,6 +36,7 @@ def trust(capture: Capture) -> list[str]:
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
+    lost |= not capture.has("kernel") and bool(missing_processes(capture))
     diagnosis = _diagnosis(capture, is_complete=not (remarks or lost))
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
     more = _MORE if remarks or lost else ""

@@ -25,7 +25,7 @@ def forked(evidence: Evidence) -> Iterator[Cause]:
     if users and not evidence.follows_forks:
         yield Cause(
             f"nsys does not record forks: {_named(users)} used CUDA",
-            f"use {_FOLLOW}, or start workers with spawn",
+            f"start workers with spawn, or use {_FOLLOW}",
             count=len(users),
         )
 
