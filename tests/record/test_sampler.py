@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.sampler import Sampler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TOKEN = "mark"  # noqa: S105 - no secret
@@ -49,19 +51,30 @@ def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not library.is_open
 
 
-def test_a_slow_driver_is_sampled_less_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Reading takes 5 ms of a core, so 1 % of a core allows a sample each 500 ms."""
-    use(monkeypatch, FakeNvml(FakeGpu()))
+def slow_sample(costs_s: Iterator[float]) -> Callable[[nvml.Device], nvml.Sample]:
+    """A reading that takes so much time of a core, each time."""
     sample = nvml.Device.sample
 
     def slow(device: nvml.Device) -> nvml.Sample:
-        until = time.thread_time() + 0.005
+        until = time.thread_time() + next(costs_s)
         while time.thread_time() < until:
             pass
         return sample(device)
 
-    monkeypatch.setattr(nvml.Device, "sample", slow)
-    assert sampled(tmp_path / CONDITIONS, 0.8).gpus()[0].samples in (1, 2)
+    return slow
+
+
+def test_a_slow_driver_is_sampled_less_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Reading takes 5 ms of a core: after three readings 1 % of a core allows a sample each 500 ms."""
+    use(monkeypatch, FakeNvml(FakeGpu()))
+    monkeypatch.setattr(nvml.Device, "sample", slow_sample(repeat(0.005)))
+    assert sampled(tmp_path / CONDITIONS, 0.8).gpus()[0].samples in (1, 2, 3, 4)
+
+
+def test_one_slow_reading_does_not_stop_sampling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use(monkeypatch, FakeNvml(FakeGpu()))
+    monkeypatch.setattr(nvml.Device, "sample", slow_sample(chain([0.1], repeat(0.0))))
+    assert sampled(tmp_path / CONDITIONS, 2.0).gpus()[0].samples >= 5  # 1 % of a core: the second after 10 s
 
 
 def test_only_gpus_that_the_program_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _QUERY_S = 1.0  # time between two queries of the processes
 _MOST_CPU = 0.01  # of a core; where reading takes more, samples are further apart
+_JUDGED = 3  # readings: the fastest of the last ones counts, as the first can be slow, or one by chance
 
 
 class Sampler:
@@ -85,6 +87,7 @@ class Sampler:
 
     def _sample(self, file: TextIO) -> None:
         query_at = due = time.monotonic()
+        costs_s: deque[float] = deque(maxlen=_JUDGED)
         while not self._stopped.wait(due - time.monotonic()):
             cpu_s = time.thread_time()
             if due >= query_at:
@@ -92,8 +95,9 @@ class Sampler:
                 query_at = due + _QUERY_S
             for position in range(len(self._devices)):
                 self._write_row(position, file)
-            interval_s = max(INTERVAL_S, (time.thread_time() - cpu_s) / _MOST_CPU)
-            due = max(due + interval_s, time.monotonic())
+            costs_s.append(time.thread_time() - cpu_s)
+            slow_s = min(costs_s) / _MOST_CPU if len(costs_s) == _JUDGED else 0.0
+            due = max(due + max(INTERVAL_S, slow_s), time.monotonic())
 
     def _write_row(self, position: int, file: TextIO) -> None:
         time_ns, sample = time.time_ns(), self._devices[position].sample()
