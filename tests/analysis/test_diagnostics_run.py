@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,17 +23,20 @@ from conditioned import (
 from diagnostics_found import found
 from tiny_export import call, diagnostic, kernel, opened
 
+from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
+from nsyswrap.api import open_capture
 from nsyswrap.base.conditions import Conditions, GpuProcess, Host
+from nsyswrap.base.run_folder import EXPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from conditioned import Sample
 
     from nsyswrap.api import Capture
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 # As in test_conditions: 19 samples, from 1.2 s to 3.0 s.
 ROWS = [
     call("cudaLaunchKernel", 1000 * MS, 1001 * MS, 1),
@@ -192,3 +198,20 @@ def test_a_capture_of_no_run(tmp_path: Path) -> None:
     not_recorded = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
     assert found(capture, "GPU clocks") == [("info", None, None, not_recorded)]
     assert trust(capture) == [COMPLETE]
+
+
+def test_a_real_gpu_at_its_power_limit(tmp_path: Path) -> None:
+    """Recorded: see tests/data/throttled."""
+    for file in (DATA / "throttled").iterdir():
+        shutil.copy(file, tmp_path)
+    (tmp_path / EXPORT).write_bytes(lzma.decompress((tmp_path / f"{EXPORT}.xz").read_bytes()))
+    capture = open_capture(tmp_path)
+    throttled = "GPU 0 throttled (power limit) in 100.0 % of samples: SM clock 1230 to 1845 MHz"
+    assert trust(capture)[0].endswith("trace complete (-r diagnostics)")
+    assert trust(capture)[1:] == [f"  {throttled}"]
+    conditions = run_conditions_of(capture)
+    assert conditions is not None
+    [gpu] = conditions.gpus
+    assert gpu.count == 60  # of 114: six seconds of work
+    assert gpu.power_w is not None
+    assert 680 < gpu.power_w.median < 700
