@@ -89,7 +89,9 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
     code = () if nvcc_options.names_architecture(options) else gpu_code(nvcc, version)
     arguments = (*nvcc_options.flags(options), *options, *code)
     folder = str(Path.cwd()) if options else ""  # relative paths in options count from it
-    target = cache_dir("builds", _key(str(source.resolve()), folder, version, *arguments)) / source.stem
+    here = query().capabilities if any("native" in option for option in options) else ()
+    key = _key(str(source.resolve()), folder, version, *arguments, *here)
+    target = cache_dir("builds", key) / source.stem
     if _is_current(target):
         return Executable(target)
     return Executable(target, _build([nvcc, str(source), *arguments], target))

@@ -139,7 +139,9 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
+            asked = time.monotonic()
             facts |= {**_gpu_facts(), **_facts_of(ended)}
+            began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)
             status = _judge_and_finish(spec, evidence, private, callbacks.finish)

@@ -300,3 +300,14 @@ def test_a_home_of_cuda_is_looked_into(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NsyswrapError):
         compile_cuda(tmp_path / "absent.cu", arch="sm_90")
+
+
+@needs_nvcc
+def test_the_native_architecture_is_built_again_for_another_gpu(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache in a home folder serves machines with different GPUs. nvcc builds for its default here."""
+    gpu(monkeypatch, "8.0")
+    first = build(source, ("-arch=native",)).path
+    gpu(monkeypatch, "9.0")
+    assert build(source, ("-arch=native",)).path != first

@@ -170,6 +170,6 @@ def load() -> Nvml | None:
     """Load and initialize the library; return None if it is missing or cannot be initialized."""
     try:
         library = ctypes.CDLL(LIBRARY)
-    except OSError:
+        return None if library.nvmlInit_v2() else Nvml(library)
+    except (OSError, AttributeError):  # missing, or older than this function
         return None
-    return None if library.nvmlInit_v2() else Nvml(library)
