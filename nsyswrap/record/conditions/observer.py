@@ -1,4 +1,4 @@
-"""Note the conditions of one run, beside it: nothing here delays its program, and hardly its end."""
+"""Note the conditions of one run, in threads beside it: nothing here delays its program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Observer:
         self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
 
     def __enter__(self) -> Self:
-        """Start sampling, and read the commit before the program can change files."""
+        """Start sampling, and begin to read the commit, while nsys starts."""
         self._sampling.start()
         self._git.start()
         return self
