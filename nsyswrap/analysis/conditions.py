@@ -25,7 +25,7 @@ from nsyswrap.capture.gpu_samples import read_samples
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -40,6 +40,7 @@ FEWEST_SAMPLES = 5  # half a second of work: fewer show neither a share nor a ra
 _INTERVAL_NS = int(INTERVAL_S * NS_PER_S)
 _IDLE = 0x1  # bit of the reasons: the clock is dropping because the GPU has nothing to do
 _MW_PER_W = 1000
+_REDACTED = "00000000-0000-0000-0000-"  # beginning of what `nsyswrap redact` writes in place of a UUID
 
 
 class Spread(NamedTuple):
@@ -120,22 +121,31 @@ def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[Wo
 
 
 def _gpu_numbers(capture: Capture, operations: GpuOperations, facts: Conditions) -> NDArray[Any]:
-    """Return the position in ``facts.gpus`` of each operation's GPU."""
-    if len(facts.gpus) == 1:
-        return np.zeros(len(operations), np.int64)
-    places = {_plain(gpu.uuid): number for number, gpu in enumerate(facts.gpus)}
+    """Return the position in ``facts.gpus`` of each operation's GPU. Raise CaptureError if unknown."""
     numbers = np.full(len(operations), MISSING)
     for process, device, rows in operations.by_device():
         pid = int(process_ids(np.array([process]))[0])
-        numbers[rows] = places.get(_plain(capture.gpu_uuids.get((pid, device), "")), MISSING)
-    if (numbers == MISSING).any():
-        raise CaptureError("the export does not tell which GPU the work ran on (nsys 2025.1 or newer does)")
+        numbers[rows] = _gpu_number(_plain(capture.gpu_uuids.get((pid, device), "")), facts.gpus)
     return numbers
 
 
+def _gpu_number(uuid: str, gpus: Sequence[Gpu]) -> int:
+    """Return the position of the GPU with this UUID. A MIG device may have a UUID of its own."""
+    uuids = [_plain(gpu.uuid) for gpu in gpus]
+    if len(gpus) == 1 and (not uuid or not uuids[0] or gpus[0].mig):
+        return 0
+    if not uuid:
+        text = "the export does not tell which GPU the work ran on"
+        raise CaptureError(f"{text} (nsys 2025.1 or newer does, unless redacted)")
+    if uuid not in uuids:
+        raise CaptureError("work ran on a GPU or MIG device that was not sampled")
+    return uuids.index(uuid)
+
+
 def _plain(uuid: str) -> str:
-    """Return a UUID as nsys writes it: NVML puts a prefix before it."""
-    return uuid.lower().removeprefix("gpu-")
+    """Return a UUID as nsys writes it, without the prefix of NVML; empty if it was redacted."""
+    plain = uuid.lower().removeprefix("gpu-")
+    return "" if plain.startswith(_REDACTED) else plain
 
 
 def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: Cover) -> WorkingGpu:

@@ -71,13 +71,17 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Host:
-    """The machine. ``load`` is the 1-minute load average before the run and after it."""
+    """The machine. ``load`` is the 1-minute load average before the run and after it.
+
+    ``cores`` are those that the program may use, ``machine_cores`` all that the load is of.
+    """
 
     node: str = ""
     cpu: str = ""
     cores: int | None = None
     governor: str = ""
     load: tuple[float, ...] = ()
+    machine_cores: int | None = None
 
 
 @dataclass(frozen=True)

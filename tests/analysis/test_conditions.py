@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
     from nsyswrap.api import Capture
+    from nsyswrap.base.conditions import Gpu
 
 # A kernel from 1.05 s to 2.95 s. Samples every 100 ms: those from 1.1 s to 3.0 s follow work, the first of
 # them does not count, so 19 do.
@@ -149,6 +150,30 @@ def test_without_its_uuid_one_of_several_gpus_is_unknown(tmp_path: Path, known: 
     made = conditions(recorded(tmp_path / "run", [WORK, *known], around([]), TWO))
     assert made.gpus == ()
     assert made.unknown.startswith("the export does not tell which GPU the work ran on")
+
+
+@pytest.mark.parametrize("sampled", [(H200,), TWO.gpus])
+def test_work_on_a_gpu_that_was_not_sampled(tmp_path: Path, sampled: tuple[Gpu, ...]) -> None:
+    other = row("TARGET_INFO_GPU", id=2, name="GPU", uuid="c")
+    rows = [WORK, other, *devices((100, 0, 2))]
+    made = conditions(recorded(tmp_path / "run", rows, around([]), Conditions(sampled)))
+    assert made.gpus == ()
+    assert made.unknown == "work ran on a GPU or MIG device that was not sampled"
+
+
+@pytest.mark.parametrize(
+    ("uuid", "only"),
+    [
+        ("c", replace(H200, mig=True)),
+        ("c", replace(H200, uuid="")),
+        ("00000000-0000-0000-0000-000000000001", H200),
+        ("", H200),
+    ],
+)
+def test_the_only_gpu_if_uuids_cannot_be_compared(tmp_path: Path, uuid: str, only: Gpu) -> None:
+    rows = [WORK, row("TARGET_INFO_GPU", id=2, name="GPU", uuid=uuid), *devices((100, 0, 2))]
+    made = conditions(recorded(tmp_path / "run", rows, around([]), Conditions((only,))))
+    assert [gpu.gpu for gpu in made.gpus] == [only]
 
 
 def test_reasons_why_it_is_not_known(tmp_path: Path) -> None:

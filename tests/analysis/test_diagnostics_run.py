@@ -21,7 +21,7 @@ from conditioned import (
     sample,
 )
 from diagnostics_found import found
-from tiny_export import call, diagnostic, kernel, opened
+from tiny_export import call, diagnostic, kernel, opened, row
 
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
@@ -76,7 +76,7 @@ def test_a_throttled_gpu(tmp_path: Path) -> None:
     throttled = "GPU 0 throttled (power limit) in 94.7 % of samples: SM clock 1215 to 1545 MHz"
     [(level, count, time_ns, meaning)] = found(capture, "GPU throttling")
     assert (level, count, time_ns) == ("warning", 19, None)
-    assert meaning == f"{throttled}; kernels were slower than at full clock (maximum 1980); {SAME}"
+    assert meaning == f"{throttled}; kernels may have been slower than at full clock (maximum 1980); {SAME}"
     varied = "GPU 0: SM clock varied from 1215 to 1545 MHz (5th to 95th percentile)"
     effect = f"equal kernels may differ by 27 %; {SAME}"  # 330 of the median, 1215
     assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}; {effect}")]
@@ -87,9 +87,26 @@ def test_a_throttled_sample_of_twenty_one_is_no_warning(tmp_path: Path) -> None:
     for number, (reasons, level) in enumerate(
         [([0, 0, *[FULL] * 17, POWER], "warning"), ([0] * 20, "ok"), ([POWER, *[0] * 19], "ok")]
     ):
-        work = [sample(1100 + 100 * i, reasons=bits) for i, bits in enumerate(reasons)]
+        work = [sample(1100 + 100 * i, 1900, reasons=bits) for i, bits in enumerate(reasons)]
         [(found_level, *_)] = found(run(tmp_path / str(number), work=work), "GPU throttling")
         assert found_level == level
+
+
+@pytest.mark.parametrize(
+    ("clock", "level", "meaning"),
+    [
+        (1980, "ok", "GPU 0: SM clock at its maximum in each of 19 samples"),
+        (1965, "warning", "GPU 0 throttled (power limit) in 100.0 % of samples: SM clock 1965 MHz; "),
+    ],
+)
+def test_a_reason_without_a_lower_clock_is_no_throttling(
+    tmp_path: Path, clock: int, level: str, meaning: str
+) -> None:
+    capture = run(tmp_path, work=[sample(1100 + 100 * i, clock, 690, POWER) for i in range(20)])
+    [(found_level, *_, found_meaning)] = found(capture, "GPU throttling")
+    assert found_level == level
+    assert str(found_meaning).startswith(meaning)
+    assert len(trust(capture)) == (1 if level == "ok" else 2)
 
 
 @pytest.mark.parametrize(("lower", "level"), [(1885, "ok"), (1875, "warning")])
@@ -148,9 +165,17 @@ def test_another_process(tmp_path: Path, processes: list[GpuProcess], finding: s
     assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {finding}"]
 
 
-def test_a_process_that_cannot_be_seen_and_began_later_may_be_the_program(tmp_path: Path) -> None:
-    capture = run(tmp_path, GpuProcess(7, "", in_run=None))
-    assert [row[0] for row in found(capture, "other processes")] == ["ok"]
+UNSEEN = GpuProcess(7, "", in_run=None)
+
+
+@pytest.mark.parametrize("processes", [(UNSEEN,), (OWN, UNSEEN), (UNSEEN, replace(UNSEEN, pid=8))])
+def test_a_process_that_cannot_be_seen_may_be_the_program(
+    tmp_path: Path, processes: tuple[GpuProcess, ...]
+) -> None:
+    capture = run(tmp_path, *processes)
+    not_known = "the processes on the GPUs of the run are not known"
+    assert found(capture, "other processes") == [("info", None, None, not_known)]
+    assert trust(capture) == [COMPLETE]
 
 
 def test_a_gpu_without_any_process_did_not_report_them(tmp_path: Path) -> None:
@@ -161,20 +186,60 @@ def test_a_gpu_without_any_process_did_not_report_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("load", "rows"), [((31.9, 40.0), 0), ((32.0, 0.5), 1), ((), 0)])
 def test_the_load_before_the_run(tmp_path: Path, load: tuple[float, ...], rows: int) -> None:
-    capture = run(tmp_path, host=Host(cores=32, load=load))
-    text = "load of 32.0 before the run on 32 cores: other programs may have delayed the host"
+    capture = run(tmp_path, host=Host(cores=8, load=load, machine_cores=32))
+    effect = "unless an earlier run caused it, other programs may have delayed the host"
+    text = f"load of 32.0 before the run on 32 cores: {effect}"
     assert found(capture, "host load") == [("info", 1, None, text)] * rows
+
+
+def test_a_load_of_an_unknown_number_of_cores(tmp_path: Path) -> None:
+    assert found(run(tmp_path, host=Host(cores=8, load=(60.0,))), "host load") == []
 
 
 def test_several_gpus_have_one_line_for_each_subject(tmp_path: Path) -> None:
     # which of the two GPUs worked is not known: both are listed
     gpus = tuple(replace(H200, uuid=f"GPU-{i}", index=i, processes=(OTHER,)) for i in range(2))
     capture = recorded(tmp_path / "run", ROWS, around([]), Conditions(gpus))
-    assert trust(capture)[1:] == ["  another process on GPU 0: python, pid 4242 and 1 on other GPUs"]
+    assert trust(capture)[1:] == ["  another process on GPU 0: python, pid 4242; also on 1 other GPU"]
     assert [row[1] for row in found(capture, "other processes")] == [1, 1]
     [(level, count, _, meaning)] = found(capture, "GPU clocks")
     assert (level, count) == ("info", None)
     assert str(meaning).startswith("clocks and throttling unknown: the export does not tell which GPU")
+
+
+def two_gpus(folder: Path, *work: list[Sample], others: tuple[GpuProcess, ...] = ()) -> Capture:
+    """A run of two GPUs that worked at the same time, each with samples of its own."""
+    rows = list(ROWS)
+    for i in range(2):
+        rows += [kernel("k", 1050 * MS, 2950 * MS, 1, deviceId=i)]
+        rows += [row("TARGET_INFO_GPU", id=i, name="GPU", uuid=str(i))]
+        rows += [row("TARGET_INFO_CUDA_DEVICE", pid=100, cudaId=i, gpuId=i)]
+    gpus = tuple(replace(H200, uuid=str(i), index=i, processes=(OWN, *others)) for i in range(2))
+    samples = [one for i in range(2) for one in around(work[i], gpu=i)]
+    return recorded(folder / "run", rows, samples, Conditions(gpus))
+
+
+def test_a_throttled_gpu_does_not_hide_the_clock_of_another(tmp_path: Path) -> None:
+    throttled = [sample(1100 + 100 * i, 1900, reasons=POWER) for i in range(20)]
+    varied = [sample(1100 + 100 * i, 1200 if i % 3 == 1 else 1900, gpu=1) for i in range(20)]
+    assert trust(two_gpus(tmp_path, throttled, varied))[1:] == [
+        "  GPU 0 throttled (power limit) in 100.0 % of samples: SM clock 1900 MHz",
+        "  GPU 1: SM clock varied from 1200 to 1900 MHz (5th to 95th percentile)",
+    ]
+
+
+def test_long_lines_are_wrapped(tmp_path: Path) -> None:
+    reasons = 0x4 | 0x8 | 0x20
+    work = [
+        [sample(1100 + 100 * i, 1200 + i, reasons=reasons, gpu=gpu) for i in range(20)] for gpu in range(2)
+    ]
+    others = (replace(OTHER, name="x" * 60), replace(OTHER, pid=2))
+    assert trust(two_gpus(tmp_path, *work, others=others))[1:] == [
+        "  GPU 0 throttled (power limit, hardware slowdown, temperature (software)) in",
+        "    100.0 % of samples: SM clock 1201 to 1219 MHz; also on 1 other GPU",
+        f"  2 other processes on GPU 0: {'x' * 26}…{'x' * 13}, pid 4242",
+        "    and 1 more; also on 1 other GPU",
+    ]
 
 
 def test_samples_that_are_damaged(tmp_path: Path) -> None:

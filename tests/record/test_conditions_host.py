@@ -30,7 +30,8 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(host, "CPUS", tmp_path)
     monkeypatch.setattr(host, "CPU_INFO", tmp_path / "missing")
     made = host.describe((0.5,))
-    assert made == Host(socket.gethostname(), "", len(os.sched_getaffinity(0)), "", made.load)
+    cores = len(os.sched_getaffinity(0))
+    assert made == Host(socket.gethostname(), "", cores, "", made.load, os.sysconf("SC_NPROCESSORS_ONLN"))
     assert made.load[0] == 0.5
     assert len(made.load) == 2
 

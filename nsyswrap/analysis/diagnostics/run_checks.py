@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
 from nsyswrap.analysis.diagnostics.check import Diagnosis, info, ok, unknown, warning
 from nsyswrap.base.conditions import INTERVAL_S
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import printable, shorten, wrap
 from nsyswrap.base.units import percent
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ VARIED_PERCENT = 5.0
 _NOT_RECORDED = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
 _MOSTLY_PERCENT = 50.0  # of the samples at the idle clock
 _NAME_WIDTH = 40
+_LINE_WIDTH = 78  # of a doubt: the screen indents it by 2
 _SAME_CLOCK = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
 _SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
 
@@ -38,20 +39,23 @@ class _Doubt(NamedTuple):
     """A warning about one GPU. ``number`` counts samples or processes, ``effect`` has the cure."""
 
     subject: str
+    gpu: Gpu
     number: int
     finding: str
     effect: str
 
 
 def doubts(capture: Capture) -> list[str]:
-    """Return a short line for each warning about the run; one per subject, with the number of other GPUs."""
+    """Return the lines of a sentence for each subject with warnings, with the number of other GPUs."""
     made = run_conditions_of(capture)
     every = list(_doubts(made)) if made else []
+    # Throttling explains the clocks of a GPU, and its line has their range.
+    throttled = [doubt.gpu for doubt in every if doubt.subject == THROTTLING]
+    every = [doubt for doubt in every if doubt.subject != CLOCKS or doubt.gpu not in throttled]
     counts = Counter(doubt.subject for doubt in every)
     first = {doubt.subject: doubt.finding for doubt in reversed(every)}
-    if THROTTLING in first:  # it explains the clocks, and its line has their range
-        first.pop(CLOCKS, None)
-    return [f"{first[name]}{_and(counts[name] - 1, 'on other GPUs')}" for name in counts if name in first]
+    texts = [f"{first[name]}{_also(count - 1)}" for name, count in counts.items()]
+    return [line for text in texts for line in wrap(text, _LINE_WIDTH, "  ")]
 
 
 def check_run(capture: Capture) -> Iterator[Diagnosis]:
@@ -80,19 +84,35 @@ def _doubts(made: RunConditions) -> Iterator[_Doubt]:
 
 
 def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
-    throttled_percent = gpu.throttled_percent or 0.0
-    if gpu.throttled and throttled_percent >= THROTTLED_PERCENT:
-        share = f"throttled ({', '.join(gpu.throttled)}) in {percent(throttled_percent)} of samples"
-        clock = f": SM clock {gpu.sm_mhz.least:.0f} to {gpu.sm_mhz.most:.0f} MHz" if gpu.sm_mhz else ""
-        effect = f"kernels were slower than at full clock{_maximum(gpu.gpu)}; {_SAME_CLOCK}"
-        yield _Doubt(THROTTLING, gpu.count, f"{_name(gpu.gpu)} {share}{clock}", effect)
+    if gpu.throttled and _is_throttled(gpu) and not _is_at_full_clock(gpu):
+        share = (
+            f"throttled ({', '.join(gpu.throttled)}) in {percent(gpu.throttled_percent or 0.0)} of samples"
+        )
+        clock = f": SM clock {_between(gpu.sm_mhz.least, gpu.sm_mhz.most)}" if gpu.sm_mhz else ""
+        effect = f"kernels may have been slower than at full clock{_maximum(gpu.gpu)}; {_SAME_CLOCK}"
+        yield _Doubt(THROTTLING, gpu.gpu, gpu.count, f"{_name(gpu.gpu)} {share}{clock}", effect)
+
+
+def _is_throttled(gpu: WorkingGpu) -> bool:
+    return gpu.throttled_percent is not None and gpu.throttled_percent >= THROTTLED_PERCENT
+
+
+def _is_at_full_clock(gpu: WorkingGpu) -> bool:
+    """Return True if no sample is below the maximum SM clock: a GPU can report a reason and lose nothing."""
+    most = gpu.gpu.max_sm_mhz
+    return bool(most and gpu.sm_mhz and gpu.sm_mhz.least >= most)
+
+
+def _between(least: float, most: float) -> str:
+    low, high = f"{least:.0f}", f"{most:.0f}"
+    return f"{low} MHz" if low == high else f"{low} to {high} MHz"
 
 
 def _varied(gpu: WorkingGpu) -> Iterator[_Doubt]:
     if gpu.sm_mhz and (range_percent := _range_percent(gpu.sm_mhz)) > VARIED_PERCENT:
         clock = f"from {gpu.sm_mhz.low:.0f} to {gpu.sm_mhz.high:.0f} MHz (5th to 95th percentile)"
         effect = f"equal kernels may differ by {range_percent:.0f} %; {_SAME_CLOCK}"
-        yield _Doubt(CLOCKS, gpu.count, f"{_name(gpu.gpu)}: SM clock varied {clock}", effect)
+        yield _Doubt(CLOCKS, gpu.gpu, gpu.count, f"{_name(gpu.gpu)}: SM clock varied {clock}", effect)
 
 
 def _range_percent(clock: Spread) -> float:
@@ -107,14 +127,14 @@ def _other_processes(made: RunConditions) -> Iterator[_Doubt]:
             doubt = "" if others else "possibly "
             several = "another process" if len(listed) == 1 else f"{len(listed)} other processes"
             finding = f"{doubt}{several} on {_name(gpu)}: {_processes(listed)}"
-            yield _Doubt(PROCESSES, len(listed), finding, _SHARED)
+            yield _Doubt(PROCESSES, gpu, len(listed), finding, _SHARED)
 
 
 def other_processes(made: RunConditions) -> int | None:
     """Return the number of processes outside of the run on its GPUs; None if it is not known."""
     gpus = _gpus(made)
     count = len({process.pid for gpu in gpus for process in _others(gpu)})
-    return count or (0 if _are_listed(gpus) and not any(map(_unsure, gpus)) else None)
+    return count or (0 if _are_known(gpus) else None)
 
 
 def _gpus(made: RunConditions) -> list[Gpu]:
@@ -122,9 +142,10 @@ def _gpus(made: RunConditions) -> list[Gpu]:
     return [one.gpu for one in made.gpus] or list(made.facts.gpus)
 
 
-def _are_listed(gpus: list[Gpu]) -> bool:
-    """Return True if each GPU has a process: the program's own one shows that processes were reported."""
-    return bool(gpus) and all(gpu.processes for gpu in gpus)
+def _are_known(gpus: list[Gpu]) -> bool:
+    """Return True if each GPU reported the program, and no process that is not visible from here."""
+    kinds = [{process.in_run for process in gpu.processes} for gpu in gpus]
+    return bool(kinds) and all(True in kind and None not in kind for kind in kinds)
 
 
 def _others(gpu: Gpu) -> list[GpuProcess]:
@@ -138,8 +159,9 @@ def _unsure(gpu: Gpu) -> list[GpuProcess]:
 
 def _processes(listed: list[GpuProcess]) -> str:
     first = listed[0]
-    name = f"{shorten(first.name, _NAME_WIDTH)}, " if first.name else ""
-    return f"{name}pid {first.pid}{_and(len(listed) - 1, 'more')}"
+    name = f"{shorten(printable(first.name), _NAME_WIDTH)}, " if first.name else ""
+    more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
+    return f"{name}pid {first.pid}{more}"
 
 
 def _idle_clock(gpu: WorkingGpu) -> Iterator[Diagnosis]:
@@ -168,22 +190,25 @@ def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
         yield ok(CLOCKS, f"{name}: steady SM clock of {steady}")
     if gpu.throttled_percent is None:
         yield unknown(THROTTLING, f"{name} did not report why its clock was reduced")
-    elif gpu.throttled_percent < THROTTLED_PERCENT:
+    elif not _is_throttled(gpu):
         yield ok(THROTTLING, f"{name}: throttled in {percent(gpu.throttled_percent)} of {samples}")
+    elif _is_at_full_clock(gpu):
+        yield ok(THROTTLING, f"{name}: SM clock at its maximum in each of {samples}")
 
 
 def _alone(made: RunConditions) -> Diagnosis:
-    if _are_listed(_gpus(made)):
+    if _are_known(_gpus(made)):
         return ok(PROCESSES, "no other process found on the GPUs of the run")
     return unknown(PROCESSES, "the processes on the GPUs of the run are not known")
 
 
 def _load(made: RunConditions) -> Iterator[Diagnosis]:
-    """Compare the load before the run, which the program has no part in, with the number of cores."""
+    """Compare the load before the run, which the program has no part in, with the cores of the machine."""
     host = made.facts.host
-    if host.load and host.cores and host.load[0] >= host.cores:
-        load = f"load of {host.load[0]:.1f} before the run on {host.cores} cores"
-        yield info(LOAD, 1, f"{load}: other programs may have delayed the host")
+    if host.load and host.machine_cores and host.load[0] >= host.machine_cores:
+        load = f"load of {host.load[0]:.1f} before the run on {host.machine_cores} cores"
+        effect = "unless an earlier run caused it, other programs may have delayed the host"
+        yield info(LOAD, 1, f"{load}: {effect}")
 
 
 def _name(gpu: Gpu) -> str:
@@ -195,5 +220,5 @@ def _maximum(gpu: Gpu) -> str:
     return f" (maximum {gpu.max_sm_mhz})" if gpu.max_sm_mhz else ""
 
 
-def _and(count: int, others: str) -> str:
-    return f" and {count} {others}" if count > 0 else ""
+def _also(others: int) -> str:
+    return f"; also on {others} other GPU{'' if others == 1 else 's'}" if others else ""

@@ -30,6 +30,7 @@ def describe(load_before: tuple[float, ...]) -> Host:
         cores=len(cores),
         governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
         load=(*load_before, *load()),
+        machine_cores=os.cpu_count(),
     )
 
 

@@ -150,6 +150,7 @@ def test_conditions_that_are_not_known_are_missing(tmp_path: Path) -> None:
             (None, (OWN,), {"other_processes": 0}),
             ("text", (), {}),
             (around([]), (GpuProcess(7, began_before=True),), {}),  # possibly of another program
+            (around([]), (GpuProcess(7), GpuProcess(8)), {}),  # not visible: possibly of another program
         ]
     ):
         facts = Conditions((replace(H200, processes=processes),))
