@@ -26,9 +26,9 @@ class GpuUser:
     forked: bool | None
 
 
-def gpu_users_of(run: Mapping[str, Any]) -> list[GpuUser]:
-    """Return the processes in the content of ``run.json``; none if they are missing or invalid."""
+def gpu_users_of(run: Mapping[str, Any]) -> list[GpuUser] | None:
+    """Return the processes in the content of ``run.json``; None if they are missing or invalid."""
     try:
-        return typed(list[GpuUser], run.get(KEY, []))
+        return typed(list[GpuUser], run.get(KEY))
     except ValueError:
-        return []
+        return None

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,6 +129,10 @@ class _NsysFacts:
 
     trace: str = ""
     capture_range: str | None = None
+    delay: float | None = None
+    duration: float | None = None
+    follow_forks: bool = False
+    extra: list[str] = field(default_factory=list)
 
 
 _TABLES = ("nsys", "rank")  # an empty one replaces one that is not valid
@@ -144,6 +148,7 @@ _RUN_KINDS: dict[str, Any] = {
     "rank": _RankFacts,
     "repeat": _RepeatFacts,
     "program_s": float | None,
+    "env_set": list[str],
 }
 
 

@@ -27,12 +27,16 @@ Image = tuple[str, ...]
 
 @dataclass
 class _Process:
-    """A process of the run. ``images`` are those seen so far; a parent's are kept as long as its children."""
+    """A process of the run. ``images`` are those seen so far; a parent's are kept as long as its children.
+
+    ``inherited`` are the descriptors of the device that a fork has from its parent, which can end first.
+    """
 
     parent_pid: int
     parent: _Process | None
     open_files: int | frozenset[str] = 0
     images: set[Image] = field(default_factory=set)
+    inherited: set[str] = field(default_factory=set)
 
 
 class GpuUsers:
@@ -94,7 +98,8 @@ class GpuUsers:
             return
         forked = _is_fork(image, process)
         if forked:
-            opened -= self._opened(process.parent_pid)
+            process.inherited |= opened & self._opened(process.parent_pid)
+            opened -= process.inherited
         if opened and _LIBRARY in _bytes(f"/proc/{pid}/maps"):
             name = _bytes(f"/proc/{pid}/comm").decode(errors="replace").strip()
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked)

@@ -91,7 +91,7 @@ def test_the_cause_of_silence_is_a_problem(tmp_path: Path) -> None:
     found = [check for check in examine_path(path) if check.subject == "GPU work"]
     assert found[0].level == "problem"
     assert found[0].text.startswith("no GPU work: another profiler used CUPTI in process 1225")
-    assert found[0].cure.startswith("turn it off")
+    assert found[0].cure.startswith("turn off the other profiler")
 
 
 def test_what_is_possible_is_a_note(tmp_path: Path) -> None:

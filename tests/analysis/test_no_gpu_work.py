@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, nvtx, row, write
+from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.analysis.diagnostics.summary_line import trust
-from nsyswrap.analysis.no_gpu_work import no_gpu_work
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.reports.answer import answer_lines
@@ -59,8 +60,8 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
             "fork1",
             {},
             (
-                "nsys did not get all CUDA events of processes 665, 666; "
-                "possibly os._exit or a signal ended it; return normally, or call cudaProfilerStop before"
+                "nsys reports that CUDA events may be missing from processes 665, 666; "
+                "call cudaProfilerStop at the end: os._exit and signals lose events"
             ),
         ),
         (
@@ -68,14 +69,14 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
             {},
             (
                 "another profiler used CUPTI in process 1225, so nsys could not trace CUDA; "
-                "turn it off; possibly torch.profiler, DCGM or a profiler of the program"
+                "turn off the other profiler or CUPTI library of the program"
             ),
         ),
         (
             "range1",
             {"nsys": {"capture_range": "cudaProfilerApi"}},
             (
-                "the capture range cudaProfilerApi was open for 14.9 ms, and 0 launches fell into it; "
+                "the capture range cudaProfilerApi was open for 14.9 ms, and no launch was recorded in it; "
                 "open the range before the GPU work and close it after a synchronization"
             ),
         ),
@@ -83,16 +84,16 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
             "range1",
             {},
             (
-                "the capture range was open for 14.9 ms, and 0 launches fell into it; "
+                "the capture range was open for 14.9 ms, and no launch was recorded in it; "
                 "open the range before the GPU work and close it after a synchronization"
             ),
         ),
         (
             "client",
-            {"conditions": {"gpus": [{"uuid": "", "processes": [{"pid": 7, "name": "s", "in_run": False}]}]}},
+            {"gpu_processes": []},
             (
-                "possibly the GPU work ran in process 7 (s), which is not part of the run; "
-                "profile that process, for example the server or the Ray worker"
+                "nsys recorded no CUDA call, and no process of the run was seen to use CUDA "
+                "(checked twice a second)"
             ),
         ),
     ],
@@ -110,6 +111,38 @@ def test_without_evidence_everything_else_is_possible_at_most(recorded: Capture)
     assert rest[1].startswith("possibly the work was in a process that nsys does not follow")
 
 
+@pytest.mark.parametrize("recorded", ["client"], indirect=True)
+def test_the_fact_is_followed_by_every_possible_cause(recorded: Capture) -> None:
+    server = {"pid": 7, "name": "s", "in_run": False}
+    assert causes(recorded, {"conditions": {"gpus": [{"uuid": "", "processes": [server]}]}}) == [
+        "nsys recorded no CUDA call",
+        (
+            "possibly the GPU work ran in process 7 (s), which is not part of the run; "
+            "profile that process, for example the server or the Ray worker"
+        ),
+        (
+            "possibly the work was in workers that were forked without an exec; "
+            "use nsyswrap profile --follow-forks"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("recorded", ["fork0"], indirect=True)
+def test_a_fork_is_possible_beside_a_range(recorded: Capture) -> None:
+    user = {"pid": 551, "name": "python3", "parent": 543, "forked": True}
+    run = {"gpu_processes": [user], "nsys": {"capture_range": "cudaProfilerApi"}}
+    fact, fork, window, *_ = causes(recorded, run)
+    assert fact == "nsys recorded no CUDA call"
+    assert fork.startswith("possibly the GPU work was in forks (nsys does not record forks: process 551 (p")
+    assert window.startswith("possibly the GPU work lay outside the capture range cudaProfilerApi, which was")
+
+
+@pytest.mark.parametrize("recorded", ["sub1"], indirect=True)
+def test_a_process_with_another_profiler_needs_no_second_cause(recorded: Capture) -> None:
+    run = {"gpu_processes": [{"pid": 1225, "name": "sub", "parent": 1, "forked": False}]}
+    assert not any("nsys has no CUDA events" in cause for cause in causes(recorded, run))
+
+
 @pytest.mark.parametrize("recorded", ["fork0"], indirect=True)
 def test_what_was_watched_is_not_guessed(recorded: Capture) -> None:
     assert not any("forked" in cause for cause in causes(recorded, {"gpu_processes": []}))
@@ -124,8 +157,14 @@ def test_a_forked_process_that_nsys_was_told_to_follow(tmp_path: Path) -> None:
     run = {"gpu_processes": [FORKED], "nsys": {"follow_forks": True}}
     assert causes(made(tmp_path), run)[0] == (
         "nsys has no CUDA events of process 101 (worker), which used CUDA; "
-        "start workers with the environment of the program, or profile them by themselves"
+        "call cudaProfilerStop at the end of workers: os._exit loses events"
     )
+
+
+def test_a_process_that_may_be_a_fork(tmp_path: Path) -> None:
+    [cause] = no_gpu_work(made(tmp_path), {"gpu_processes": [{**FORKED, "forked": None}]})
+    assert cause.text == "nsys has no CUDA events of process 101 (worker), which used CUDA"
+    assert cause.cure == "if forked, use nsyswrap profile --follow-forks; else profile it alone"
 
 
 def test_several_forked_processes_are_one_cause(tmp_path: Path) -> None:
@@ -138,7 +177,10 @@ def test_several_forked_processes_are_one_cause(tmp_path: Path) -> None:
 @pytest.mark.parametrize("window", [{"delay": 5.0}, {"duration": 2.5}, {"extra": ["--delay=5"]}])
 def test_what_lies_outside_the_recorded_window_is_not_missed(tmp_path: Path, window: dict[str, Any]) -> None:
     run = {"gpu_processes": [FORKED, EXECUTED], "nsys": window}
-    assert not any("process 10" in cause for cause in causes(made(tmp_path), run))
+    capture = with_run(tmp_path, run, nvtx("step", 0, 9))
+    assert missing_processes(capture) == []
+    found = [cause for cause in causes(capture, run) if "process 10" in cause]
+    assert [cause.split(" (")[0] for cause in found] == ["possibly the GPU work was in forks"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +210,7 @@ def test_what_lies_outside_the_recorded_window_is_not_missed(tmp_path: Path, win
         (
             [message("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", severity=3)],
             {},
-            "nsys says: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES; see nsyswrap doctor",
+            "nsys says: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES; run nsyswrap doctor",
         ),
         (
             [message("The driver version 999 is not supported by this build", severity=2)],
@@ -178,15 +220,42 @@ def test_what_lies_outside_the_recorded_window_is_not_missed(tmp_path: Path, win
         (
             [message("Dropped events", severity=2)],
             {},
-            "nsys reported missing events: Dropped events",
+            "possibly CUDA events were lost, nsys says: Dropped events",
+        ),
+        (
+            [message("Dropped CUDA events", severity=2)],
+            {},
+            "nsys reported missing CUDA events: Dropped CUDA events",
+        ),
+        (
+            [message("Already subscribed: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", -1, severity=3)],
+            {},
+            (
+                "another profiler used CUPTI, so nsys could not trace CUDA; "
+                "turn off the other profiler or CUPTI library of the program"
+            ),
         ),
     ],
-    ids=["window", "MPS", "WSL", "permission", "driver", "dropped"],
+    ids=["window", "MPS", "WSL", "permission", "driver", "dropped", "dropped CUDA", "other profiler"],
 )
 def test_evidence_in_the_capture_and_in_run_json(
     tmp_path: Path, rows: list[Row], run: dict[str, Any], cause: str
 ) -> None:
-    assert causes(made(tmp_path, nvtx("step", 0, 9), *rows), run)[0] == cause
+    found = causes(made(tmp_path, nvtx("step", 0, 9), *rows), run)
+    assert found[cause.startswith("possibly")] == cause  # a fact comes first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CPU sampling: perf_event_open failed: Permission denied",
+        "Not all OS runtime events might have been collected.",
+    ],
+)
+def test_messages_about_other_events_are_no_cause(tmp_path: Path, text: str) -> None:
+    found = causes(made(tmp_path, nvtx("step", 0, 9), message(text, severity=2)))
+    assert found[0] == "nsys recorded no CUDA call"
+    assert not any(text in cause for cause in found)
 
 
 def test_launches_without_their_work_are_counted(tmp_path: Path) -> None:
@@ -194,9 +263,16 @@ def test_launches_without_their_work_are_counted(tmp_path: Path) -> None:
     assert causes(made(tmp_path, *calls)) == ["nsys recorded 2 CUDA API calls, 1 of them launches"]
 
 
-def test_an_export_without_diagnostics_and_damaged_facts(tmp_path: Path) -> None:
-    run = {"gpu_processes": "many", "conditions": 3, "nsys": {}, "env_set": []}
-    assert causes(made(tmp_path), run)[0] == "nsys recorded no CUDA call"
+@pytest.mark.parametrize(
+    "nsys", [{"delay": "5"}, {"duration": []}, {"extra": 7}, {"follow_forks": "no"}, {"capture_range": 1}]
+)
+def test_an_export_without_diagnostics_and_damaged_facts(tmp_path: Path, nsys: dict[str, Any]) -> None:
+    run = {"gpu_processes": "many", "conditions": 3, "env_set": 5, "nsys": nsys}
+    capture = with_run(tmp_path, run, nvtx("step", 0, 9))
+    fact, *others = causes(capture, run_facts(tmp_path))
+    assert fact == "nsys recorded no CUDA call"
+    assert len(others) == 2
+    assert others[0].startswith("possibly the work was in workers that were forked")
 
 
 def with_run(folder: Path, run: dict[str, Any], *rows: Row) -> Capture:
@@ -215,6 +291,34 @@ def test_workers_that_are_missing_beside_work_stand_in_the_trust_line(tmp_path: 
     rows = capture.report("diagnostics").data
     assert rows["level"][0] == "warning"
     assert rows["subject"][0] == "processes"
+
+
+def test_workers_that_are_missing_beside_copies_stand_in_the_trust_line(tmp_path: Path) -> None:
+    capture = with_run(tmp_path, {"gpu_processes": [FORKED]}, memcpy(1, 0, 5, 8))
+    assert "  nsys does not record forks: process 101 (worker) used CUDA" in trust(capture)
+
+
+@pytest.mark.parametrize("forked", [True, False, None])
+@pytest.mark.parametrize("follow_forks", [True, False])
+def test_missing_workers_fit_the_screen(tmp_path: Path, *, forked: bool | None, follow_forks: bool) -> None:
+    users = [{**FORKED, "forked": forked}, {**FORKED, "pid": 100}]
+    run = {"gpu_processes": users, "nsys": {"follow_forks": follow_forks}}
+    work = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 6, 9, 1))
+    lines = trust(with_run(tmp_path, run, *work))
+    assert any("process 101 (worker)" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_run_without_cuda_in_its_trace_misses_no_process(tmp_path: Path) -> None:
+    run = {"gpu_processes": [EXECUTED], "nsys": {"trace": "nvtx"}}
+    assert missing_processes(with_run(tmp_path, run, nvtx("step", 0, 9))) == []
+
+
+@pytest.mark.parametrize("rows", [[], [call("cudaFree", 0, 5)]])
+def test_without_gpu_work_the_trace_is_not_called_complete(tmp_path: Path, rows: list[Row]) -> None:
+    capture = made(tmp_path, nvtx("step", 0, 9), message("started"), *rows)
+    [line] = trust(capture)
+    assert line.endswith("; no nsys warnings, no dropped events reported")
 
 
 @pytest.mark.parametrize("run", [{}, {"gpu_processes": []}, {"gpu_processes": [{**FORKED, "pid": 100}]}])

@@ -48,7 +48,9 @@ def test_followed_workers_that_end_normally_are_recorded(tmp_path: Path, cli: Cl
 def test_followed_workers_that_end_at_once_lose_their_trace(cli: Cli) -> None:
     command = (sys.executable, PROGRAMS / "forked.py", "_exit")
     done = cli("profile", "--no-stats", "--follow-forks", "-o", "run", "--", *command)
-    assert "No GPU work: nsys did not get all CUDA events of processes" in " ".join(done.stdout.split())
+    assert "No GPU work: nsys reports that CUDA events may be missing from processes" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_the_parents_work_is_shown_and_the_worker_is_missed(cli: Cli) -> None:

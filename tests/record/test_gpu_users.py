@@ -59,6 +59,23 @@ if middle == 0:
     os._exit(0)
 sys.stdin.read()
 """
+OUTLIVES_ITS_PARENT = """
+import os, sys, time
+middle = os.fork()
+if middle == 0:
+    {before}
+    parent = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        another = open(os.devnull)
+        sys.stdin.read()
+        os._exit(0)
+    time.sleep(1)
+    os._exit(0)
+print(middle, flush=True)
+sys.stdin.read()
+"""
 BACK_TO_BACK_S = 0.02
 PATIENCE_S = 20
 
@@ -115,6 +132,13 @@ def test_a_file_that_was_open_before_the_fork_is_the_parents(users_of: UsersOf, 
     assert users[0].forked is None  # its own parent, this test, is not of the run
 
 
+def test_a_file_that_was_open_before_the_fork_stays_the_parents_when_it_ends(
+    users_of: UsersOf, device: Path
+) -> None:
+    users, [middle] = users_of(OUTLIVES_ITS_PARENT.format(before=OPENS.format(device=str(device))), 0)
+    assert [user.pid for user in users] == [middle]
+
+
 def test_both_used_it(users_of: UsersOf, device: Path) -> None:
     opens = OPENS.format(device=str(device))
     more = f"spare = open('/dev/null'); {opens}"  # so that the descriptors differ
@@ -139,13 +163,14 @@ def test_processes_without_the_device_and_of_others_are_left_out(users_of: Users
     [None, 3, [3], [{"pid": "1"}], [{"pid": 1, "name": "x", "parent": 1, "forked": "yes"}]],
 )
 def test_what_is_invalid_in_run_json_counts_as_nothing(content: object) -> None:
-    assert gpu_users_of({"gpu_processes": content}) == []
+    assert gpu_users_of({"gpu_processes": content}) is None
 
 
 def test_what_is_read_is_what_was_written() -> None:
     user = {"pid": 2, "name": "worker", "parent": 1, "forked": None}
     assert gpu_users_of({"gpu_processes": [user]}) == [GpuUser(2, "worker", 1, None)]
-    assert gpu_users_of({}) == []
+    assert gpu_users_of({}) is None
+    assert gpu_users_of({"gpu_processes": []}) == []
 
 
 def test_a_program_that_uses_nvml_only(users_of: UsersOf, device: Path) -> None:

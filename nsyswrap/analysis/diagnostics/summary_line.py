@@ -10,6 +10,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
@@ -28,16 +29,16 @@ _MORE = " (-r diagnostics)"
 def trust(capture: Capture) -> list[str]:
     """Return the trust line, then one line per remark.
 
-    The line counts the kernels, copies and memsets, and says whether the trace is complete: nsys reported no
-    warning, no kernel or launch lacks its partner, no graph hides kernels. If not, or if a GPU was throttled,
-    shared or not steady, it names the report with the details.
+    The line counts the kernels, copies and memsets, and says whether the trace is complete: it has GPU work,
+    nsys reported no warning, no kernel or launch lacks its partner, no graph hides kernels. If not, or if a
+    GPU was throttled, shared or not steady, it names the report with the details.
     """
     remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
-    lost |= not capture.has("kernel") and bool(missing_processes(capture))
-    diagnosis = _diagnosis(capture, is_complete=not (remarks or lost))
+    is_complete = _has_gpu_work(capture) and not (remarks or lost)
+    diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
     more = _MORE if remarks or lost else ""
     return [f"{', '.join(_event_counts(capture))}; {diagnosis}{more}", *remarks]
@@ -64,9 +65,14 @@ def _graphs(capture: Capture) -> Iterator[str]:
 
 def _processes(capture: Capture) -> Iterator[str]:
     """Say which processes of the run used the GPU but are not in a capture with GPU work."""
-    if capture.has("kernel"):
+    if _has_gpu_work(capture):
         for cause in missing_processes(capture):
             yield from (f"  {cause.text}", f"    {cause.cure}")
+
+
+def _has_gpu_work(capture: Capture) -> bool:
+    """Return True if something ran on a GPU, even outside the selection."""
+    return any(map(capture.whole.has, KINDS))
 
 
 def _joined(capture: Capture) -> bool:

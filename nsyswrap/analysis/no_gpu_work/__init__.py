@@ -33,13 +33,14 @@ _CAUSES: tuple[Callable[[Evidence], Iterator[Cause]], ...] = (
     recording.windows_subsystem,
     processes.on_the_gpu,
 )
-_GUESSES = (processes.possible_forks, processes.elsewhere)  # if no cause has evidence
+_GUESSES = (processes.possible_forks, processes.elsewhere)  # if no cause is certain
 
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Cause]:
     """Return why nothing ran on a GPU: facts, then what is possible.
 
-    Without a fact the CUDA calls in the capture are named, too. ``run`` is the content of run.json, or empty.
+    Without a certain cause the first fact is what nsys recorded of the CUDA calls. ``run`` is the content of
+    run.json, or empty.
     """
     evidence = Evidence(capture.whole, run)
     if decisive := _found(_DECISIVE, evidence):
@@ -47,13 +48,14 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Cause]:
     causes = sorted(_found(_CAUSES, evidence), key=lambda cause: not cause.is_certain)
     if causes and causes[0].is_certain:
         return causes
-    return [*causes, processes.api_calls(evidence), *([] if causes else _found(_GUESSES, evidence))]
+    return [processes.api_calls(evidence), *causes, *_found(_GUESSES, evidence)]
 
 
 def missing_processes(capture: Capture) -> list[Cause]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
     evidence = Evidence(capture.whole, run_facts(capture.source))
-    return _found((processes.forked, processes.not_followed), evidence)
+    missing = _found((processes.forked, processes.not_followed), evidence)
+    return [cause for cause in missing if cause.is_certain]
 
 
 def _found(causes: Iterable[Callable[[Evidence], Iterator[Cause]]], evidence: Evidence) -> list[Cause]:

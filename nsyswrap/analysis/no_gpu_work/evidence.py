@@ -12,7 +12,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.gpu_users import KEY, gpu_users_of
+from nsyswrap.base.gpu_users import gpu_users_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.global_ids import process_ids
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # The events that a process with CUDA has, and the field with its global id.
 _OWNERS = {"api": "global_tid", "kernel": "global_pid", "memcpy": "global_pid", "memset": "global_pid"}
+_OTHER_PROFILER = re.compile(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+_WSL = re.compile(r"(?i)microsoft|wsl")  # in the release of its kernel
 _WINDOW = re.compile(r"--(delay|duration|capture-range)\b|-[ydc]$")  # options of nsys
 
 
@@ -67,14 +69,20 @@ class Evidence:
         return [Message(*pair) for pair in zip(pids.tolist(), texts, strict=True)]
 
     @cached_property
-    def users(self) -> list[GpuUser]:
-        """The processes of the run that used CUDA, as far as they were seen."""
+    def users(self) -> list[GpuUser] | None:
+        """The processes of the run that used CUDA, as far as they were seen; None if none was watched."""
         return gpu_users_of(self.run)
 
     @property
-    def users_were_watched(self) -> bool:
-        """Whether the run noted the processes that used CUDA."""
-        return KEY in self.run
+    def cuda_was_traced(self) -> bool:
+        """Whether CUDA was traced, as far as the options of the run and the capture show."""
+        in_options = "cuda" in str(self.options.get("trace", "cuda"))
+        return in_options and self.capture.info.cuda_traced is not False
+
+    @cached_property
+    def other_profilers(self) -> list[int]:
+        """The processes with another user of CUPTI, one per message of nsys; MISSING if it names none."""
+        return [message.pid for message in self.messages if _OTHER_PROFILER.search(message.text)]
 
     @cached_property
     def recorded_pids(self) -> set[int]:
@@ -87,10 +95,14 @@ class Evidence:
 
     @cached_property
     def unrecorded(self) -> list[GpuUser]:
-        """The processes of the run that used CUDA without an event in the capture of the whole run."""
-        if not self.users or self.is_partial:
+        """The processes of the run that used CUDA without an event in the capture.
+
+        Without those that another profiler explains; none if CUDA was not traced.
+        """
+        if not self.users or not self.cuda_was_traced or MISSING in self.other_profilers:
             return []
-        return [user for user in self.users if user.pid not in self.recorded_pids]
+        explained = self.recorded_pids.union(self.other_profilers)
+        return [user for user in self.users if user.pid not in explained]
 
     @property
     def follows_forks(self) -> bool | None:
@@ -108,6 +120,11 @@ class Evidence:
         """Whether only a part of the program was recorded, so that a process can rightly lack events."""
         chosen = any(self.options.get(name) is not None for name in ("delay", "duration"))
         return self.has_range or chosen or any(map(_WINDOW.match, map(str, self.options.get("extra", ()))))
+
+    @property
+    def is_wsl(self) -> bool:
+        """Whether the kernel is that of WSL, where CUDA opens other devices than those that are watched."""
+        return bool(_WSL.search(self.capture.info.kernel))
 
     @property
     def launches(self) -> int:

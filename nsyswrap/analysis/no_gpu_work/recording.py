@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.no_gpu_work.cause import Cause
+from nsyswrap.base.missing import MISSING
 from nsyswrap.base.nsys.releases import FIRST_NSYS
 from nsyswrap.base.units import duration
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 _TRACE_CUDA = "use nsyswrap profile --trace cuda,nvtx"
 _UNSUPPORTED_DRIVER = re.compile(r"driver version .* not supported by this build")
-_OTHER_PROFILER = re.compile(r"already subscribed to CUPTI|CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
-_NO_PERMISSION = re.compile(r"(?i)insufficient[ _]privileges|permission denied|ERR_NVGPUCTRPERM")
+# Of CUDA or CUPTI: nsys also lacks rights for CPU sampling, which takes no kernel away.
+_NO_PERMISSION = re.compile(r"(?i)(?=.*(cuda|cupti)).*(insufficient[ _]privileges|permission denied)")
 _MPS = re.compile(r"\bMPS\b")
 _MPS_VARIABLES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
-_WSL = re.compile(r"(?i)microsoft|wsl")  # in the release of its kernel
 
 
 def no_gpu(evidence: Evidence) -> Iterator[Cause]:
@@ -31,20 +31,20 @@ def no_gpu(evidence: Evidence) -> Iterator[Cause]:
 
 def cuda_not_traced(evidence: Evidence) -> Iterator[Cause]:
     """The options of the run, or those in the capture, leave CUDA out."""
-    trace = str(evidence.options.get("trace", "cuda"))
-    if "cuda" not in trace:
-        yield Cause(f"CUDA was not traced: --trace={trace}", _TRACE_CUDA)
-    elif evidence.capture.info.cuda_traced is False:
-        yield Cause("CUDA was not traced", _TRACE_CUDA)
+    if not evidence.cuda_was_traced:
+        trace = str(evidence.options.get("trace", "cuda"))
+        option = "" if "cuda" in trace else f": --trace={trace}"
+        yield Cause(f"CUDA was not traced{option}", _TRACE_CUDA)
 
 
 def other_profiler(evidence: Evidence) -> Iterator[Cause]:
     """Another user of CUPTI was first in a process; CUPTI serves one at a time."""
-    pids = [message.pid for message in evidence.messages if _OTHER_PROFILER.search(message.text)]
-    if pids:
+    if evidence.other_profilers:
+        pid = next((pid for pid in evidence.other_profilers if pid != MISSING), None)
+        place = "" if pid is None else f" in process {pid}"
         yield Cause(
-            f"another profiler used CUPTI in process {pids[0]}, so nsys could not trace CUDA",
-            "turn it off; possibly torch.profiler, DCGM or a profiler of the program",
+            f"another profiler used CUPTI{place}, so nsys could not trace CUDA",
+            "turn off the other profiler or CUPTI library of the program",
         )
 
 
@@ -73,16 +73,20 @@ def no_permission(evidence: Evidence) -> Iterator[Cause]:
     """Messages of nsys on missing rights."""
     for text in dict.fromkeys(message.text for message in evidence.messages):
         if _NO_PERMISSION.search(text):
-            yield Cause(f"nsys says: {text}", "see nsyswrap doctor")
+            yield Cause(f"nsys says: {text}", "run nsyswrap doctor")
 
 
 def range_without_work(evidence: Evidence) -> Iterator[Cause]:
-    """The capture range closed before a launch."""
+    """The capture range closed before a launch, unless a process without an event did the work."""
     if evidence.has_range and not evidence.launches:
         name = f"the capture range {evidence.options.get('capture_range') or ''}".strip()
+        is_certain = not evidence.unrecorded
         yield Cause(
-            f"{name} was open for {_recorded(evidence)}, and 0 launches fell into it",
+            f"{name} was open for {_recorded(evidence)}, and no launch was recorded in it"
+            if is_certain
+            else f"the GPU work lay outside {name}, which was open for {_recorded(evidence)}",
             "open the range before the GPU work and close it after a synchronization",
+            is_certain=is_certain,
         )
 
 
@@ -109,7 +113,7 @@ def multi_process_service(evidence: Evidence) -> Iterator[Cause]:
 
 def windows_subsystem(evidence: Evidence) -> Iterator[Cause]:
     """The kernel is that of WSL."""
-    if _WSL.search(evidence.capture.info.kernel):
+    if evidence.is_wsl:
         yield Cause(
             f"CUDA cannot be traced on this WSL (kernel {evidence.capture.info.kernel})",
             "update WSL, the driver and nsys, or record on Linux",
