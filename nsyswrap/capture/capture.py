@@ -346,10 +346,8 @@ class Capture:
         tables = self._export.tables
         known = {table for events in schema.EVENTS.values() for table in events.tables(tables)}
         timed = {name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS)}
-        timed |= {
-            name for name in tables if name.startswith(schema.CAPTURE_MARKS[0])
-        }  # CUDA_EVENT lacks times
-        counts = {name: self._export.count(name) for name in sorted(timed - known)}
+        cupti = {name for name in tables if name.startswith(schema.CAPTURE_MARKS[0])}  # not all have times
+        counts = {name: self._export.count(name) for name in sorted((timed | cupti) - known)}
         return {name: count for name, count in counts.items() if count}
 
     def damage(self, patience_s: float) -> str | None:
