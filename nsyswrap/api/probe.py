@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.no_gpu_work import no_gpu_work
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import captures, runs
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
@@ -92,5 +94,9 @@ def gpu_work(capture: captures.Capture) -> Check:
     text = ", ".join(f"{count} of {made} {noun} recorded" for count, made, noun in counts.values())
     if all(count == made for count, made, _ in counts.values()):
         return Check("ok", "GPU work", text)
+    if not any(count for count, _, _ in counts.values()):
+        cause = no_gpu_work(capture, run_facts(capture.source))[0]
+        possibly = "" if cause.is_certain else "possibly "
+        return Check("problem", "GPU work", f"{text}: {possibly}{cause.text}", cause.cure)
     losses = [loss.text for loss in capture.diagnostics if loss.loss]
     return Check("problem", "GPU work", "; ".join([text, *(f"nsys: {loss}" for loss in losses)]))

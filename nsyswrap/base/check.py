@@ -10,9 +10,10 @@ Level = Literal["ok", "note", "problem", "unknown"]
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, the result in a sentence, and for a problem the command that cures it.
+    """What was checked, the result in a sentence, and what to do next: a command or a sentence.
 
-    ``note``: good to know, but nothing fails. ``unknown``: it could not be checked, and ``text`` says why.
+    ``note``: good to know, or a possible cause of trouble. ``unknown``: it could not be checked,
+    and ``text`` says why.
     """
 
     level: Level

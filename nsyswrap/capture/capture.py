@@ -345,8 +345,9 @@ class Capture:
         """Return the number of rows of each table with events that no report reads, by the table's name."""
         tables = self._export.tables
         known = {table for events in schema.EVENTS.values() for table in events.tables(tables)}
-        timed = (name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS))
-        counts = {name: self._export.count(name) for name in sorted(timed) if name not in known}
+        timed = {name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS)}
+        cupti = {name for name in tables if name.startswith(schema.CAPTURE_MARKS[0])}  # not all have times
+        counts = {name: self._export.count(name) for name in sorted((timed | cupti) - known)}
         return {name: count for name, count in counts.items() if count}
 
     def damage(self, patience_s: float) -> str | None:

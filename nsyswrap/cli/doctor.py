@@ -29,7 +29,6 @@ with lazy_imports():
 FORMAT, VERSION = "nsyswrap-doctor", 1
 _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
 _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
-_SUBJECT_WIDTH = 12
 
 
 @click.command(cls=Command, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
@@ -39,9 +38,9 @@ _SUBJECT_WIDTH = 12
 def command(capture: Path | None, *, probe: bool, as_json: bool) -> None:
     """Check that this machine can record, or that a CAPTURE can be analyzed.
 
-    Each line is a check: ok, a note, a problem, or not checked. A note cannot fail a recording. Below a
-    problem is the command that cures it; doctor changes nothing itself. The exit code is 1 if there are
-    problems. With a CAPTURE or a run folder, only that is checked.
+    Each line is a check: ok, a note, a problem, or not checked. A note is good to know. Below a
+    problem is what to do next, mostly a command; doctor changes nothing itself. The exit code is 1 if
+    there are problems. With a CAPTURE or a run folder, only that is checked.
     """
     if capture and probe:
         raise UsageError("--probe cannot be used with a capture", "omit one of them")
@@ -50,7 +49,7 @@ def command(capture: Path | None, *, probe: bool, as_json: bool) -> None:
     if as_json:
         print_data(f"{json.dumps(as_dict(groups), indent=1)}\n")
     else:
-        say("\n".join(screen(groups, "analyze" if capture else "record")))
+        say("\n".join(screen(groups)))
     sys.exit(1 if problems else 0)
 
 
@@ -75,31 +74,42 @@ def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks}
 
 
-def screen(groups: dict[str, list[Check]], purpose: str) -> Iterator[str]:
+def screen(groups: dict[str, list[Check]]) -> Iterator[str]:
     """Yield the lines of all checks, and the conclusion at the end."""
+    width = max(len(check.subject) for checks in groups.values() for check in checks)
     for group, checks in groups.items():
         yield group
         for check in checks:
-            yield from _lines(check)
+            yield from _lines(check, width)
         yield ""
     problems = [check.subject for checks in groups.values() for check in checks if check.level == "problem"]
     if not problems:
-        yield f"Ready to {purpose}."
+        yield _soundness(groups)
     else:
         noun = "problem" if len(problems) == 1 else "problems"
         yield from wrapped(f"{len(problems)} {noun}: {', '.join(dict.fromkeys(problems))}.")
 
 
-def _lines(check: Check) -> Iterator[str]:
+def _soundness(groups: dict[str, list[Check]]) -> str:
+    """Return the conclusion without problems: only a recording shows that a machine can record."""
+    if "capture" in groups:
+        return "Ready to analyze."
+    if "probe" not in groups:
+        return "No problem found; `nsyswrap doctor --probe` tries a recording."
+    untried = any(check.level != "ok" for check in groups["probe"])
+    return "No problem found." if untried else "Ready to record."
+
+
+def _lines(check: Check, width: int) -> Iterator[str]:
     level = f"  {_LEVELS[check.level]:{_LEVEL_WIDTH}}  "
-    text = f"{level}{check.subject:{_SUBJECT_WIDTH}}  {check.text}"
+    text = f"{level}{check.subject:{width}}  {check.text}"
     yield from wrapped(text, len(level), whole_words=True)
     if check.cure:
-        yield from _cure_lines(printable(check.cure))
+        yield from _next_lines(printable(check.cure))
 
 
-def _cure_lines(cure: str) -> Iterator[str]:
-    """Yield a command in lines that can be typed as they are: a shell reads on after ``&&``."""
+def _next_lines(cure: str) -> Iterator[str]:
+    """Yield what to do next. A command can be typed line by line: a shell reads on after ``&&``."""
     first, *rest = cure.replace(" && ", " &&\n").splitlines()
-    yield f"    cure: {first}"
+    yield f"    next: {first}"
     yield from (f"          {line}" for line in rest)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tiny_export import DIAGNOSTIC, Row, call, kernel, row, write
 
 from nsyswrap.analysis.diagnostics import examine as examining
+from nsyswrap.analysis.diagnostics import launch_checks
 from nsyswrap.analysis.diagnostics.examine import examine, examine_path
 from nsyswrap.api import open_capture
 from nsyswrap.base.check import Check
-from nsyswrap.base.errors import NotACapture
+from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.analysis.diagnostics.check import Diagnosis
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))
@@ -56,7 +63,8 @@ def test_a_sound_run(tmp_path: Path) -> None:
     others = {subject: check.level for subject, check in found.items() if subject not in well}
     assert others == {"messages": "unknown", "GPU clocks": "unknown"}
     assert found["GPU work"].text == "1 kernel"
-    assert found["size"].text.startswith("0.0 MB, 2 CUDA and NVTX events; the screen takes about 0.3 s, five")
+    assert found["figures"].text == "no problem found in times, launches, API results"
+    assert found["size"].text == "0.0 MB, 2 CUDA and NVTX events; the screen takes roughly 0.3 s"
 
 
 def test_a_file_alone_has_no_run(tmp_path: Path) -> None:
@@ -70,6 +78,40 @@ def test_tables_that_no_report_reads_are_counted(tmp_path: Path) -> None:
     found = checks(write(tmp_path / "x.sqlite", *WORK, *metrics, new, others))["contents"]
     assert found.level == "note"
     assert found.text == "no report reads EVENTS_OF_2031 (1 row), GPU_METRICS: GPU metrics (1,200 rows)"
+
+
+def test_a_table_of_cupti_without_times_is_counted(tmp_path: Path) -> None:
+    """Before nsys 2025.5 the CUDA events of CUPTI have no time."""
+    events = row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", eventId=1, correlationId=2)
+    found = checks(write(tmp_path / "x.sqlite", *WORK, events))["contents"]
+    assert found.text == "no report reads CUPTI_ACTIVITY_KIND_CUDA_EVENT: CUDA events (1 row)"
+
+
+def test_the_time_of_the_screen_follows_the_rows_that_it_reads(tmp_path: Path) -> None:
+    metrics = [row("GPU_METRICS", timestamp=time, value=time) for time in range(200_000)]
+    found = checks(write(tmp_path / "x.sqlite", *WORK, *metrics))["size"]
+    assert found.text.endswith("2 CUDA and NVTX events; the screen takes roughly 0.3 s")
+
+
+def test_a_check_that_could_not_be_made_is_not_ok(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(_: object) -> Iterator[Diagnosis]:
+        raise NotInCapture("x.sqlite has no column start")
+
+    monkeypatch.setattr(launch_checks, "check_times", lacking)
+    found = checks(write(tmp_path / "x.sqlite", *WORK))
+    assert (found["times"].level, found["times"].text) == ("unknown", "x.sqlite has no column start")
+    assert found["figures"].text == "no problem found in launches, API results"
+
+
+def test_without_gpu_work_only_the_messages_are_sound(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(lzma.decompress((SILENT / "client.sqlite.xz").read_bytes()))
+    made = list(examine_path(path))
+    assert {check.text for check in made if check.subject == "figures"} == {"no problem found in messages"}
+    assert {check.subject for check in made if check.level == "unknown"} >= {
+        "launches without work",
+        "API results",
+    }
 
 
 def test_lost_events_and_failed_calls(tmp_path: Path) -> None:
@@ -139,6 +181,23 @@ def test_a_run_that_was_killed_and_what_nsys_said(tmp_path: Path) -> None:
 def test_a_run_without_a_log(tmp_path: Path) -> None:
     _, log = examine_path(run_folder(tmp_path, DONE))
     assert (log.level, log.text) == ("unknown", "nsys.log cannot be read: No such file or directory")
+
+
+def test_only_the_end_of_a_log_is_read_and_never_a_pipe(tmp_path: Path) -> None:
+    run_folder(tmp_path, None)
+    log = tmp_path / LOG
+    log.write_text(f"unrecognised option 'x'\n{'-' * examining.LOG_BYTES}\nNo space left on device\n")
+    assert [check.text for check in examine_path(tmp_path)][1:] == ["the disk is full"]
+    log.unlink()
+    os.mkfifo(log)
+    _, unread = examine_path(tmp_path)
+    assert (unread.level, unread.text) == ("unknown", "nsys.log cannot be read: not a regular file")
+
+
+def test_a_program_that_failed_was_recorded_to_its_end(tmp_path: Path) -> None:
+    status = {**DONE, "outcome": "program_failed", "program_code": 3, "nsys_code": 3, "exit_code": 3}
+    found = checks(run_folder(tmp_path, {**status, "message": "x ended with exit code 3"}, *WORK))["run"]
+    assert found == Check("note", "run", "the program failed: x ended with exit code 3")
 
 
 def test_the_capture_of_a_run_that_failed(tmp_path: Path) -> None:

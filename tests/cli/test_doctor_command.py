@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import shlex
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import fake_cuda
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from recorded import ROOT
 from tiny_export import kernel, memcpy, opened, write
 
+from nsyswrap.api import open_capture
 from nsyswrap.api.probe import gpu_work
 from nsyswrap.base.check import Check
+from nsyswrap.base.nsys import find
+from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli.doctor import as_dict, screen
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
@@ -44,7 +49,7 @@ nsys
 
 machine
   problem      TMPDIR        only 0.0 GB free at /tmp; nsys writes there
-    cure: export TMPDIR=/x &&
+    next: export TMPDIR=/x &&
           true
   not checked  MIG           no GPU
 
@@ -65,8 +70,30 @@ def levels(stdout: str, group: str) -> dict[str, str]:
 
 def test_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert "\n".join(screen(GROUPS, "record")) + "\n" == SCREEN
-    assert list(screen({"nsys": GROUPS["nsys"]}, "record"))[-1] == "Ready to record."
+    assert "\n".join(screen(GROUPS)) + "\n" == SCREEN
+
+
+@pytest.mark.parametrize(
+    ("groups", "conclusion"),
+    [
+        (("nsys",), "No problem found; `nsyswrap doctor --probe` tries a recording."),
+        (("nsys", "probe"), "Ready to record."),
+        (("capture",), "Ready to analyze."),
+    ],
+)
+def test_only_a_recording_shows_that_the_machine_is_ready(groups: tuple[str, ...], conclusion: str) -> None:
+    sound, untried = Check("ok", "GPU work", "20 of 20"), Check("unknown", "GPU work", "no GPU")
+    assert list(screen({group: [sound] for group in groups}))[-1] == conclusion
+    if "probe" in groups:
+        assert list(screen({group: [sound, untried] for group in groups}))[-1] == "No problem found."
+
+
+def test_long_subjects_move_the_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, first, second, *_ = screen(
+        {"capture": [Check("ok", "launches without work", "none"), Check("ok", "file", "sound")]}
+    )
+    assert first.index("none") == second.index("sound")
 
 
 def test_data_and_schema() -> None:
@@ -91,14 +118,13 @@ def test_this_machine(cli: Cli) -> None:
         assert levels(done.stdout, "Python and compilers").get("PyTorch") != "ok"
 
 
-def test_without_nsys_it_says_how_to_go_on(cli: Cli) -> None:
-    """An nsys in one of the usual places is found without PATH."""
-    done = cli("doctor", COLUMNS="80", **BARE)
-    assert done.stderr == ""
-    if "nsys was not found" in done.stdout:
-        assert done.returncode == 1
-        assert "    cure: apt-cache search nsight-systems" in done.stdout
-        assert re.match(r"\d problems?: nsys", done.stdout.splitlines()[-1])
+def test_without_nsys_it_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "PLACES", ())
+    done = CliRunner().invoke(nsyswrap, ["doctor"], env={"COLUMNS": "80", **BARE})
+    assert done.exit_code == 1
+    assert "nsys was not found" in done.stdout
+    assert "    next: apt-cache search nsight-systems" in done.stdout
+    assert re.match(r"\d problems?: nsys", done.stdout.splitlines()[-1])
 
 
 def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
@@ -167,6 +193,14 @@ def test_kernels_and_copies_are_compared_with_those_made(tmp_path: Path, kernels
     check = gpu_work(opened(tmp_path, *rows))
     assert check.level == level
     assert check.text == f"{kernels} of 20 kernels recorded, 60 of 60 copies recorded"
+
+
+def test_a_probe_without_any_gpu_work_names_the_cause(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(lzma.decompress((ROOT / "tests/data/silent/sub1.sqlite.xz").read_bytes()))
+    check = gpu_work(open_capture(path))
+    nothing = "0 of 20 kernels recorded, 0 of 60 copies recorded: another profiler used CUPTI in process"
+    assert (check.level, check.text.startswith(nothing), bool(check.cure)) == ("problem", True, True)
 
 
 @pytest.mark.gpu

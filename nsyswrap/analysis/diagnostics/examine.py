@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import stat
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
-from nsyswrap.analysis.diagnostics.check import counted
+from nsyswrap.analysis.diagnostics.check import counted, unknown
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.nsys import command
-from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending
+from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending, run_of
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.capture.info import newer_than_known
 
@@ -28,8 +31,9 @@ if TYPE_CHECKING:
 
 _DOUBTS: dict[str, Level] = {"loss": "problem", "warning": "note"}
 _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
-# Measured with 1,000,000 kernels (142 MB), see docs/speed.md. Python takes _START_S to start.
-_START_S, _MEASURED_BYTES, _SCREEN_S, _SUMMARIES_S = 0.3, 142e6, 7.6, 1.33
+LOG_BYTES = 1 << 20  # the end of nsys.log, which has the fault
+# Measured with 1,000,000 kernels and their launches, see docs/speed.md. Python takes _START_S to start.
+_START_S, _MEASURED_ROWS, _SCREEN_S = 0.3, 2e6, 7.6
 # Tables that no report reads -> what they hold. The first pattern that matches counts.
 _CONTENTS = {
     "GPU_METRICS": "GPU metrics",
@@ -78,7 +82,7 @@ def _without_export(folder: Path) -> Iterator[Check]:
         hint = ""
     yield Check("problem", "run", why, hint)
     try:
-        fault, cure = command.fault((folder / LOG).read_text(errors="replace"))
+        fault, cure = command.fault(_tail(folder / LOG))
     except OSError as error:
         yield Check("unknown", "nsys log", f"{LOG} cannot be read: {error.strerror}")
         return
@@ -86,11 +90,31 @@ def _without_export(folder: Path) -> Iterator[Check]:
         yield Check("problem", "nsys log", fault, cure)
 
 
+def _tail(path: Path) -> str:
+    """Return the end of a text file. Raises OSError, also for a pipe: reading one would wait forever."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, io.SEEK_END) - LOG_BYTES))
+        return file.read(LOG_BYTES).decode(errors="replace")
+
+
 def _run(capture: Capture) -> Iterator[Check]:
-    if capture.ending:
+    if _program_failed(capture):
+        yield Check("note", "run", capture.ending)
+    elif capture.ending:
         yield Check("problem", "run", f"{capture.ending}; the capture may end early", "profile again")
     elif run_facts(capture.source):
         yield Check("ok", "run", "the run ended well")
+
+
+def _program_failed(capture: Capture) -> bool:
+    """Return True if only the program failed: nsys recorded it to its end."""
+    folder = run_of(capture.source)
+    try:
+        return folder is not None and RunFolder(folder).read_status().outcome == "program_failed"
+    except CaptureError:
+        return False
 
 
 def _integrity(capture: Capture) -> Check:
@@ -131,19 +155,26 @@ def _cause(cause: Cause, subject: str) -> Check:
 
 def _numbers(capture: Capture) -> Iterator[Check]:
     """Yield the checks behind the report ``diagnostics`` that found something, or could not be made."""
-    chosen: tuple[Callable[[Capture], Iterator[Diagnosis]], ...] = (
-        capture_checks.check_messages,
-        launch_checks.check_times,
-        launch_checks.check_launches,
-        capture_checks.check_api_results,
-        run_checks.check_run,
-    )
-    found = [diagnosis for check in chosen for diagnosis in _made(check, capture)]
-    for diagnosis in found:
-        if level := _level(diagnosis):
-            yield Check(level, diagnosis.subject.removeprefix("nsys "), diagnosis.meaning)
-    if not any(diagnosis.level in _DOUBTS for diagnosis in found):
-        yield Check("ok", "figures", "no check of messages, times, launches and API results found a problem")
+    chosen: dict[str, Callable[[Capture], Iterator[Diagnosis]]] = {
+        "messages": capture_checks.check_messages,
+        "times": launch_checks.check_times,
+        "launches": launch_checks.check_launches,
+        "API results": capture_checks.check_api_results,
+        "conditions": run_checks.check_run,
+    }
+    sound = []
+    for name, check in chosen.items():
+        made = _made(name, check, capture)
+        checks = [
+            Check(level, diagnosis.subject.removeprefix("nsys "), diagnosis.meaning)
+            for diagnosis in made
+            if (level := _level(diagnosis))
+        ]
+        yield from checks
+        if made and not checks:
+            sound.append(name)
+    if sound:
+        yield Check("ok", "figures", f"no problem found in {', '.join(sound)}")
 
 
 def _level(diagnosis: Diagnosis) -> Level | None:
@@ -152,11 +183,11 @@ def _level(diagnosis: Diagnosis) -> Level | None:
     return "unknown" if is_unknown else _DOUBTS.get(diagnosis.level)
 
 
-def _made(check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> list[Diagnosis]:
+def _made(name: str, check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> list[Diagnosis]:
     try:
         return list(check(capture))
-    except NotInCapture:  # a third party trimmed the export
-        return []
+    except NotInCapture as error:  # a third party trimmed the export
+        return [unknown(name, error.message)]
 
 
 def _unread(capture: Capture) -> Check:
@@ -174,7 +205,6 @@ def _content(table: str, count: int) -> str:
 
 def _size(capture: Capture) -> Check:
     size = capture.path.stat().st_size
-    screen, summaries = (_START_S + seconds * size / _MEASURED_BYTES for seconds in (_SCREEN_S, _SUMMARIES_S))
-    times = f"the screen takes about {screen:,.1f} s, five summaries about {summaries:,.1f} s"
     rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
-    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {rows:,} CUDA and NVTX events; {times}")
+    time = f"the screen takes roughly {_START_S + _SCREEN_S * rows / _MEASURED_ROWS:,.1f} s"
+    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {rows:,} CUDA and NVTX events; {time}")

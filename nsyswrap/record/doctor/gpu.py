@@ -123,9 +123,9 @@ def _driver(devices: Devices, nsys: Nsys | None) -> Check:
     release = ".".join(map(str, first))
     if nsys.release < first:
         return Check(
-            "problem",
+            "note",
             subject,
-            f"{text}: nsys {nsys.version} is older than this CUDA and may record no kernels",
+            f"{text}: nsys {nsys.version} is older than this CUDA and possibly records no kernels",
             f"export NSYSWRAP_NSYS=/path/to/nsys  # {release} or newer; nsyswrap doctor --probe tries it",
         )
     return Check("ok", subject, f"{text}, which nsys {release} and newer support")

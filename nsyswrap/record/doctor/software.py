@@ -82,11 +82,10 @@ def package(name: str, title: str, *, has_gpu: bool) -> Check:
         return Check("note", title, "not installed in this Python")
     if not has_gpu:
         return Check("unknown", title, f"{installed}, {_UNTRIED}")
-    fault = failure([sys.executable, str(PROGRAMS / f"{name}_sum.py")])
-    if not fault:
-        return Check("ok", title, f"{installed} {_ADDED}")
-    cure = shlex.join([sys.executable, "-m", "pip", "install", "--force-reinstall", name])
-    return Check("problem", title, f"{installed}: {fault}", cure)
+    command = [sys.executable, str(PROGRAMS / f"{name}_sum.py")]
+    if fault := failure(command):
+        return Check("problem", title, f"{installed}: {fault}", shlex.join(command))
+    return Check("ok", title, f"{installed} {_ADDED}")
 
 
 def compiler(*, has_gpu: bool) -> Check:
