@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -78,18 +79,19 @@ def test_a_folder_that_is_missing_and_one_that_works(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_folders_without_a_home_in_a_deleted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def no_such_user(_: int) -> None:
+    raise KeyError
+
+
+@pytest.mark.parametrize("has_home", [True, False])
+def test_other_folders_from_a_deleted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_home: bool
 ) -> None:
-    """A home folder that cannot be found is made up: this user has one."""
-
-    def without_home(_: Path) -> Path:
-        raise RuntimeError
-
-    monkeypatch.setattr(Path, "expanduser", without_home)
-    assert system._elsewhere() == ""  # noqa: SLF001
-    monkeypatch.undo()
+    """No folder has room, and a user without a home is made up."""
     monkeypatch.setattr(system, "_has_room", lambda _: False)
+    if not has_home:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(pwd, "getpwuid", no_such_user)
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
