@@ -32,16 +32,20 @@ def probe() -> Iterator[Check]:
 
     Without a GPU the program works on the CPU. Raises KeyboardInterrupt if a signal ended the run.
     """
-    no_gpu = gpus.query().error
     try:
-        with tempfile.TemporaryDirectory(prefix="nsyswrap-probe-") as folder:
-            yield from _probe(Path(folder) / "run", no_gpu)
+        private = tempfile.TemporaryDirectory(prefix="nsyswrap-probe-")
+    except OSError as error:
+        yield Check("problem", "recording", f"no folder for temporary files: {error.strerror}")
+        return
+    try:
+        with private as folder:
+            yield from _probe(Path(folder) / "run", gpus.query().error)
     except Unavailable:
         yield Check("unknown", "recording", "not tried: no nsys works")
     except NsyswrapError as error:
         yield Check("problem", "recording", error.message, error.hint)
     except OSError as error:
-        yield Check("problem", "recording", f"no folder for temporary files: {error.strerror}")
+        yield Check("problem", "recording", f"the probe failed: {error}")
 
 
 def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 _TIMEOUT_S = 60
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-NO_LIBRARY = -1  # in place of an error of cuInit
+NO_LIBRARY, NO_ANSWER = -1, -2  # in place of an error of cuInit
 _INIT_ERRORS = {
     34: "the libcuda.so.1 found first is the stub of the CUDA toolkit, not the NVIDIA driver",
     100: "the NVIDIA driver found no GPU (check CUDA_VISIBLE_DEVICES)",
@@ -33,7 +33,8 @@ class Devices:
     """GPU names, their compute capabilities (``9.0``), driver version and CUDA version.
 
     ``error`` says why there is no GPU: no driver library, or an error of the driver. ``error_code`` is what
-    cuInit returned, or NO_LIBRARY. ``mig`` counts the GPUs that are divided by MIG; None: not known.
+    cuInit returned, NO_LIBRARY or NO_ANSWER. ``mig`` counts the GPUs that are divided by MIG; None: not
+    known.
     """
 
     names: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ def query() -> Devices:
         )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return Devices(error=f"the NVIDIA driver did not answer ({error})")
+        return Devices(error=f"the NVIDIA driver did not answer ({error})", error_code=NO_ANSWER)
     return Devices(
         tuple(answer["names"]),
         tuple(answer["capabilities"]),

@@ -23,6 +23,8 @@ from nsyswrap.record.gpus import query
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_ANSWER_TIMEOUT_S = 20
+
 # Environment variables that change what nvcc builds.
 _VARIABLES = (
     "NVCC_PREPEND_FLAGS",
@@ -81,7 +83,7 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
 
     Without an architecture in ``options`` it is for all kinds of GPU of this machine. It is built again if a
     source, an included file, a library or object that ``options`` name, the options or nvcc's release change.
-    Raises Unavailable if there is no nvcc or no GPU to query, or if this nvcc does not support the GPU.
+    Raises Unavailable if nvcc is missing or cannot be started, or does not support the GPU of this machine.
     Raises CompileFailed with the output of nvcc.
     """
     nvcc = find_nvcc()
@@ -123,7 +125,7 @@ def find_nvcc() -> str:
 
 def nvcc_version(nvcc: str) -> str:
     """Return the CUDA release of this nvcc, such as ``13.0``. Raises Unavailable if it does not answer."""
-    release = re.search(r"release (\d+\.\d+)", _run([nvcc, "--version"]).stdout)
+    release = re.search(r"release (\d+\.\d+)", _run([nvcc, "--version"], timeout_s=_ANSWER_TIMEOUT_S).stdout)
     if release is None:
         raise Unavailable(f"{nvcc} --version printed no release", "install the CUDA toolkit again")
     return release.group(1)
@@ -140,7 +142,7 @@ def gpu_code(nvcc: str, version: str) -> tuple[str, ...]:
             f"no GPU to compile for: {devices.error}",
             "name the architecture, for example --arch sm_90",
         )
-    listed = _run([nvcc, "--list-gpu-arch"])  # fails if nvcc is old
+    listed = _run([nvcc, "--list-gpu-arch"], timeout_s=_ANSWER_TIMEOUT_S)  # fails if nvcc is old
     known = [
         capability
         for capability in devices.capabilities
@@ -226,11 +228,28 @@ def _dependencies(rules: str) -> list[Path]:
 
 
 def _run(
-    command: Sequence[str], *, errors: str = "replace", stderr: int = subprocess.STDOUT
+    command: Sequence[str],
+    *,
+    errors: str = "replace",
+    stderr: int = subprocess.STDOUT,
+    timeout_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=stderr, encoding="utf-8", errors=errors, check=False
-    )
+    """Run a command of nvcc. Raises Unavailable if it cannot be started, or does not end in time."""
+    try:
+        return subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            encoding="utf-8",
+            errors=errors,
+            check=False,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        fault = f"did not end within {timeout_s:g} s"
+    except OSError as error:
+        fault = f"could not be started: {error.strerror}"
+    raise Unavailable(f"{command[0]} {fault}", "install the CUDA toolkit again")
 
 
 def _digest(path: Path) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import lzma
 import re
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fake_cuda
@@ -17,6 +17,7 @@ from recorded import ROOT
 from tiny_export import kernel, memcpy, opened, write
 
 from nsyswrap.api import open_capture
+from nsyswrap.api import probe as trial
 from nsyswrap.api.probe import gpu_work
 from nsyswrap.base.check import Check
 from nsyswrap.base.nsys import find
@@ -26,6 +27,8 @@ from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Cli
 
 SCHEMA = json.loads((ROOT / "docs" / "doctor.schema.json").read_text(encoding="utf-8"))
@@ -168,13 +171,39 @@ def test_a_driver_that_nsys_cannot_use(cli: Cli, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.usefixtures("nsys")
-def test_a_probe_that_fails_names_no_removed_file(cli: Cli, tmp_path: Path) -> None:
-    done = cli("doctor", "--probe", "--json", TMPDIR=str(tmp_path / "none"))
+def test_a_probe_that_fails_names_no_removed_file(cli: Cli, tmp_path: Path, nsys: str) -> None:
+    """The real nsys, behind a stand-in that prints a fault of nsys instead of recording."""
+    broken = tmp_path / "nsys"
+    broken.write_text(
+        '#!/bin/sh\ncase "$*" in *--version|*--help) exec ' + shlex.quote(nsys) + ' "$@";; esac\n'
+        "echo Cannot read the number of the device CPUs; exit 1\n"
+    )
+    broken.chmod(0o755)
+    kept = cli("profile", "-o", tmp_path / "run", "--", "true", NSYSWRAP_NSYS=str(broken))
+    cure = "mount /sys in the chroot or container"
+    assert f"{cure}; output of nsys: {tmp_path / 'run' / 'nsys.log'}" in " ".join(kept.stderr.split())
+    done = cli("doctor", "--probe", "--json", NSYSWRAP_NSYS=str(broken))
     [failed] = [check for check in data(done.stdout)["checks"] if check["group"] == "probe"]
-    assert (done.returncode, failed["level"], failed["subject"]) == (1, "problem", "recording")
-    named = [Path(word) for word in shlex.split(failed["cure"].replace(";", " ")) if word.startswith("/")]
-    assert [path for path in named if not path.exists()] == []
+    assert (done.returncode, failed["subject"], failed["cure"]) == (1, "recording", cure)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("tempfile.mkdtemp", "no folder for temporary files: No space left on device"),
+        ("nsyswrap.api.runs.run", "the probe failed: [Errno 28] No space left on device"),
+    ],
+)
+def test_a_fault_of_the_probe_is_not_one_of_its_folder(
+    place: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the system is made up at two places."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(place, fail)
+    assert list(trial.probe()) == [Check("problem", "recording", text)]
 
 
 def test_the_probe_where_nsys_is_missing(cli: Cli) -> None:

@@ -287,6 +287,25 @@ def test_a_compiler_that_says_nothing() -> None:
         nvcc.nvcc_version("/bin/true")
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "could not be started: Exec format error"),
+        ("#!/bin/sh\nexec sleep 60\n", "did not end within 0.2 s"),
+    ],
+)
+def test_a_compiler_that_does_not_answer(
+    text: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvcc, "_ANSWER_TIMEOUT_S", 0.2)
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(text)
+    compiler.chmod(0o755)
+    with pytest.raises(Unavailable) as error:
+        nvcc.nvcc_version(str(compiler))
+    assert error.value.message == f"{compiler} {fault}"
+
+
 def test_a_home_of_cuda_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = tmp_path / "cuda" / "bin" / "nvcc"
     compiler.parent.mkdir(parents=True)

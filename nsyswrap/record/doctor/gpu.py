@@ -42,7 +42,10 @@ _CONTAINER_CURES = {
     "Docker": "docker run --gpus all IMAGE",
     "Podman": "podman run --device nvidia.com/gpu=all IMAGE",
     "Apptainer": "apptainer exec --nv IMAGE PROGRAM",
+    "Kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}  # in the container's part of the pod",
 }
+# The driver of Windows serves Linux too: one installed in Linux hides it.
+_WSL_CURE = "wsl.exe --shutdown  # after installing the newest NVIDIA driver in Windows"
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ def _gpu_cure(found: Gpus, system: System) -> str:
         return "unset CUDA_VISIBLE_DEVICES"
     if code in (NO_LIBRARY, *_NO_DEVICE) and system.container in _CONTAINER_CURES:
         return _CONTAINER_CURES[system.container]
+    if code in (NO_LIBRARY, *_NO_DEVICE) and system.is_wsl:
+        return _WSL_CURE
     return CURES.get(code, _LOOK)
 
 
@@ -135,7 +140,7 @@ def _mig(devices: Devices) -> Check:
     if devices.mig is None:
         return Check("unknown", "MIG", _NO_GPU if devices.error else "the driver did not answer")
     if devices.mig:
-        return Check("note", "MIG", f"on for {devices.mig} of the GPUs: a program uses one slice")
+        return Check("note", "MIG", f"on for {devices.mig} of the GPUs: a program uses one MIG device")
     return Check("ok", "MIG", "off")
 
 

@@ -29,6 +29,8 @@ _NETWORK = re.compile(
 )
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 _MOST_PARANOID = 2  # above it nsys cannot sample the CPU
+_ONLY_FOR = "only your own --nsys-arg=--sample needs it"
+_HOST_USERS = ["0", "0", "4294967295"]  # /proc/self/uid_map outside of user namespaces
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class System:
     """What recording needs of the system.
 
     ``elsewhere`` is a folder with room for temporary files, or empty. ``loopback_error`` says why this
-    machine cannot connect to itself. ``container`` is the kind, or empty. ``capabilities`` are the bits of
-    this process, None if not known. ``filtered``: seccomp filters its system calls. ``paranoid`` is
-    perf_event_paranoid, None if the kernel has none. ``kernel`` is /proc/version.
+    machine cannot connect to itself. ``container`` is the kind, or empty. ``capabilities`` are the bits that
+    this process has on the host, None if not known. ``filtered``: seccomp filters its system calls.
+    ``paranoid`` is perf_event_paranoid, None if the kernel has none. ``kernel`` is /proc/version.
     """
 
     temporary: Folder
@@ -66,12 +68,16 @@ class System:
         """True if this process has CAP_SYS_ADMIN or CAP_PERFMON."""
         return bool((self.capabilities or 0) & (1 << _CAP_SYS_ADMIN | 1 << _CAP_PERFMON))
 
+    @property
+    def is_wsl(self) -> bool:
+        """True if this is Linux inside Windows."""
+        return "microsoft" in self.kernel.lower()
+
 
 def gather() -> System:
     """Read /proc and the environment, and try folders and loopback."""
     temporary = _folder(outcome.temporary_place({}))
     status = _text("/proc/self/status")
-    capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
     paranoid = _text("/proc/sys/kernel/perf_event_paranoid").strip()
     return System(
         temporary,
@@ -79,11 +85,22 @@ def gather() -> System:
         "" if _has_room(temporary) else _elsewhere(),
         _loopback_error(),
         container_kind(os.environ),
-        int(capabilities[1], 16) if capabilities else None,
+        host_capabilities(status, _text("/proc/self/uid_map")),
         bool(re.search(r"^Seccomp:\s*2", status, re.MULTILINE)),
         int(paranoid) if re.fullmatch(r"-?\d+", paranoid) else None,
         _text("/proc/version"),
     )
+
+
+def host_capabilities(status: str, uid_map: str) -> int | None:
+    """Return the bits in the text of /proc/self/status; 0 in a user namespace, None if not known.
+
+    Capabilities of a user namespace, such as that of a rootless container, permit nothing on the host.
+    """
+    if uid_map and uid_map.split() != _HOST_USERS:
+        return 0
+    capabilities = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
+    return int(capabilities[1], 16) if capabilities else None
 
 
 def _text(path: str) -> str:
@@ -109,8 +126,12 @@ def _has_room(folder: Folder) -> bool:
 
 def _elsewhere() -> str:
     """Return another folder for temporary files; empty if none of the usual ones has room."""
-    places = (Path("/tmp"), Path("/var/tmp"), Path.home(), Path.cwd())  # noqa: S108 - tried, not trusted
-    return next((folder.path for folder in map(_folder, places) if _has_room(folder)), "")
+    for place in ("/tmp", "/var/tmp", "~", "."):  # noqa: S108 - tried, not trusted
+        with suppress(OSError, RuntimeError):  # the current folder was deleted, or the user has no home
+            folder = _folder(Path(place).expanduser().absolute())
+            if _has_room(folder):
+                return folder.path
+    return ""
 
 
 def file_system_of(path: Path, mounts: str) -> str:
@@ -153,7 +174,7 @@ def checks(found: System) -> Iterator[Check]:
         yield Check("ok", "loopback", "up")
     yield _container_rights(found)
     yield _cpu_sampling(found)
-    if "microsoft" in found.kernel.lower():
+    if found.is_wsl:
         text = "nsys supports less here: CPU sampling and GPU metrics are possibly missing"
         yield Check("note", "WSL2", text)
 
@@ -203,7 +224,9 @@ def _cpu_sampling(found: System) -> Check:
             "note", subject, "not possible: the kernel has no perf events. nsyswrap does not need it"
         )
     level = f"perf_event_paranoid is {found.paranoid}"
-    if found.paranoid <= _MOST_PARANOID or found.may_profile_system:
+    if found.may_profile_system or (found.paranoid <= _MOST_PARANOID and not found.filtered):
         return Check("ok", subject, f"allowed ({level})")
-    text = f"not allowed ({level}); only your own --nsys-arg=--sample needs it"
+    if found.paranoid <= _MOST_PARANOID:
+        return Check("note", subject, f"possibly blocked by the seccomp filter; {_ONLY_FOR}")
+    text = f"not allowed ({level}); {_ONLY_FOR}"
     return Check("note", subject, text, f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}")

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.record import gpus
 from nsyswrap.record.doctor import gpu
 from nsyswrap.record.doctor.gpu import Gpus, checks
 from nsyswrap.record.doctor.system import Folder, System
-from nsyswrap.record.gpus import NO_LIBRARY, Devices
+from nsyswrap.record.gpus import NO_ANSWER, NO_LIBRARY, Devices
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nsyswrap.base.check import Check
 
 H200 = Devices(("NVIDIA H200",), ("9.0",), "580.159.04", "13.0", mig=0)
 NSYS = Nsys("/usr/bin/nsys", "2025.3.1.90")
+POD_CURE = "resources: {limits: {nvidia.com/gpu: 1}}  # in the container's part of the pod"
 PLAIN = System(Folder("/scratch"), Folder("/shm"), capabilities=0)
 GOOD = Gpus(H200, restricted=False)
 
@@ -49,7 +53,9 @@ def test_gpus_of_two_models_and_a_limit() -> None:
         (100, None, "Docker", "docker run --gpus all IMAGE"),
         (100, None, "", "nvidia-smi; ls -l /dev/nvidia*"),
         (NO_LIBRARY, "0", "Apptainer", "apptainer exec --nv IMAGE PROGRAM"),
-        (NO_LIBRARY, None, "Kubernetes", gpu.CURES[NO_LIBRARY]),
+        (NO_LIBRARY, None, "", gpu.CURES[NO_LIBRARY]),
+        (NO_LIBRARY, None, "Kubernetes", POD_CURE),
+        (NO_ANSWER, "0", "Docker", "nvidia-smi; ls -l /dev/nvidia*"),
         (802, "0", "Docker", "sudo systemctl start nvidia-fabricmanager"),
         (803, None, "", "sudo reboot"),
         (12345, None, "", "nvidia-smi; ls -l /dev/nvidia*"),
@@ -62,6 +68,28 @@ def test_without_a_gpu_the_cure_depends_on_the_cause(
     without = {one.subject: one for one in checks(found, replace(PLAIN, container=container), NSYS)}
     assert (without["GPU"].level, without["GPU"].text, without["GPU"].cure) == ("problem", "why", cure)
     assert {without[name].level for name in ("driver", "MIG", "GPU counters")} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("code", "container", "cure"),
+    [
+        (NO_LIBRARY, "", "wsl.exe --shutdown"),
+        (100, "", "wsl.exe --shutdown"),
+        (NO_LIBRARY, "Docker", "docker run"),
+        (NO_ANSWER, "", "nvidia-smi"),
+    ],
+)
+def test_in_wsl2_the_driver_is_that_of_windows(code: int, container: str, cure: str) -> None:
+    wsl = replace(PLAIN, container=container, kernel="Linux version 5.15.90.1-microsoft-standard-WSL2")
+    assert check("GPU", Gpus(Devices(error="why", error_code=code)), wsl).cure.startswith(cure)
+
+
+def test_a_driver_without_an_answer_differs_from_one_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query fails because its script is missing."""
+    monkeypatch.setattr(gpus, "__file__", str(tmp_path / "none.py"))
+    assert gpus.query().error_code == NO_ANSWER
 
 
 @pytest.mark.parametrize(
@@ -84,7 +112,8 @@ def test_the_driver_where_nsys_is_missing() -> None:
 
 
 def test_mig_and_mps_are_noted() -> None:
-    assert check("MIG", Gpus(replace(H200, mig=2))).level == "note"
+    note = check("MIG", Gpus(replace(H200, mig=2)))
+    assert (note.level, note.text) == ("note", "on for 2 of the GPUs: a program uses one MIG device")
     assert check("MIG", Gpus(replace(H200, mig=None))).level == "unknown"
     assert check("MPS", replace(GOOD, mps=True)).level == "note"
 

@@ -73,6 +73,14 @@ def test_without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (check.level, "only .cu programs need it" in check.text) == ("note", True)
 
 
+def test_an_nvcc_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvcc").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = compiler(has_gpu=False)
+    assert (check.level, check.cure) == ("problem", "install the CUDA toolkit again")
+    assert check.text == f"{tmp_path / 'nvcc'} could not be started: Exec format error"
+
+
 @pytest.mark.usefixtures("nvcc")
 @pytest.mark.skipif(not NO_GPU, reason="is about a machine without a GPU")
 def test_nvcc_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

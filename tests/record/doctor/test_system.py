@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -78,15 +79,34 @@ def test_a_folder_that_is_missing_and_one_that_works(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def unshared(tmp_path: Path, setup: str, *options: str) -> str:
-    """Return the problems of this machine after ``setup`` in namespaces of its own."""
+def no_such_user(_: int) -> None:
+    raise KeyError
+
+
+@pytest.mark.parametrize("has_home", [True, False])
+def test_other_folders_from_a_deleted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_home: bool
+) -> None:
+    """No folder has room, and a user without a home is made up."""
+    monkeypatch.setattr(system, "_has_room", lambda _: False)
+    if not has_home:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(pwd, "getpwuid", no_such_user)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert system._elsewhere() == ""  # noqa: SLF001
+
+
+PROBLEMS = "print([(c.subject, c.text) for c in checks(gather()) if c.level == 'problem'])"
+
+
+def unshared(tmp_path: Path, setup: str, *options: str, code: str = PROBLEMS) -> str:
+    """Return what ``code`` prints, such as the problems, after ``setup`` in namespaces of its own."""
     unshare = shutil.which("unshare")
     if unshare is None or subprocess.run([unshare, *options, "true"], check=False).returncode:
         pytest.skip("needs the right to make namespaces")
-    code = (
-        "from nsyswrap.record.doctor.system import *\n"
-        "print([(c.subject, c.text) for c in checks(gather()) if c.level == 'problem'])"
-    )
+    code = f"from nsyswrap.record.doctor.system import *\n{code}"
     script = f'{setup}\nexec "{sys.executable}" -c "{code}"'
     done = subprocess.run(
         [unshare, *options, "sh", "-ec", script],
@@ -137,6 +157,29 @@ def test_rights_in_a_container(container: str, capabilities: int | None, level: 
     assert ("seccomp" in check("container", replace(found, filtered=True)).text) == bool(container)
 
 
+ALL_RIGHTS = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "uid_map", "capabilities"),
+    [
+        (ALL_RIGHTS, "         0          0 4294967295\n", (1 << 41) - 1),
+        (ALL_RIGHTS, "", (1 << 41) - 1),  # a kernel without user namespaces
+        (ALL_RIGHTS, "         0       1000          1\n", 0),
+        (ALL_RIGHTS, "0 1000 1\n1 100000 65536\n", 0),
+        ("", "0 0 4294967295\n", None),
+    ],
+)
+def test_capabilities_of_a_user_namespace_do_not_count(
+    status: str, uid_map: str, capabilities: int | None
+) -> None:
+    assert system.host_capabilities(status, uid_map) == capabilities
+
+
+def test_a_user_namespace_has_no_rights(tmp_path: Path) -> None:
+    assert unshared(tmp_path, "", "-r", code="print(gather().may_profile_system)") == "False"
+
+
 @pytest.mark.parametrize(
     ("environment", "container"),
     [
@@ -156,6 +199,19 @@ def test_cpu_sampling_is_never_a_problem(paranoid: int | None, capabilities: int
     one = check("CPU sampling", replace(GOOD, paranoid=paranoid, capabilities=capabilities))
     assert one.level == level
     assert (one.cure == "sudo sysctl kernel.perf_event_paranoid=2") == (paranoid == 4 and level == "note")
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "paranoid", "words"),
+    [
+        (0, 2, "possibly blocked by the seccomp filter"),
+        (0, 4, "not allowed (perf_event_paranoid is 4)"),
+        (1 << 38, 2, "allowed (perf_event_paranoid is 2)"),
+    ],
+)
+def test_cpu_sampling_behind_a_seccomp_filter(capabilities: int, paranoid: int, words: str) -> None:
+    found = replace(GOOD, capabilities=capabilities, paranoid=paranoid, filtered=True)
+    assert check("CPU sampling", found).text.startswith(words)
 
 
 def test_wsl2() -> None:
