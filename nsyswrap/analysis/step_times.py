@@ -9,6 +9,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.repeated_range import repeated_range
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -24,11 +25,14 @@ class StepTimes:
 
 
 def step_times(capture: Capture) -> StepTimes | None:
-    """Return the steps of the process with most GPU work, warm-up included; None if no range marks steps."""
+    """Return the steps of the process with most GPU work, warm-up included; None if no range marks steps.
+
+    Raises NotInCapture without GPU work that was launched by a recorded call.
+    """
     operations = gpu_operations_of(capture.whole)
     processes, work = np.unique(operations.global_pid[operations.call >= 0], return_counts=True)
     if not len(processes):
-        return None
+        raise NotInCapture("no GPU work with a CUDA call was recorded")
     steps = repeated_range(capture.whole, int(processes[work.argmax()]))
     if steps is None:
         return None

@@ -142,6 +142,7 @@ def command(**options: Any) -> None:
             repeats_run=bool(asked.repeat),
             in_launch=bool(one_rank),
             shows_reports=bool(asked.reports or asked.csv_folder),
+            compares_cut_runs=asked.compare_bare and asked.recording.nsys.may_end_program,
         )
     _check_reports(asked.reports, one_rank)  # before the program runs
     recording = asked.recording
@@ -204,9 +205,16 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     spec = asked.spec(program, one_rank, make_folder=True)
     progress = (lambda _: None) if one_rank else progress_line()
     callbacks = record_spec.Callbacks(progress=progress, broken=note_broken)
+    if asked.repeat or asked.compare_bare:
+        profile_repeat.note_pipe()
     if asked.repeat:
         return profile_repeat.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
-    run = (profile_repeat.run_pair if asked.compare_bare else api.run)(spec, callbacks)
+    if asked.compare_bare:
+        spec, stopped = profile_repeat.run_bare_first(spec)
+        if stopped:
+            note(f"nsyswrap: {stopped.message}")
+            return stopped
+    run = api.run(spec, callbacks)
     try:
         if one_rank:
             one_rank.show(run, asked.reports, asked.csv_folder)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import repeats_in
 from nsyswrap.base.run_folder import RUN, RunFolder, make_folder
@@ -17,7 +19,6 @@ from nsyswrap.cli.output import confirm, note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nsyswrap.api import Run
     from nsyswrap.base.run_folder import Status
     from nsyswrap.record.spec import Callbacks, RunSpec
 
@@ -28,12 +29,17 @@ with lazy_imports():
     from nsyswrap.record import bare, stored_runs
 
 
-def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool) -> None:
+def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool, compares_cut_runs: bool) -> None:
     """Raise UsageError where a program cannot be run several times, or for options that are about one run."""
     if in_launch:
         raise UsageError(
             f"{'--repeat' if repeats_run else '--compare-bare'} cannot be used in a launch",
             "launch again, then compare: nsyswrap collect DIR DIR",
+        )
+    if compares_cut_runs:
+        raise UsageError(
+            "--compare-bare cannot be used with --duration or --capture-range: nsys may end the program",
+            "omit one of them",
         )
     if repeats_run and shows_reports:
         raise UsageError(
@@ -63,28 +69,36 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
     The first run that is not done ends the series. Raises OutputError for a folder with other files.
     """
     _make_folder(spec)
+    with locked(spec.output, "another series", "use another --output, or wait"):
+        status = _record_each(spec, count, callbacks, compares=compares)
+    repeats.show(spec.output)
+    return status
+
+
+def _record_each(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: bool) -> Status:
     rewind = _stdin_rewinder()
     for number in range(1, count + 1):
         rewind()
         label = f"run {number:,} of {count:,}"
         note(f"nsyswrap: {label}")
-        one = numbered(spec, number, count)
-        status = (run_pair if compares else api.run)(one, callbacks).status
+        one, stopped = numbered(spec, number, count), None
+        if compares:
+            one, stopped = run_bare_first(one)
+        status = stopped or api.run(one, callbacks).status
         if status.exit_code:
             hint = f"\n  {status.hint}" if status.hint else ""
             note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
             if number < count:
                 note("nsyswrap: the other runs were not started")
             break
-    repeats.show(spec.output)
     return status
 
 
-def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
-    """Run the program of ``spec`` without nsys, then under nsys, and return the second run.
+def run_bare_first(spec: RunSpec) -> tuple[RunSpec, Status | None]:
+    """Run the program of ``spec`` without nsys. Return the run to make under nsys.
 
-    If the first is stopped, the second is not started. Raises Unavailable or OutputError if the second could
-    not start.
+    If the program was stopped, return how, too: then there is nothing to compare with. Raises Unavailable or
+    OutputError if the run under nsys could not start.
     """
     find.find_nsys(spec.nsys_path)
     RunFolder(spec.output).check_free(force=spec.force)
@@ -92,11 +106,19 @@ def run_pair(spec: RunSpec, callbacks: Callbacks) -> Run:
     note("nsyswrap: running without nsys first")
     status, times = bare.run_bare(spec)
     if status.outcome in ("interrupted", "timed_out"):
-        return api.Run(spec.output, status)
+        return spec, status
     if status.message:
         note(f"nsyswrap: {status.message}")
     rewind()
-    return api.run(replace(spec, bare=times), callbacks)
+    return replace(spec, bare=times), None
+
+
+def note_pipe() -> None:
+    """Print a note if stdin is a pipe or a socket: it cannot be read twice."""
+    with suppress(OSError):  # closed
+        mode = os.fstat(0).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            note("nsyswrap: stdin is a pipe: only the first run reads it")
 
 
 def _stdin_rewinder() -> Callable[[], None]:

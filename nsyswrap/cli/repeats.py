@@ -26,6 +26,7 @@ with lazy_imports():
 
 _WIDEST = 32  # columns of a cell
 _NOISE = "cannot tell the difference from noise"
+_FEWEST_PAIRS = 4  # three equal pairs differ without overlap in one case of ten by chance
 _GAP = "  "
 
 
@@ -115,16 +116,20 @@ def _cost_lines(costs: Sequence[Cost]) -> list[str]:
         (cost.name, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost)) for cost in costs
     ]
     lines = _aligned([head, *rows])
+    if costs[0].name == spread.PROGRAM_TIME:
+        lines.append("Program time: without the start of nsys and its report.")
     if pairs == 1:
         return [*lines, "The run without nsys was first.", f"One run each: {_NOISE}."]
     lines.append(f"Medians of {pairs:,} pairs of runs. In each pair the run without nsys was first.")
+    if pairs < _FEWEST_PAIRS:
+        return [*lines, f"{pairs} pairs: too few to tell the difference from noise."]
     return [*lines, *(_overlap(cost) for cost in costs if cost.overlaps)]
 
 
 def _overlap(cost: Cost) -> str:
     return (
-        f"{printable(cost.name)}: {_range(cost.bare.values)} without nsys and {_range(cost.profiled.values)} "
-        f"overlap:\n  {_NOISE}."
+        f"{printable(cost.name)}: {_range(cost.bare.values)} without nsys and "
+        f"{_range(cost.profiled.values)} profiled overlap:\n  {_NOISE}."
     )
 
 

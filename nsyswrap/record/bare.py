@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import time
-import uuid
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.bare_run import BareRun
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.base.run_folder import Status
-from nsyswrap.record import guard, nvtx_listener
+from nsyswrap.base.run_folder import RunFolder, Status
+from nsyswrap.record import guard, nvtx_listener, outcome
+from nsyswrap.record.private_folders import private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.run import descriptors, launched
 from nsyswrap.record.supervisor import POLL_S, REPEAT_S, STOP_PROGRAM_S, signals_noted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nsyswrap.record.spec import RunSpec
 
 
@@ -28,11 +28,13 @@ def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
     """Run the program of ``spec`` with its environment, streams and time limit, but without nsys.
 
     Return how it ended, and its time and NVTX ranges. The run folder is neither made nor changed.
+    Raises OutputError if no temporary folder can be made.
     """
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
-        variables, why_none = _listening(spec, Path(folder))
-        status, program_s = _run(spec, variables)
-        ranges = nvtx_listener.repeated_ranges(sorted(Path(folder).iterdir()))
+    place = outcome.temporary_place(spec.env)
+    with private_folders(RunFolder(spec.output), place) as private, private.guarded():
+        variables, why_none = _listening(spec, private.temporary)
+        status, program_s = _run(spec, {**variables, guard.MARK: private.token}, private.token)
+        ranges = nvtx_listener.repeated_ranges(sorted(private.temporary.glob("process.*")))
     return status, BareRun(status.exit_code, program_s, ranges, why_none)
 
 
@@ -47,20 +49,21 @@ def _listening(spec: RunSpec, folder: Path) -> tuple[dict[str, str], str]:
     return {nvtx_listener.LIBRARY: str(library), nvtx_listener.TIMES: str(folder / "process")}, ""
 
 
-def _run(spec: RunSpec, variables: dict[str, str]) -> tuple[Status, float | None]:
+def _run(spec: RunSpec, variables: dict[str, str], token: str) -> tuple[Status, float | None]:
     """Run the program, and end what is left of it. Return its duration in s, too."""
-    token = uuid.uuid4().hex
     with signals_noted() as received, descriptors(spec) as own, closing(ProgramTime()) as timed:
         process = subprocess.Popen(
             launched(spec.program, (*own, timed.writer)),
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **spec.env, **variables, guard.MARK: token},
+            env={**os.environ, **spec.env, **variables},
             pass_fds=(*own, timed.writer),
             start_new_session=True,  # as under nsys
         )
         os.close(timed.writer)
         members = guard.Members(token)
         timed_out = _wait(process, timed, received, spec.timeout_s, members)
+        for _ in ("start", "exit"):  # a short program has ended before these were noted
+            timed.pause(0)
         guard.kill(members.living())
         return _status(spec, process.returncode, received, timed_out=timed_out), timed.seconds
 

@@ -24,6 +24,7 @@ TIMES = "NSYSWRAP_NVTX_TIMES"  # beginning of the files that the library writes
 SOURCE = Path(__file__).parent / "in_program" / "nvtx_times.c"
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O2", "-shared", "-fPIC", "-pthread")
+_FIELDS = 4  # of a line: thread, start, end and name
 _LEAST = 3  # occurrences of a range that repeats
 
 
@@ -60,9 +61,11 @@ def repeated_ranges(files: Iterable[Path]) -> dict[str, RangeTimes]:
     """
     starts: dict[str, dict[tuple[Path, str], list[tuple[int, int]]]] = {}
     for file in files:
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            thread, start, end, name = line.split(" ", 3)
-            starts.setdefault(name, {}).setdefault((file, thread), []).append((int(start), int(end)))
+        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+            fields = line.split(" ", 3)
+            if len(fields) == _FIELDS:  # a full disk cuts off the last line
+                thread, start, end, name = fields
+                starts.setdefault(name, {}).setdefault((file, thread), []).append((int(start), int(end)))
     times = {name: max(map(_outermost, threads.values()), key=len) for name, threads in starts.items()}
     return {name: _times(own) for name, own in times.items() if len(own) >= _LEAST}
 

@@ -7,8 +7,10 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,9 +57,9 @@ Spread: (max - min) / median over the runs.
 cost of profiling  without nsys  profiled          difference
 program time             2.50 s    3.00 s   +500 ms (+20.0 %)
 step 'step', 6 x        80.0 µs    100 µs  +20.0 µs (+25.0 %)
+Program time: without the start of nsys and its report.
 Medians of 3 pairs of runs. In each pair the run without nsys was first.
-program time: 2.50 s to 2.50 s without nsys and 2.00 s to 4.00 s overlap:
-  cannot tell the difference from noise.
+3 pairs: too few to tell the difference from noise.
 """
 COMMAND = (sys.executable, "-m", "nsyswrap", "profile", "--no-stats")
 
@@ -98,6 +100,15 @@ def test_the_screen_of_a_folder_of_runs(tmp_path: Path, cli: Cli) -> None:
     assert (done.returncode, done.stdout) == (0, SCREEN), done.stderr
 
 
+def test_four_pairs_are_compared_by_their_ranges(tmp_path: Path, cli: Cli) -> None:
+    made(tmp_path / "runs", (2.0, 4.0, 3.0, 3.0))
+    assert cli("report", "runs").stdout.endswith(
+        "Medians of 4 pairs of runs. In each pair the run without nsys was first.\n"
+        "program time: 2.50 s to 2.50 s without nsys and 2.00 s to 4.00 s profiled overlap:\n"
+        "  cannot tell the difference from noise.\n"
+    )
+
+
 def test_two_folders_of_runs_are_compared(tmp_path: Path, cli: Cli) -> None:
     made(tmp_path / "before", (2.0, 2.1))
     made(tmp_path / "after", (1.0, 1.1))
@@ -132,7 +143,8 @@ def test_pairs_of_runs(tmp_path: Path, cli: Cli, script: Path, environment: dict
     table = done.stdout.partition("script.py: 2 runs")[2]
     assert re.search(r"^program time +\S+ ms +\S+ ms +\S+ ms +\S+ % +2$", table, re.MULTILINE)
     assert "Medians of 2 pairs of runs. In each pair the run without nsys was first.\n" in table
-    assert "steps not compared:" in done.stderr  # no GPU work
+    assert "steps not compared: no GPU work with a CUDA call was recorded\n" in done.stderr
+    assert "stdin is a pipe" not in done.stderr
     again = cli("report", "runs of it")
     assert again.stdout == f"script.py: 2 runs{table}"
     assert "nsyswrap report 'runs of it/run-1'" in again.stderr.replace(f"{sys.executable} -m ", "")
@@ -180,6 +192,46 @@ def test_one_ctrl_c_ends_everything(
 
 
 @pytest.mark.usefixtures("nsys")
+def test_a_pair_that_is_stopped_first_does_not_show_the_earlier_run(tmp_path: Path, cli: Cli) -> None:
+    assert cli("profile", "--no-stats", "-o", "run", *NOTHING).returncode == 0
+    options = ("--compare-bare", "--yes", "--timeout", "1", "-o", "run", "--force")
+    done = cli("profile", *options, "--", "sleep", "60")
+    assert (done.returncode, done.stdout) == (75, "")
+    assert done.stderr.endswith("the run without nsys was stopped after --timeout 1 s\n")
+    assert (tmp_path / "run" / EXPORT).exists()
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_kill_ends_the_run_without_nsys(tmp_path: Path, script: Path, environment: dict[str, str]) -> None:
+    """Meanwhile the folder of the series is locked."""
+    script.write_text(WAITS)
+    (tmp_path / "tmp").mkdir()
+    command = [*COMMAND, "--repeat", "2", "--compare-bare", "--yes", "--force", "-o", "runs", "script.py"]
+    own = {**environment, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(command, cwd=tmp_path, env=own, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        second = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
+        process.kill()
+        assert process.stdout.read() == b""  # the program has ended: it has the same stdout
+    assert second.returncode == 73
+    assert (
+        f"runs is in use by another series ({socket.gethostname()}, process {process.pid})" in second.stderr
+    )
+    deadline = time.monotonic() + 30
+    while list((tmp_path / "tmp").iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_pipe_is_read_by_the_first_run(cli: Cli) -> None:
+    done = cli("profile", "--no-stats", "--compare-bare", "--yes", "-o", "run", "cat", stdin="some input\n")
+    assert done.stdout.count("some input\n") == 1
+    assert "nsyswrap: stdin is a pipe: only the first run reads it\n" in done.stderr
+
+
+@pytest.mark.usefixtures("nsys")
 def test_one_pair_without_a_compiler(tmp_path: Path, cli: Cli) -> None:
     """A folder takes the place of PATH: it has nothing in it that compiles."""
     places = tmp_path / "bin"
@@ -215,9 +267,9 @@ def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path, cli: Cl
         assert done.returncode == 73
         assert "run exists and is not empty" in done.stderr
         done = cli("profile", *more, "--force", "-o", "run/mine", "--", "touch", "ran")
-        assert (done.returncode, done.stderr) == (
-            73,
-            "nsyswrap: cannot write run/mine: Not a directory\n  use another --output\n",
+        assert done.returncode == 73
+        assert done.stderr.endswith(
+            "nsyswrap: cannot write run/mine: Not a directory\n  use another --output\n"
         )
     assert not (tmp_path / "ran").exists()
 
@@ -230,6 +282,9 @@ def test_a_folder_in_use_is_refused_before_anything_runs(tmp_path: Path, cli: Cl
         (("--repeat", "0"), {}, "invalid --repeat '0': expected a whole number from 1"),
         (("--compare-bare",), {}, "--compare-bare runs the program 2 times: once without nsys, once under"),
         (("--compare-bare", "--repeat", "3"), {}, "6 times: 3 times without nsys, 3 times under nsys"),
+        (("--compare-bare", "--duration", "1"), {}, "--compare-bare cannot be used with --duration or"),
+        (("--compare-bare", "--capture-range", "cuda"), {}, "--compare-bare cannot be used with --duration"),
+        (("--compare-bare", "--nsys-arg=--duration=1"), {}, "--compare-bare cannot be used with --duration"),
         (("--repeat", "2"), {"OMPI_COMM_WORLD_RANK": "0"}, "--repeat cannot be used in a launch"),
         (
             ("--compare-bare", "--yes"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -37,6 +38,27 @@ for n in range(3):
 nvtx.push_range("never popped")
 """
 
+NAMES = r"""
+#include <nvtx3/nvToolsExt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+int main(void)
+{
+    static char name[10001];
+    struct rusage used;
+    memset(name, 'x', sizeof name - 1);
+    for (int i = 0; i < 300; i++)
+        nvtxRangePushA(name);
+    for (int i = 0; i < 20000; i++)
+        nvtxRangePushA(name), nvtxRangePop();
+    getrusage(RUSAGE_SELF, &used);
+    printf("%ld\n", used.ru_maxrss);
+}
+"""
+MOST_KB = 100_000  # the names that are not kept have 200 MB
+
 
 def spec(folder: Path, *argv: str, timeout_s: float | None = None, **env: str) -> RunSpec:
     return RunSpec(Program(argv, "program"), folder / "run", env=env, timeout_s=timeout_s)
@@ -65,6 +87,28 @@ def test_the_ranges_that_repeat_are_timed(tmp_path: Path) -> None:
     assert times.program_s is not None
     assert times.program_s > 0.08
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("listener")
+def test_ranges_that_are_not_kept_use_no_memory(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], nsys: str
+) -> None:
+    folders = Path(nsys).resolve().parent.parent.glob("target-*/nvtx/include")
+    if not (headers := next(folders, None)):
+        pytest.skip("needs the NVTX headers of nsys")
+    (tmp_path / "names.c").write_text(NAMES)
+    program = str(tmp_path / "names")
+    subprocess.run(["cc", f"-I{headers}", "-o", program, f"{program}.c", "-ldl"], check=True)
+    _, times = run_bare(spec(tmp_path, program))
+    assert not times.no_ranges
+    assert 5_000 < int(capfd.readouterr().out) < MOST_KB
+
+
+def test_a_program_that_ends_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look of a busy machine comes late: it waits for the end."""
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: process.wait(30))
+    _, times = run_bare(spec(tmp_path, "true"))
+    assert times.program_s is not None
 
 
 def test_the_program_runs_as_under_nsys(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,19 @@ def test_two_occurrences_are_no_steps(tmp_path: Path) -> None:
     assert repeated_ranges([written(tmp_path, "a", "7 0 1 s", "7 2 3 s")]) == {}
 
 
+@pytest.mark.parametrize("cut_off", ["7", "7 60", "7 60 6"])
+def test_a_last_line_that_a_full_disk_cut_off(tmp_path: Path, cut_off: str) -> None:
+    file = written(tmp_path, "a", *(f"7 {n * 20} {n * 20 + 1} s" for n in range(3)), cut_off)
+    assert repeated_ranges([file]) == {"s": RangeTimes(3, 20)}
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
+def test_a_name_with_a_line_end_of_unicode(tmp_path: Path, character: str) -> None:
+    name = f"a{character}b"
+    file = written(tmp_path, "a", *(f"7 {n * 20} {n * 20 + 1} {name}" for n in range(3)))
+    assert repeated_ranges([file]) == {name: RangeTimes(3, 20)}
+
+
 def test_it_is_compiled_once(cache: Path) -> None:
     library = compiled()
     assert library.is_relative_to(cache)

@@ -2,8 +2,9 @@
  *
  * NVTX loads this library through NVTX_INJECTION64_PATH. At exit each process writes its ranges of the
  * default domain to $NSYSWRAP_NVTX_TIMES.<pid>, a line for each range that ended: thread, start and end in ns
- * of CLOCK_MONOTONIC, and the name. It costs one lock and one clock for each start and end. Ranges of other
- * domains belong to libraries and are ignored. A process that ends through _exit writes nothing.
+ * of CLOCK_MONOTONIC, and the name. It costs one lock and one clock for each start and end, and a copy of the
+ * name for each start. Ranges of other domains belong to libraries and are ignored. A process that ends
+ * through _exit writes nothing.
  *
  * What follows is declared as NVTX 3 does in nvtxTypes.h and nvToolsExt.h, so that no CUDA toolkit is needed.
  */
@@ -45,7 +46,7 @@ typedef struct {
 
 typedef struct {
     int64_t start, end; /* end is 0 while the range is open */
-    const char *name;
+    char *name;
     int thread;
 } Range;
 
@@ -56,6 +57,7 @@ static Range *ranges;
 static size_t count, room;
 static __thread uint64_t stack[DEEPEST];
 static __thread int depth;
+static __thread int thread; /* id, 0 until the first range */
 static int a_domain; /* its address stands for every domain but the default one */
 
 static int64_t now(void)
@@ -85,21 +87,21 @@ static char *narrowed(const wchar_t *text)
     return copy;
 }
 
-static const char *name_of(const Attributes *event)
+static char *name_of(const Attributes *event)
 {
-    if (event && event->message_type == ASCII)
-        return copied(event->message);
     if (event && event->message_type == WIDE)
         return narrowed(event->message);
-    if (event && event->message_type == REGISTERED)
-        return event->message; /* a handle of ours is its text */
-    return "";
+    if (event && (event->message_type == ASCII || event->message_type == REGISTERED))
+        return copied(event->message); /* a handle of ours is its text */
+    return copied(NULL);
 }
 
-/* Begin a range; return its number from 1, or 0 if it cannot be kept. */
-static uint64_t begin(const char *name)
+/* Begin a range; return its number from 1, or 0 if it cannot be kept. The name is owned. */
+static uint64_t begin(char *name)
 {
     uint64_t number = 0;
+    if (!thread)
+        thread = (int)syscall(SYS_gettid);
     pthread_mutex_lock(&lock);
     if (count == room && room < MOST_RANGES) {
         size_t more = room ? 2 * room : 4096;
@@ -107,11 +109,13 @@ static uint64_t begin(const char *name)
         if (larger)
             ranges = larger, room = more;
     }
-    if (count < room) {
-        ranges[count] = (Range){now(), 0, name ? name : "", (int)syscall(SYS_gettid)};
+    if (name && count < room) {
+        ranges[count] = (Range){now(), 0, name, thread};
         number = ++count;
     }
     pthread_mutex_unlock(&lock);
+    if (!number)
+        free(name);
     return number;
 }
 
@@ -124,10 +128,12 @@ static void finish(uint64_t number)
     pthread_mutex_unlock(&lock);
 }
 
-static int push(const char *name)
+static int push(char *name)
 {
     if (depth < DEEPEST)
         stack[depth] = begin(name);
+    else
+        free(name);
     return depth++;
 }
 
@@ -160,6 +166,7 @@ static void forget(void)
     pthread_mutex_init(&lock, NULL);
     count = 0;
     depth = 0;
+    thread = 0;
 }
 
 __attribute__((destructor)) static void write_ranges(void)

@@ -116,7 +116,7 @@ def profiling_costs(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any
     try:
         steps = [_step_pair(capture, bare) for capture, _, bare in pairs]
     except NotInCapture as error:
-        return whole, error.message
+        return whole, f"steps not compared: {error.message}"
     names = {name for name, _ in steps}
     if len(names) > 1:
         return whole, f"steps not compared: the runs differ: {', '.join(sorted(names))}"
@@ -126,14 +126,16 @@ def profiling_costs(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any
 def _step_pair(capture: Capture, bare: BareRun) -> tuple[str, tuple[float, float]]:
     """Return the name of the step, and its time without nsys and under nsys. Raises NotInCapture."""
     if bare.no_ranges:
-        raise NotInCapture(f"steps not compared: {bare.no_ranges}")
+        raise NotInCapture(bare.no_ranges)
     steps = step_times(capture)
     if steps is None:
-        raise NotInCapture("steps not compared: no repeated NVTX range marks them")
+        raise NotInCapture("no repeated NVTX range marks them")
     times = bare.ranges.get(steps.name)
-    if times is None or times.count != steps.count:
-        without = f"{times.count if times else 0:,} without nsys, {steps.count:,} recorded"
-        raise NotInCapture(f"steps not compared: the counts of '{steps.name}' differ: {without}")
+    if times is None:
+        raise NotInCapture(f"'{steps.name}' was not timed without nsys; possibly the program ends by _exit")
+    if times.count != steps.count:
+        counts = f"{times.count:,} without nsys, {steps.count:,} recorded"
+        raise NotInCapture(f"the counts of '{steps.name}' differ: {counts}")
     return f"step '{steps.name}', {steps.count:,} x", (times.median_ns, steps.median_ns)
 
 

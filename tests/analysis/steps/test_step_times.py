@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.analysis.step_times import StepTimes, step_times
+from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,4 +37,6 @@ def test_no_range_marks_steps(tmp_path: Path) -> None:
 
 
 def test_no_gpu_work(tmp_path: Path) -> None:
-    assert step_times(opened(tmp_path, *(nvtx("step", n * 10, n * 10 + 5) for n in range(4)))) is None
+    capture = opened(tmp_path, *(nvtx("step", n * 10, n * 10 + 5) for n in range(4)))
+    with pytest.raises(NotInCapture, match="no GPU work with a CUDA call was recorded"):
+        step_times(capture)
