@@ -18,6 +18,7 @@ from nsyswrap.record.guard import MARK
 DEVICE = "/dev/nvidia-uvm"
 _LIBRARY = b"/libcuda.so"
 INTERVAL_S = 0.5  # a shorter-lived process can be missed
+_MOST_CPU = 0.01  # of a core; for many processes with many files the interval is longer
 _PARENT = 1  # fields of /proc/PID/stat, counted after the program's name
 # Addresses that a fork inherits. An exec chooses them anew, unless address randomization is off.
 _ADDRESSES = (23, 25, 45)  # start of the code, of the stack, of the arguments
@@ -62,16 +63,17 @@ class GpuUsers:
         It takes 0.2 % of a core for 20 processes with 40 open files, 0.3 % before Linux 6.2. A process is
         read again only if it has opened or closed files since, as CUDA does when it starts.
         """
-        now = time.monotonic()
-        if now < self._due:
+        if time.monotonic() < self._due:
             return
-        self._due = now + INTERVAL_S
+        began_s = time.thread_time()
         self._sort_in_new()
         for pid in self._members.keys() - self._users.keys():
             process, open_files = self._members[pid], _open_files(pid)
             if open_files != process.open_files:
                 process.open_files = open_files
                 self._examine(pid, process)
+        cost_s = time.thread_time() - began_s
+        self._due = time.monotonic() + max(INTERVAL_S, cost_s / _MOST_CPU)
 
     def _sort_in_new(self) -> None:
         """Note of each new process whether it belongs to the run: by its parent, or by the mark."""
