@@ -247,7 +247,7 @@ def test_sqlite_files_that_are_no_export(name: str, tmp_path: Path, cli: Cli) ->
 
 PUBLIC = ROOT.parent / "shared" / "exports"
 EXPORTS = sorted(PUBLIC.glob("*.sqlite"))
-every_export = pytest.mark.parametrize("export", EXPORTS, ids=lambda path: path.stem)
+every_export = pytest.mark.parametrize("export", EXPORTS, ids=[path.stem for path in EXPORTS])
 
 
 @cache

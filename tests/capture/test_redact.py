@@ -359,7 +359,7 @@ def test_what_cannot_be_asked_for(cli: Cli, arguments: list[str]) -> None:
 
 
 @pytest.mark.skipif(not EXPORTS, reason=f"no exports in {SHARED}")
-@pytest.mark.parametrize("export", EXPORTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("export", EXPORTS, ids=[path.stem for path in EXPORTS])
 @pytest.mark.slow
 def test_public_exports(export: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"

@@ -57,7 +57,7 @@ def profiling(folder: Path, environment: dict[str, str], *options: str) -> subpr
     return process
 
 
-@pytest.mark.parametrize("apart_s", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("apart_s", [0.0, 0.3, 0.8])  # all within REPEAT_S, on a busy machine too
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_is_repeated_at_once_costs_nothing(
     tmp_path: Path, environment: dict[str, str], number: signal.Signals, apart_s: float

@@ -89,7 +89,9 @@ def test_what_nsys_has_no_csv_for_we_have_no_rows_for(capture: str, scratch: Pat
 
 @pytest.mark.skipif(not PUBLIC_GOLDENS, reason=f"no public exports in {PUBLIC}")
 @pytest.mark.parametrize(
-    "golden", PUBLIC_GOLDENS, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}"
+    "golden",
+    PUBLIC_GOLDENS,
+    ids=[f"{path.parent.name}-{path.name.partition('.')[0]}" for path in PUBLIC_GOLDENS],
 )
 @pytest.mark.slow
 def test_public_exports(golden: Path) -> None:

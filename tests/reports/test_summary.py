@@ -66,7 +66,7 @@ def test_the_screen_is_short_and_no_wider_than_asked(tmp_path: Path) -> None:
         assert max(map(cell_len, screen_of(capture, width))) <= width, width
 
 
-@pytest.mark.parametrize("export", EXPORTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("export", EXPORTS, ids=[f"{path.parent.name}-{path.stem}" for path in EXPORTS])
 def test_the_screen_of_a_real_capture(export: Path) -> None:
     lines = screen_of(open_capture(export))
     assert 2 <= len(lines) <= 55
