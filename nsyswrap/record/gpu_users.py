@@ -1,8 +1,8 @@
 """Watch which processes of a run use CUDA, and which of these were forked without an exec.
 
-nsys does not record a process that was forked only, unless it is told to. CUDA keeps ``/dev/nvidia-uvm``
-open. So does NVML, which does not load CUDA's library. A forked process inherits open files, so only those
-count that its parent does not have.
+nsys does not record a process that was forked only, unless it is told to. A CUDA context opens and maps
+``/dev/nvidia-uvm``. NVML opens it, too, but does not map it. A forked process inherits open files, so only
+those count that its parent does not have.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from nsyswrap.base.gpu_users import GpuUser
 from nsyswrap.record.guard import MARK
 
 DEVICE = "/dev/nvidia-uvm"
-_LIBRARY = b"/libcuda.so"
 INTERVAL_S = 0.5  # a shorter-lived process can be missed
 _MOST_CPU = 0.01  # of a core; for many processes with many files the interval is longer
+_UNSETTLED = -1  # as the number of open files: look again
 _PARENT = 1  # fields of /proc/PID/stat, counted after the program's name
 # Addresses that a fork inherits. An exec chooses them anew, unless address randomization is off.
 _ADDRESSES = (23, 25, 45)  # start of the code, of the stack, of the arguments
@@ -92,7 +92,7 @@ class GpuUsers:
                 self._others.add(pid)
 
     def _examine(self, pid: int, process: _Process) -> None:
-        """Note a process with CUDA that has the device open, unless it inherited all of its descriptors."""
+        """Note a process that has mapped the device, unless it inherited all of its descriptors."""
         image = _image(pid)
         process.images.add(image)
         opened = self._opened(pid)
@@ -102,9 +102,15 @@ class GpuUsers:
         if forked:
             process.inherited |= opened & self._opened(process.parent_pid)
             opened -= process.inherited
-        if opened and _LIBRARY in _bytes(f"/proc/{pid}/maps"):
+        if opened and not self._maps(pid):
+            process.open_files = _UNSETTLED  # CUDA maps it later
+        elif opened:
             name = _bytes(f"/proc/{pid}/comm").decode(errors="replace").strip()
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked)
+
+    def _maps(self, pid: int) -> bool:
+        """Return True if a process has mapped the device."""
+        return f" {self._device}\n".encode() in _bytes(f"/proc/{pid}/maps")
 
     def _opened(self, pid: int) -> set[str]:
         """Return the descriptors of the device."""

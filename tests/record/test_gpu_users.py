@@ -1,6 +1,6 @@
 """Which processes of a run use CUDA: real processes and forks.
 
-Files stand in for the device and for CUDA's library.
+A file stands in for the device.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 TOKEN = "mark-of-the-test"  # noqa: S105 - the mark of a run
 # {device} is the path of the stand-in. Each program prints its process ids and ends with its stdin.
 ONLY_OPENS = "device = open({device!r})"
-OPENS = (
-    "import mmap, pathlib; file = open(pathlib.Path({device!r}).with_name('libcuda.so.1'));"
-    " cuda = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); " + ONLY_OPENS
+OPENS = ONLY_OPENS + (
+    "; import mmap; context = mmap.mmap(device.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)"
 )
 FORK = """
 import os, sys
@@ -83,8 +82,7 @@ PATIENCE_S = 20
 @pytest.fixture
 def device(tmp_path: Path) -> Path:
     path = tmp_path / "nvidia-uvm"
-    path.touch()
-    (tmp_path / "libcuda.so.1").write_text("a page")
+    path.write_text("a page")
     return path
 
 
@@ -174,6 +172,13 @@ def test_what_is_read_is_what_was_written() -> None:
 
 
 def test_a_program_that_uses_nvml_only(users_of: UsersOf, device: Path) -> None:
-    """NVML opens the device, too, but does not load CUDA's library."""
+    """NVML opens the device, too, but does not map it."""
     program = FORK.format(before="", inside=ONLY_OPENS.format(device=str(device)), after="")
     assert users_of(program, 0)[0] == []
+
+
+def test_a_context_that_is_made_after_the_device_was_opened(users_of: UsersOf, device: Path) -> None:
+    opens, maps = OPENS.format(device=str(device)).split("; ", 1)
+    inside = f"{opens}; import time; time.sleep(1.5); {maps}"
+    [user], [_, child] = users_of(FORK.format(before="", inside=inside, after=""), 1)
+    assert user.pid == child
