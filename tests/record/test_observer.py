@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
 TOKEN = uuid.uuid4().hex
 NO_GPU = gpus.query().error
+# It keeps its CUDA context for two seconds, as the processes are queried once a second.
 MATMUL = """
-import torch
+import time, torch
 a = torch.randn(2048, 2048, device="cuda")
-for _ in range(300):
+end = time.monotonic() + 2
+while time.monotonic() < end:
     a @ a
-torch.cuda.synchronize()
+    torch.cuda.synchronize()
 """
 
 
