@@ -1,0 +1,254 @@
+"""The data of a comparison: the figures of each run, and what was concluded from those of both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Group = Literal["total", "step", "budget", "launch", "kernel", "api", "copy", "range"]
+Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]
+
+# What the rows of a group are, in the order in which they are shown.
+GROUPS: dict[Group, str] = {
+    "total": "Totals",
+    "step": "Steps",
+    "budget": "Time of a step by cause",
+    "launch": "Launch overhead",
+    "kernel": "Kernels",
+    "api": "CUDA API calls",
+    "copy": "Copies",
+    "range": "NVTX ranges",
+}
+HEADLINE: tuple[Group, ...] = ("total", "step", "launch")  # these have half of the error rate to themselves
+
+
+class Key(NamedTuple):
+    """The identity of a row, the same in all runs.
+
+    ``name``: full kernel name, API call, kind of copy, path of an NVTX range, state of a step_budget, or
+    label of the steps. ``detail``: grid and block of a kernel. ``mode``: 1 and up for kernels whose durations
+    have several modes, the fastest first; else 0.
+    """
+
+    group: Group
+    name: str
+    detail: str = ""
+    mode: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of a row in one run; times in ns.
+
+    ``count`` and ``total_ns`` are of all launches, calls, copies or steps. ``typical_ns`` is the trimmed mean
+    of one, without first launches; None if there are only those. ``error`` is its standard error from the
+    values within the run, relative to it. ``per_step_ns`` is the time in a steady step, None without steps.
+    ``clock_mhz`` is the mean SM clock of the ``clock_samples`` that fell into its own time.
+    ``durations``, of kernels only: pairs of duration in ns and count, at most 32, ascending.
+    """
+
+    count: int
+    total_ns: float
+    typical_ns: float | None = None
+    error: float = 0.0
+    per_step_ns: float | None = None
+    size_bytes: int | None = None
+    clock_mhz: float | None = None
+    clock_samples: int = 0
+    durations: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def ns_per_byte(self) -> float | None:
+        """The time of a copy per byte."""
+        return self.total_ns / self.size_bytes if self.size_bytes else None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What must be equal for a comparison, and the conditions that may differ. None and empty: not known.
+
+    ``options`` are the options of nsys that decide what is recorded. ``graphs``: graph or node.
+    ``lost_events`` counts nsys' messages about lost events, ``other_processes`` the processes of others on
+    the GPUs of the run. ``throttled_percent`` is a share of the samples while the GPU worked.
+    """
+
+    gpus: tuple[str, ...] = ()
+    driver: str = ""
+    nsys: str = ""
+    options: str = ""
+    graphs: str = ""
+    command: tuple[str, ...] = ()
+    lost_events: int = 0
+    other_processes: int | None = None
+    throttled_percent: float | None = None
+    throttle_reason: str = ""
+    sm_clock_mhz: float | None = None
+    started: str = ""
+    node: str = ""
+    commit: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """The figures of one run. ``steps`` counts the steady steps, 0 if there are none."""
+
+    label: str
+    setup: Setup
+    rows: Mapping[Key, Row]
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Side:
+    """The base or the new side of a comparison: its name, as the user wrote it, and its runs."""
+
+    name: str
+    runs: tuple[RunFigures, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a row counts as slower: by more than ``max_slower``, a share, and by ``min_time_ns`` a run.
+
+    ``error_rate`` is that of the whole comparison: how often one without any change finds something.
+    """
+
+    max_slower: float = 0.05
+    min_time_ns: float = 10_000.0
+    error_rate: float = 0.05
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the runs of both sides say of a row.
+
+    ``ratio`` is new / base of the typical times, ``low`` and ``high`` its interval; None if not known.
+    ``more_runs``: so many runs a side would probably decide it; None if it is decided, or no number would.
+    ``why`` adds a reason to the outcome.
+    """
+
+    outcome: Outcome
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    more_runs: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row of both sides. ``base`` and ``new`` have an entry for each run, None where it is absent.
+
+    ``renamed_from``: this row was added, and is probably that removed one under another name.
+    """
+
+    key: Key
+    base: tuple[Row | None, ...]
+    new: tuple[Row | None, ...]
+    judgement: Judgement
+    renamed_from: Key | None = None
+
+    @property
+    def is_added(self) -> bool:
+        """True if no run of the base has the row."""
+        return not any(self.base)
+
+    @property
+    def is_removed(self) -> bool:
+        """True if no new run has the row."""
+        return not any(self.new)
+
+    @cached_property
+    def base_count(self) -> float:
+        """The median count of the runs; 0 where the row is absent."""
+        return _median(row.count if row else 0 for row in self.base)
+
+    @cached_property
+    def new_count(self) -> float:
+        """The median count of the runs; 0 where the row is absent."""
+        return _median(row.count if row else 0 for row in self.new)
+
+    @cached_property
+    def base_total_ns(self) -> float:
+        """The median total of the runs; 0 where the row is absent."""
+        return _median(row.total_ns if row else 0 for row in self.base)
+
+    @cached_property
+    def new_total_ns(self) -> float:
+        """The median total of the runs; 0 where the row is absent."""
+        return _median(row.total_ns if row else 0 for row in self.new)
+
+    @property
+    def cost_ns(self) -> float:
+        """The difference of the totals of a run."""
+        return self.new_total_ns - self.base_total_ns
+
+    @cached_property
+    def base_typical_ns(self) -> float | None:
+        """The median over the runs of the typical time of one."""
+        return _known_median(row.typical_ns for row in self.base if row)
+
+    @cached_property
+    def new_typical_ns(self) -> float | None:
+        """The median over the runs of the typical time of one."""
+        return _known_median(row.typical_ns for row in self.new if row)
+
+    @cached_property
+    def base_per_step_ns(self) -> float | None:
+        """The median over the runs of the time in a steady step."""
+        return _known_median(row.per_step_ns for row in self.base if row)
+
+    @cached_property
+    def new_per_step_ns(self) -> float | None:
+        """The median over the runs of the time in a steady step."""
+        return _known_median(row.per_step_ns for row in self.new if row)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A reason why two sides cannot be compared. ``about``: GPU, driver, nsys, command, throttling, ...
+
+    ``is_deliberate``: users compare across it on purpose, as with another command. Then ``--anyway`` keeps
+    the verdicts.
+    """
+
+    about: str
+    base: str
+    new: str
+    is_deliberate: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found. ``pairs`` are in the order of GROUPS, then by the size of their cost.
+
+    ``no_verdicts`` says why no row was judged; empty if rows were. ``remarks`` are what else readers must
+    know.
+    """
+
+    base: Side
+    new: Side
+    pairs: tuple[Pair, ...]
+    limits: Limits = field(default_factory=Limits)
+    obstacles: tuple[Obstacle, ...] = ()
+    no_verdicts: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def of(self, group: Group) -> tuple[Pair, ...]:
+        """Return the pairs of a group."""
+        return tuple(pair for pair in self.pairs if pair.key.group == group)
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(median(values))
+
+
+def _known_median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(median(known)) if known else None
