@@ -96,12 +96,17 @@ class Setup:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The figures of one run. ``steps`` counts the steady steps, 0 if there are none."""
+    """The figures of one run. ``steps`` counts the steady steps, 0 if there are none.
+
+    ``left_out`` counts the rows of a group that are not in ``rows``, because there are too many: those with
+    the least time. Where it does so, a row that is missing may be one of them.
+    """
 
     label: str
     setup: Setup
     rows: Mapping[Key, Row]
     steps: int = 0
+    left_out: Mapping[Group, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
