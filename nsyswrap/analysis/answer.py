@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,16 +19,12 @@ from nsyswrap.capture.per_capture import per_capture
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.step_budget import Budget
-    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
-_SAME = 0.1  # of the time: a smaller difference is none
 _MOST_STATES = 2  # that filled an outlier
 
 
@@ -181,18 +177,10 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
         warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(_times_ns(steps, numbers))),
+        median_ns=float(np.median(steps.times_ns(numbers))),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
     )
-
-
-def _times_ns(steps: Steps, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the GPU's pace where it adds up to the steps' time on the host; their durations otherwise."""
-    pace, durations = steps.pace_ns[numbers], steps.duration_ns[numbers]
-    same = abs(int(pace.sum()) - int(durations.sum())) <= _SAME * int(durations.sum())
-    times: NDArray[Any] = pace if same else durations
-    return times
 
 
 def _outlier(part: JudgedPart, number: int) -> Outlier:
@@ -203,7 +191,7 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number, int(_times_ns(part.steps, numbers)[place]), filled)
+    return Outlier(number, int(part.steps.times_ns(numbers)[place]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:

@@ -57,7 +57,8 @@ class Spread(NamedTuple):
 class WorkingGpu:
     """One GPU with its samples, and the figures of the ``count`` samples while it worked.
 
-    ``seconds`` are the times of all its samples since time 0 of the capture. Figures are None if the GPU does
+    ``seconds`` are the times of all its samples since time 0 of the capture, ``worked`` marks those that
+    count. Figures are None if the GPU does
     not report them, or with fewer than FEWEST_SAMPLES. ``throttled`` maps a reason to its share of the
     samples in percent, the largest first. ``idle_percent`` is the share of samples with the idle clock among
     all that were taken between operations at most 100 ms apart; ``count`` is without these.
@@ -66,6 +67,7 @@ class WorkingGpu:
     gpu: Gpu
     samples: Samples
     seconds: NDArray[Any]
+    worked: NDArray[Any]
     count: int
     idle_percent: float | None = None
     sm_mhz: Spread | None = None
@@ -110,7 +112,7 @@ def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[Wo
         raise CaptureError("no samples of a GPU")
     if not capture.started_ns or capture.started_ns < 0:
         raise CaptureError("the export has no start time in UTC, so samples cannot be assigned to GPU work")
-    numbers = _gpu_numbers(capture, operations, facts)
+    numbers = gpu_numbers(capture, operations, facts)
     gpus = []
     for number in np.unique(numbers).tolist():
         mine = operations.of(numbers == number)
@@ -120,7 +122,7 @@ def _working_gpus(capture: Capture, facts: Conditions, folder: Path) -> tuple[Wo
     return tuple(gpus)
 
 
-def _gpu_numbers(capture: Capture, operations: GpuOperations, facts: Conditions) -> NDArray[Any]:
+def gpu_numbers(capture: Capture, operations: GpuOperations, facts: Conditions) -> NDArray[Any]:
     """Return the position in ``facts.gpus`` of each operation's GPU. Raise CaptureError if unknown."""
     numbers = np.full(len(operations), MISSING)
     for process, device, rows in operations.by_device():
@@ -152,7 +154,7 @@ def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: Cover)
     worked = _settled(time_ns, work)
     idle = _bits(samples["reasons"]) & _IDLE > 0
     busy = worked & ~idle
-    made = WorkingGpu(gpu, samples, time_ns / NS_PER_S, int(busy.sum()))
+    made = WorkingGpu(gpu, samples, time_ns / NS_PER_S, busy, int(busy.sum()))
     if worked.sum() >= FEWEST_SAMPLES:
         made = replace(made, idle_percent=_percent(idle[worked]))
     if made.count < FEWEST_SAMPLES:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nsyswrap.base.run_folder import LAUNCHERS
 from nsyswrap.capture import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nsyswrap.capture.export import Export
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
@@ -18,6 +20,9 @@ _FORKS = "TRACE_AFTER_FORK_BEFORE_EXEC"
 _FLAGS = {"true": True, "false": False}
 _DIGITS = re.compile("[0-9]{1,18}")
 _NUMBERS = re.compile("[0-9]{1,9}")
+_PROCESS, _SIDES = "PROCESS_0:", ("CPU", "GPU")
+_EVENT_TYPE = "CAPTURE_EVENT_TYPE"  # a row for each kind of event
+_TRACES = {"Cuda": "cuda", "NvtxEvents": "nvtx", "OSRuntime": "osrt", "OpenMP": "openmp"}
 _CUDA_SCOPE = "CUDA_TRACE_SCOPE"  # if nsys 2026 wrote this, the value above is always false
 
 
@@ -27,7 +32,9 @@ class Info:
 
     ``recorded_from_ns`` is when recording began, 0 if the export does not say it. ``cuda_traced`` is True if
     nsys was to record CUDA in at least one process, ``forks_followed`` if it was to record processes without
-    an exec of their own. ``kernel`` is the release of the operating system's kernel.
+    an exec of their own. ``kernel`` is the release of the operating system's kernel. ``trace`` names what was
+    recorded as nsys' option does, ``graphs`` is graph or node, ``um_faults`` is True if page faults were
+    recorded, ``delay_ms`` is how long nsys waited before it recorded.
     """
 
     command: tuple[str, ...]
@@ -42,6 +49,10 @@ class Info:
     cuda_traced: bool | None
     forks_followed: bool | None
     kernel: str
+    trace: tuple[str, ...]
+    graphs: str
+    um_faults: bool | None
+    delay_ms: int | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,8 @@ def read_info(export: Export) -> Info:
         cuda_traced=_cuda_traced(export),
         forks_followed=_FLAGS.get(_pairs(export, schema.CAPTURE_METADATA).get(_FORKS, "")),
         kernel=system.get("SoftwareReleaseVersion", ""),
+        trace=_trace(export),
+        **_options(_pairs(export, schema.CAPTURE_METADATA)),
     )
 
 
@@ -128,6 +141,22 @@ def _cuda_traced(export: Export) -> bool | None:
     metadata = _pairs(export, schema.CAPTURE_METADATA)
     values = {value for name, value in metadata.items() if name.endswith(_CUDA_TRACE)}
     return "true" in values if values and _CUDA_SCOPE not in metadata else None
+
+
+def _trace(export: Export) -> tuple[str, ...]:
+    rows = export.select(schema.CAPTURE_METADATA, ("name", "text"), ("value", "text"), required=False)
+    kinds = {value for name, value in rows if name == _EVENT_TYPE and value}
+    return tuple(sorted(_TRACES.get(kind, kind.lower()) for kind in kinds))
+
+
+def _options(metadata: Mapping[str, str]) -> dict[str, Any]:
+    faults = [_FLAGS.get(metadata.get(f"{_PROCESS}COLLECT_UVM_{side}_PAGE_FAULTS", "")) for side in _SIDES]
+    delay = metadata.get("START_DELAY_MS", "")
+    return {
+        "graphs": metadata.get(f"{_PROCESS}CUDA_GRAPH_TRACE_OPTIONS:MODE", "").lower(),
+        "um_faults": None if None in faults else any(faults),
+        "delay_ms": int(delay) if _DIGITS.fullmatch(delay) else None,
+    }
 
 
 def _pairs(export: Export, table: str) -> dict[str, str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _RADIX = 2**16  # groups that 16-bit codes can number
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
+_TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
+_BLOCKS = 16  # of consecutive values: their means tell the error of a mean
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
 # More pairs than any program makes of nested ranges, or of operations and calls with one correlation id.
 _MOST_PAIRS, _PAIRS_PER_ROW = 2**23, 64
@@ -113,6 +115,41 @@ class Groups:
         low = np.where((rest == 0) & (whole > 0), whole - 1, high)
         before, behind = (ordered[np.clip(self._first + at, 0, len(ordered) - 1)] for at in (low, high))
         return np.where(self._filled, (before + behind) / 2, np.nan)
+
+    def trimmed(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the trimmed mean of each group, and its standard error; NaN in a group without values.
+
+        The mean is that of the values without the lowest and the highest tenth. Values in a row resemble each
+        other. So the error is that of the means of up to 16 blocks of consecutive values; before, the values
+        left out are replaced by the nearest that is not. It is 0.0 for a single value. Rows have to be in
+        order of time.
+        """
+        if not len(values):
+            return np.full(len(self._count), np.nan), np.full(len(self._count), np.nan)
+        ordered, last = self._sorted(values), len(values) - 1
+        cut = self._count // _TRIMMED
+        low = ordered[np.minimum(self._first + cut, last)]
+        high = ordered[np.maximum(self._first + self._count - 1 - cut, 0)]
+        del ordered
+        in_time = np.clip(values[self._order], *(np.repeat(ends, self._count) for ends in (low, high)))
+        kept = np.where(self._filled, self._count - 2 * cut, np.nan)
+        mean = (self._sums(in_time) - cut * (low + high)) / kept
+        return mean, self._block_error(in_time) * self._count / kept
+
+    def mean_error(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the standard error of each group's mean, as ``trimmed`` does; 0.0 without values."""
+        return self._block_error(values[self._order]) if len(values) else np.zeros(len(self._count))
+
+    def _block_error(self, in_time: NDArray[Any]) -> NDArray[Any]:
+        """Return the standard error of each group's mean; values are by group, then by time."""
+        blocks = np.minimum(self._count, _BLOCKS)
+        group, nth = repeated(blocks)
+        starts = self._first[group] - (-nth * self._count[group] // blocks[group])
+        means = np.add.reduceat(in_time, starts) / np.diff(starts, append=len(in_time))
+        counted = np.maximum(blocks, 1)
+        squares = (means - (np.bincount(group, means, len(blocks)) / counted)[group]) ** 2
+        variance = np.bincount(group, squares, len(blocks)) / np.maximum(blocks - 1, 1)
+        return np.sqrt(variance / counted)  # type: ignore[no-any-return]
 
     def _sorted(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group, then by value."""

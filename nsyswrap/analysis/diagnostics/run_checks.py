@@ -84,7 +84,7 @@ def _doubts(made: RunConditions) -> Iterator[_Doubt]:
 
 
 def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
-    if gpu.throttled and _is_throttled(gpu) and not _is_at_full_clock(gpu):
+    if gpu.throttled and _is_throttled(gpu) and not is_at_full_clock(gpu):
         share = (
             f"throttled ({', '.join(gpu.throttled)}) in {percent(gpu.throttled_percent or 0.0)} of samples"
         )
@@ -97,7 +97,7 @@ def _is_throttled(gpu: WorkingGpu) -> bool:
     return gpu.throttled_percent is not None and gpu.throttled_percent >= THROTTLED_PERCENT
 
 
-def _is_at_full_clock(gpu: WorkingGpu) -> bool:
+def is_at_full_clock(gpu: WorkingGpu) -> bool:
     """Return True if no sample is below the maximum SM clock: a GPU can report a reason and lose nothing."""
     most = gpu.gpu.max_sm_mhz
     return bool(most and gpu.sm_mhz and gpu.sm_mhz.least >= most)
@@ -192,7 +192,7 @@ def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
         yield unknown(THROTTLING, f"{name} did not report why its clock was reduced")
     elif not _is_throttled(gpu):
         yield ok(THROTTLING, f"{name}: throttled in {percent(gpu.throttled_percent)} of {samples}")
-    elif _is_at_full_clock(gpu):
+    elif is_at_full_clock(gpu):
         yield ok(THROTTLING, f"{name}: SM clock at its maximum in each of {samples}")
 
 

@@ -39,6 +39,7 @@ _LONG = 1.5  # times the median duration
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
+_SAME = 0.1  # of the time: a smaller difference is none
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
@@ -84,6 +85,13 @@ class Steps:
     def duration_ns(self) -> NDArray[Any]:
         """The duration of each step in ns."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    def times_ns(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the GPU's pace if it adds up to the steps' time on the host, else their durations."""
+        pace, durations = self.pace_ns[numbers], self.duration_ns[numbers]
+        same = abs(int(pace.sum()) - int(durations.sum())) <= _SAME * int(durations.sum())
+        times: NDArray[Any] = pace if same else durations
+        return times
 
     @property
     def window(self) -> tuple[int, int]:

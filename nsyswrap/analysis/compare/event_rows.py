@@ -1,0 +1,124 @@
+"""The rows of API calls, copies and NVTX ranges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.spans import Spans, tree
+from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.rows import Events
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
+from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.compare.steady_windows import SteadyWindows
+    from nsyswrap.capture.capture import Capture
+
+    Fields = dict[Key, dict[str, Any]]
+
+MEMSET_NAME = "memset"
+_BETWEEN = "/"  # two ranges of a path
+
+
+def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return the calls by name, without its version. First calls are those of a name in its process.
+
+    Calls of first launches count as first calls, too.
+    """
+    if not capture.has("api"):
+        return {}
+    api = capture.columns("api", "global_tid", "start_ns", "end_ns", "row")
+    order = np.argsort(api["start_ns"], kind="stable")
+    codes, names = name_codes(capture, "api")
+    owner, start, end, code = (
+        values[order] for values in (api["global_tid"], api["start_ns"], api["end_ns"], codes)
+    )
+    first = np.zeros(len(order), bool)
+    of_process, _ = group_keys(code, owner & PROCESS_MASK)
+    first[np.unique(of_process, return_index=True)[1]] = True
+    launches = launches_of(capture.whole)
+    first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
+    keys = [Key("api", name or "") for name in names]
+    ns = capture.durations("api")[order]
+    return Events(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
+
+
+def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return copies by kind, migrations of unified memory among them, and memsets."""
+    moved = transfers(capture)
+    if not len(moved):
+        return {}
+    labels = {**capture.labels("copy_kind"), MEMSET_KIND: MEMSET_NAME}
+    code, (kinds,) = group_keys(moved.kind)
+    operations = moved.operations
+    return Events(
+        [Key("copy", labels.get(kind, f"kind {kind}")) for kind in kinds.tolist()],
+        code,
+        moved.selected_ns,
+        per_step_ns=windows.per_step(operations.global_pid, operations.start_ns, operations.end_ns),
+        size_bytes=np.rint(moved.selected_bytes).astype(np.int64),
+    ).rows()
+
+
+def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return the ranges that ended by their path: the names from the outermost range to the range itself.
+
+    A range that began on another thread, or as a start/end range, has its name alone.
+    """
+    if not capture.has("nvtx"):
+        return {}
+    events = capture.columns("nvtx", "row", "start_ns", "end_ns", "event_type", "global_tid")
+    # MISSING is less than every time.
+    ended = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
+    rows = np.flatnonzero(ended)
+    if not len(rows):
+        return {}
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    names, texts = range_labels(capture.whole, events["row"][rows] - 1)
+    spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
+    nests = np.isin(events["event_type"][rows], NVTX_PUSH_POP)
+    code, paths = _paths(spans, names, texts, nests)
+    return Events(
+        [Key("range", path) for path in paths],
+        code,
+        capture.durations("nvtx")[rows],
+        per_step_ns=windows.per_step(*spans),
+    ).rows()
+
+
+def _paths(
+    spans: Spans, names: NDArray[Any], texts: list[str | None], nests: NDArray[Any]
+) -> tuple[NDArray[Any], list[str]]:
+    """Return the position of each range's path, and the paths; of names alone if there are too many pairs."""
+    inner = np.flatnonzero(nests)
+    parent, depth = np.full(len(names), -1), np.zeros(len(names), np.int64)
+    try:
+        nesting = tree(Spans(*(field[inner] for field in spans)))
+    except NotInCapture:
+        inner = inner[:0]
+    else:
+        known = (nesting.depth != MISSING) & (nesting.parent >= 0)
+        parent[inner[known]] = inner[nesting.parent[known]]
+        depth[inner[known]] = nesting.depth[known]
+    code = np.zeros(len(names), np.int64)
+    paths: list[str] = []
+    for level in range(int(depth.max()) + 1):
+        rows = np.flatnonzero(depth == level)
+        above = code[parent[rows]] if level else np.full(len(rows), -1)
+        own, (outer, name) = group_keys(above, names[rows])
+        code[rows] = own + len(paths)
+        paths += [
+            f"{paths[i]}{_BETWEEN}{texts[j] or ''}" if i >= 0 else texts[j] or ""
+            for i, j in zip(outer.tolist(), name.tolist(), strict=True)
+        ]
+    return code, paths

@@ -1,0 +1,76 @@
+"""Take the figures of one run from its capture: all that a comparison, a baseline or a table of runs needs.
+
+Counts and totals are those of nsys' own tables. A typical time is a trimmed mean, and its error comes from
+blocks of consecutive values: see ``Groups.trimmed``. The figures hold no column of the capture, so that the
+next capture can be read after this one is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.compare.event_rows import api_rows, copy_rows, range_rows
+from nsyswrap.analysis.compare.kernel_rows import kernel_rows
+from nsyswrap.analysis.compare.model import RunFigures
+from nsyswrap.analysis.compare.rows import bounded
+from nsyswrap.analysis.compare.setup import setup_of
+from nsyswrap.analysis.compare.steady_windows import SteadyWindows
+from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
+from nsyswrap.analysis.judged_part import READS as JUDGED
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.base.run_folder import RunFolder, run_of
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.model import Group, Key, Row
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.capture.capture import Capture
+
+_SHAPE = tuple(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz")
+_READS = {
+    **JUDGED,
+    "kernel": (*JUDGED["kernel"], *_SHAPE),
+    "memcpy": (*JUDGED["memcpy"], "bytes", "src_kind", "dst_kind", "copy_count"),
+    "memset": (*JUDGED["memset"], "bytes", "mem_kind"),
+}
+
+
+def run_figures(capture: Capture, label: str = "") -> RunFigures:
+    """Return the figures of the selected part of a capture. ``label`` names the run, by default its file.
+
+    Raises NotInCapture if there are too many processes or events, or no such steps as the view names.
+    """
+    view = capture.decided().viewed(names="full", nvtx_names=False)
+    with view.exact():
+        for kind, fields in _READS.items():
+            if view.whole.has(kind):
+                view.whole.columns(kind, *fields)  # each table in one pass
+        folder = run_of(capture.source)
+        run = RunFolder(folder).read_run() if folder else {}
+        parts = sorted(judged_parts(view), key=_busy_ns, reverse=True)
+        windows = SteadyWindows.of(parts)
+        rows: dict[Key, Row] = {}
+        left_out: dict[Group, int] = {}
+        of_group: dict[Group, dict[Key, dict[str, Any]]] = {
+            "total": total_rows(view, run),
+            "step": step_rows(parts),
+            "budget": budget_rows(parts),
+            "launch": launch_rows(view),
+            "kernel": kernel_rows(view, windows),
+            "api": api_rows(view, windows),
+            "copy": copy_rows(view, windows),
+            "range": range_rows(view, windows),
+        }
+        for group, every in of_group.items():
+            made, more = bounded(every)
+            rows |= made
+            left_out |= {group: more} if more else {}
+        return RunFigures(label or str(capture.source), setup_of(view, run), rows, _steps(parts), left_out)
+
+
+def _busy_ns(part: JudgedPart) -> int:
+    return sum(int(budget.busy_ns.sum()) for budget in part.budgets)
+
+
+def _steps(parts: list[JudgedPart]) -> int:
+    """Return the number of steady steps of the process with most GPU work, as the answer has it."""
+    return int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0

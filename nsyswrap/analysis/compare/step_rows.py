@@ -1,0 +1,128 @@
+"""The rows of totals, steps, time of a step by cause, and launch overhead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import Groups, rows_by
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.rows import Events, relative
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.step_budget import STATES
+from nsyswrap.base.units import NS_PER_S
+from nsyswrap.capture.global_ids import machine_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.capture.capture import Capture
+
+    Fields = dict[Key, dict[str, Any]]
+
+KERNEL_TIME, BUSY, SPAN, PROGRAM = (
+    *("kernel time", "GPU busy time", "first to last GPU operation"),
+    "program time",
+)
+FIRST_CALL, REPEAT_CALL, LATENCY, QUEUE = LAUNCH = (
+    *("first launch call", "repeat launch call"),
+    *("launch latency", "queue time"),
+)
+
+
+def total_rows(capture: Capture, run: Mapping[str, Any]) -> Fields:
+    """Return the totals of the run; what did not happen or is not known has no row.
+
+    Busy time is that with any operation, summed over the GPUs. The time from the first to the last operation
+    is that of all GPUs together.
+    """
+    totals: dict[str, tuple[int, float]] = {}
+    operations, pieces = gpu_operations_of(capture), pieces_of(capture)
+    if kernels := int(np.count_nonzero(operations.kind == KINDS.index(KERNEL))):
+        totals[KERNEL_TIME] = kernels, int(capture.durations(KERNEL).sum())
+    if len(operations):
+        by_gpu = rows_by(machine_ids(pieces.global_pid), pieces.device_id).values()
+        busy = sum(union(pieces.start_ns[rows], pieces.end_ns[rows]).length for rows in by_gpu)
+        totals |= {BUSY: (len(operations), busy), SPAN: (1, windows(capture, operations).length)}
+    if (program_s := run.get("program_s")) is not None:
+        totals[PROGRAM] = 1, program_s * NS_PER_S
+    return {
+        Key("total", name): {"count": count, "total_ns": ns, "typical_ns": float(ns)}
+        for name, (count, ns) in totals.items()
+    }
+
+
+def step_rows(parts: Sequence[JudgedPart]) -> Fields:
+    """Return the steady steps without outliers by their label; ``parts`` has most GPU work first.
+
+    Of several processes with steps of one label, as the ranks of a job have them, the first counts.
+    """
+    fields: Fields = {}
+    for part in parts:
+        steps = part.steps
+        key = Key("step", steps.label)
+        if steps.found and key not in fields:
+            ns = steps.times_ns(np.flatnonzero(steps.steady))[~steps.outlier[steps.steady]]
+            fields |= Events([key], np.zeros(len(ns), np.int64), ns).rows()
+    return fields
+
+
+def budget_rows(parts: Sequence[JudgedPart]) -> Fields:
+    """Return the time of each state in the judged part, summed over processes and devices.
+
+    The typical time is the mean of a steady step, outliers included, so that the states add up; without
+    steps it is the total. ``count`` is the number of steady steps of the first process, or 1.
+    """
+    steps = [part for part in parts if part.steps.found]
+    fields: Fields = {}
+    for state in STATES:
+        total = sum(int(b.state_ns[state].sum()) for part in parts for b in part.budgets)
+        if total:
+            by_step = [_by_step(part, state) for part in steps]
+            mean = sum(float(ns.mean()) for ns in by_step)
+            fields[Key("budget", state)] = {
+                "count": len(by_step[0]) if steps else 1,
+                "total_ns": total,
+                "typical_ns": mean if steps else float(total),
+                "error": _error_of_mean(by_step, mean),
+                "per_step_ns": mean if steps else None,
+            }
+    return fields
+
+
+def _by_step(part: JudgedPart, state: str) -> NDArray[Any]:
+    """Return the time of a state in each steady step, summed over the devices."""
+    nothing = np.zeros(np.count_nonzero(part.steps.steady), np.int64)
+    by_step: NDArray[Any] = sum((budget.state_ns[state] for budget in part.budgets), nothing)
+    return by_step
+
+
+def _error_of_mean(by_step: Sequence[NDArray[Any]], mean: float) -> float:
+    """Return the standard error of the sum of some means, relative to it."""
+    squares = [float(Groups(np.zeros(len(ns), np.int64), 1).mean_error(ns)[0]) ** 2 for ns in by_step]
+    return relative(np.array([sum(squares) ** 0.5]), np.array([mean]))[0]
+
+
+def launch_rows(capture: Capture) -> Fields:
+    """Return the calls of first and of repeat launches, and latency and queue time of repeats.
+
+    Latency is that of launches into an idle stream, as in the report launch_overhead.
+    """
+    launches = launches_of(capture)
+    again = launches.of(~launches.first)
+    timed = again.uncontended & (again.latency_ns >= 0)
+    times = (
+        launches.api_ns[launches.first],
+        again.api_ns,
+        again.latency_ns[timed],
+        again.queue_ns,
+    )
+    code = np.repeat(np.arange(len(times)), [len(ns) for ns in times])
+    rows = Events([Key("launch", name) for name in LAUNCH], code, np.concatenate(times)).rows()
+    return {key: rows[key] for key in (Key("launch", name) for name in LAUNCH) if key in rows}
