@@ -77,7 +77,7 @@ class Groups:
         Raises OverflowError if the sum of all values could exceed 64 bits.
         """
         count, first = self._count, self._first
-        ordered = self._sorted(values)
+        ordered = self.ordered(values)
         if not len(ordered):
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
@@ -106,7 +106,7 @@ class Groups:
         It is the value after the first n * share of n sorted values. If n * share is a whole number, it is
         the mean of the values before and after that place.
         """
-        ordered = self._sorted(values)
+        ordered = self.ordered(values)
         if not len(ordered):
             return np.full(len(self._count), np.nan)
         exact = Fraction(str(share))  # as floats, 0.07 * 100 is not a whole number
@@ -126,7 +126,7 @@ class Groups:
         """
         if not len(values):
             return np.full(len(self._count), np.nan), np.full(len(self._count), np.nan)
-        ordered, last = self._sorted(values), len(values) - 1
+        ordered, last = self.ordered(values), len(values) - 1
         cut = self._count // _TRIMMED
         low = ordered[np.minimum(self._first + cut, last)]
         high = ordered[np.maximum(self._first + self._count - 1 - cut, 0)]
@@ -151,15 +151,19 @@ class Groups:
         variance = np.bincount(group, squares, len(blocks)) / np.maximum(blocks - 1, 1)
         return np.sqrt(variance / counted)  # type: ignore[no-any-return]
 
-    def _sorted(self, values: NDArray[Any]) -> NDArray[Any]:
+    @property
+    def codes(self) -> NDArray[Any]:
+        """The group of each of the ``ordered`` values."""
+        return np.repeat(np.arange(len(self._count)), self._count)
+
+    def ordered(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group, then by value."""
         ordered = values[self._order]
         if self._large:  # one group after another, as each fits the cache
             for rows in self._slices():
                 ordered[rows].sort()
             return ordered
-        codes = np.repeat(np.arange(len(self._count)), self._count)
-        return ordered[np.lexsort((ordered, codes))]
+        return ordered[np.lexsort((ordered, self.codes))]
 
     def _squares(self, ordered: NDArray[Any], avg: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of squared deviations of each group."""

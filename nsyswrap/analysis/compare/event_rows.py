@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import group_keys, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.analysis.compare.rows import Events
+from nsyswrap.analysis.compare.rows import UNNAMED, Events
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
@@ -48,7 +48,7 @@ def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     first[np.unique(of_process, return_index=True)[1]] = True
     launches = launches_of(capture.whole)
     first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
-    keys = [Key("api", name or "") for name in names]
+    keys = [Key("api", UNNAMED if name is None else name) for name in names]
     ns = capture.durations("api")[order]
     return Events(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
 
@@ -59,10 +59,11 @@ def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     if not len(moved):
         return {}
     labels = {**capture.labels("copy_kind"), MEMSET_KIND: MEMSET_NAME}
-    code, (kinds,) = group_keys(moved.kind)
+    kind, (kinds,) = group_keys(moved.kind)
+    code, names = number_texts(kind, [labels.get(one, f"kind {one}") for one in kinds.tolist()])
     operations = moved.operations
     return Events(
-        [Key("copy", labels.get(kind, f"kind {kind}")) for kind in kinds.tolist()],
+        [Key("copy", name or "") for name in names],
         code,
         moved.selected_ns,
         per_step_ns=windows.per_step(operations.global_pid, operations.start_ns, operations.end_ns),
@@ -89,7 +90,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     nests = np.isin(events["event_type"][rows], NVTX_PUSH_POP)
     code, paths = _paths(spans, names, texts, nests)
     return Events(
-        [Key("range", path) for path in paths],
+        [Key("range", path or "") for path in paths],
         code,
         capture.durations("nvtx")[rows],
         per_step_ns=windows.per_step(*spans),
@@ -98,7 +99,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
 
 def _paths(
     spans: Spans, names: NDArray[Any], texts: list[str | None], nests: NDArray[Any]
-) -> tuple[NDArray[Any], list[str]]:
+) -> tuple[NDArray[Any], list[str | None]]:
     """Return the position of each range's path, and the paths; of names alone if there are too many pairs."""
     inner = np.flatnonzero(nests)
     parent, depth = np.full(len(names), -1), np.zeros(len(names), np.int64)
@@ -111,6 +112,7 @@ def _paths(
         parent[inner[known]] = inner[nesting.parent[known]]
         depth[inner[known]] = nesting.depth[known]
     code = np.zeros(len(names), np.int64)
+    labels = [UNNAMED if text is None else text for text in texts]
     paths: list[str] = []
     for level in range(int(depth.max()) + 1):
         rows = np.flatnonzero(depth == level)
@@ -118,7 +120,7 @@ def _paths(
         own, (outer, name) = group_keys(above, names[rows])
         code[rows] = own + len(paths)
         paths += [
-            f"{paths[i]}{_BETWEEN}{texts[j] or ''}" if i >= 0 else texts[j] or ""
+            f"{paths[i]}{_BETWEEN}{labels[j]}" if i >= 0 else labels[j]
             for i, j in zip(outer.tolist(), name.tolist(), strict=True)
         ]
-    return code, paths
+    return number_texts(code, paths)  # a name can look like a path

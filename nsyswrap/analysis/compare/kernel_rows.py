@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.compare.clock_samples import clocks_of
 from nsyswrap.analysis.compare.kernel_modes import duration_tables, mode_cuts
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.analysis.compare.rows import Events
+from nsyswrap.analysis.compare.rows import UNNAMED, Events
 from nsyswrap.analysis.gpu_operations import GRAPH, GRAPH_NAME, KERNEL, KINDS, gpu_operations_of, selected_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
@@ -35,8 +35,8 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
     events = Events(keys, code, ns, first, windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns))
     fields = events.rows()
     clocks = clocks_of(capture, mine, code, len(keys))
-    order = np.lexsort((ns, code))
-    tables = duration_tables(code[order], ns[order], len(keys))
+    groups = Groups(code, len(keys))
+    tables = duration_tables(groups.codes, groups.ordered(ns), len(keys))
     for key, table, mhz, samples in zip(keys, tables, *(part.tolist() for part in clocks), strict=True):
         if key in fields:
             clock = {"clock_mhz": mhz, "clock_samples": samples} if samples else {}
@@ -57,7 +57,11 @@ def _keys(capture: Capture, mine: GpuOperations) -> tuple[NDArray[Any], list[Key
         codes, parts = group_keys(*(column[rows] for column in (names, grid, block)))
         code[kernels] = codes + 1
         keys += [
-            Key("kernel", texts[i] or "", f"grid {_short(grids[j])}, block {_short(blocks[k])}")
+            Key(
+                "kernel",
+                UNNAMED if (text := texts[i]) is None else text,
+                f"grid {_short(grids[j])}, block {_short(blocks[k])}",
+            )
             for i, j, k in zip(*(part.tolist() for part in parts), strict=True)
         ]
     return code, keys
@@ -87,9 +91,8 @@ def _with_modes(
     code: NDArray[Any], keys: list[Key], ns: NDArray[Any], first: NDArray[Any]
 ) -> tuple[NDArray[Any], list[Key]]:
     """Return codes and keys of the modes. First launches are in a mode, but do not decide on it."""
-    steady = np.flatnonzero(~first)
-    order = steady[np.lexsort((ns[steady], code[steady]))]
-    cuts = mode_cuts(code[order], ns[order], len(keys))
+    groups = Groups(code[~first], len(keys))
+    cuts = mode_cuts(groups.codes, groups.ordered(ns[~first]), len(keys))
     if not cuts:
         return code, keys
     modes = np.array([1 + len(cuts.get(i, ())) for i in range(len(keys))])

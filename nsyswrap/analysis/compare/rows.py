@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.model import Key
 
+UNNAMED = "[unnamed]"  # whose text the export lacks
 MOST_ROWS = 1000  # of a group: those with the most time
 
 
