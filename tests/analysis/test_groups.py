@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.arrays.groups import Statistics, group_keys, grouped, number_texts
+from nsyswrap.analysis.arrays.groups import Groups, Statistics, group_keys, grouped, number_texts
 
 
 def of(*values: int) -> Statistics:
@@ -99,3 +99,36 @@ def test_one_text_behind_two_ids_is_one_group() -> None:
 def test_no_texts_are_no_groups() -> None:
     codes, texts = number_texts(np.empty(0, np.int64), [])
     assert (codes.tolist(), texts) == ([], [])
+
+
+def trimmed(*values: int) -> tuple[float, float]:
+    """The trimmed mean of one group and its error."""
+    mean, error = Groups(np.zeros(len(values), np.int64), 1).trimmed(np.array(values, np.int64))
+    return float(mean[0]), float(error[0])
+
+
+def test_a_trimmed_mean_leaves_out_a_tenth_at_either_end() -> None:
+    assert trimmed(10**9, *range(2, 10), 1)[0] == 5.5
+    assert trimmed(100, 1, 4)[0] == 35.0  # too few to leave one out
+
+
+def test_the_error_of_independent_values_is_that_of_a_trimmed_mean() -> None:
+    values = np.random.default_rng(1).normal(10**6, 10**4, (400, 100)).astype(np.int64)
+    means, errors = Groups(np.repeat(np.arange(400), 100), 400).trimmed(values.ravel())
+    assert np.sqrt((errors**2).mean()) == pytest.approx(means.std(), rel=0.1)
+
+
+def test_values_that_drift_have_a_larger_error_than_the_same_ones_mixed() -> None:
+    drifting = np.arange(1000, 2600)
+    mixed = np.random.default_rng(1).permutation(drifting)
+    assert trimmed(*drifting.tolist())[0] == trimmed(*mixed.tolist())[0]
+    assert trimmed(*drifting.tolist())[1] > 5 * trimmed(*mixed.tolist())[1]
+
+
+def test_trimmed_means_of_several_groups_and_of_none() -> None:
+    groups = Groups(np.array([2, 0, 2, 0]), 4)
+    mean, error = groups.trimmed(np.array([5, 1, 7, 1]))
+    assert (mean[[0, 2]].tolist(), error[[0, 2]].tolist()) == ([1.0, 6.0], [0.0, 1.0])
+    assert np.isnan(mean[[1, 3]]).all()
+    assert np.isnan(Groups(np.empty(0, np.int64), 2).trimmed(np.empty(0, np.int64))[0]).all()
+    assert groups.mean_error(np.array([5, 1, 7, 1])).tolist() == [0.0, 0.0, 1.0, 0.0]
