@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Judgement, Limits, Pair
+from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
+from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
+from nsyswrap.analysis.compare.model import GROUPS, Comparison, Limits, Pair
+from nsyswrap.analysis.compare.noise import FEWEST_RUNS
+from nsyswrap.analysis.compare.pairing import pair_rows, renamed
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Key, Side
+    from collections.abc import Sequence
 
+    from nsyswrap.analysis.compare.model import Obstacle, Side
+
+RECOMMENDED_RUNS = 5  # a side
+NEEDS_SCIPY = "verdicts need scipy: pip install 'nsyswrap[compare]'"
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
 
 def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool = False) -> Comparison:
-    """Pair the rows of both sides and judge them."""
-    del anyway
-    keys: dict[Key, None] = dict.fromkeys(key for run in (*base.runs, *new.runs) for key in run.rows)
+    """Return what differs between two sides.
+
+    Rows are judged from three runs a side, if nothing keeps the sides from being compared. ``anyway`` judges
+    also where only the command differs, which users do on purpose.
+    """
+    limits = limits or Limits()
+    obstacles = obstacles_of(base, new)
+    no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
+    rows = pair_rows(base, new)
+    clocks = Clocks(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
+    judgements = [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, clocks)
+    old_names = renamed(rows)
     pairs = [
-        Pair(
-            key,
-            tuple(run.rows.get(key) for run in base.runs),
-            tuple(run.rows.get(key) for run in new.runs),
-            Judgement("not judged"),
-        )
-        for key in keys
+        Pair(row.key, row.base, row.new, judgement, old_names.get(row.key))
+        for row, judgement in zip(rows, judgements, strict=True)
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
-    return Comparison(base, new, tuple(pairs), limits or Limits(), no_verdicts="not judged yet")
+    few = () if no_verdicts else _few_runs(base, new)
+    remarks = (*few, *remarks_of(base, new))
+    return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
+
+
+def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway: bool) -> str:
+    """Return why nothing can be judged; empty if it can."""
+    serious = [found.about for found in obstacles if not (anyway and found.is_deliberate)]
+    if serious:
+        return f"not comparable: {', '.join(serious)}"
+    numbers = len(base.runs), len(new.runs)
+    if numbers == (1, 1):
+        return "one run a side: differs within these two runs; no verdict"
+    if min(numbers) < FEWEST_RUNS:
+        return f"{numbers[0]} and {numbers[1]} runs: verdicts need at least {FEWEST_RUNS} a side"
+    try:
+        importlib.import_module("scipy.special")
+    except ImportError:
+        return NEEDS_SCIPY
+    return ""
+
+
+def _few_runs(base: Side, new: Side) -> tuple[str, ...]:
+    numbers = len(base.runs), len(new.runs)
+    if min(numbers) >= RECOMMENDED_RUNS:
+        return ()
+    return (f"{numbers[0]} and {numbers[1]} runs; {RECOMMENDED_RUNS} a side or more decide smaller changes",)

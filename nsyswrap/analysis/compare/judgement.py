@@ -1,0 +1,270 @@
+"""Judge rows: is the new side slower, faster or the same, as far as the noise between runs lets one tell.
+
+The run is the unit. A row has one value a run: the typical time of one launch, call, copy or step, so another
+number of launches is no slower kernel. The difference of the sides' mean logs has a Welch interval with the
+noise of ``noise``. A row is slower if its interval lies wholly above ``Limits.max_slower``, faster if wholly
+below its negative, the same if wholly between.
+
+``Limits.error_rate`` is that of all intervals together. Totals, steps and launch overhead have one half of
+it, the other rows the other half, and the rows of a half share it equally (Bonferroni). Only rows that are
+judged count; which are is decided without looking at the differences.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.compare.intervals import interval, runs_to_decide
+from nsyswrap.analysis.compare.model import GROUPS, HEADLINE, Judgement, Limits
+from nsyswrap.analysis.compare.noise import FEWEST_RUNS, sample, with_usual_noise
+from nsyswrap.base.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.compare.intervals import Interval
+    from nsyswrap.analysis.compare.model import Group, Outcome, Row
+    from nsyswrap.analysis.compare.noise import Sample
+    from nsyswrap.analysis.compare.pairing import Rows
+
+FEWEST_CLOCK_SAMPLES = 5  # a side
+_SAME_SIZE = 0.01  # bytes of a copy, relative
+_ONE_OF: dict[Group, str] = {
+    "step": "steps",
+    "budget": "steps",
+    "launch": "launches",
+    "kernel": "launches",
+    "api": "calls",
+    "copy": "copies",
+    "range": "ranges",
+}
+_GROUPS = list(GROUPS)
+
+
+class Clocks(NamedTuple):
+    """The SM clock of each run of both sides in MHz; None where it is not known."""
+
+    base: tuple[float | None, ...] = ()
+    new: tuple[float | None, ...] = ()
+
+    @property
+    def slowdown(self) -> float:
+        """The log of the time that the clocks alone would make of a base run; 0 if not known."""
+        sides = [[math.log(clock) for clock in side if clock] for side in self]
+        return float(np.mean(sides[0]) - np.mean(sides[1])) if all(sides) else 0.0
+
+    def __str__(self) -> str:
+        """Return the medians of both sides."""
+        sides = [[clock for clock in side if clock] for side in self]
+        return (
+            "SM clock "
+            + " / ".join(f"{median(side):.0f}" if side else "not known" for side in sides)
+            + " MHz"
+        )
+
+
+def judge(rows: Rows, limits: Limits, clocks: Clocks | None = None, rate: float | None = None) -> Judgement:
+    """Return the judgement of one row alone; ``rate`` is how often its interval may be wrong."""
+    alone = limits if rate is None else replace(limits, error_rate=rate)
+    return judge_rows([rows], alone, clocks)[0]
+
+
+def judge_rows(rows: Sequence[Rows], limits: Limits, clocks: Clocks | None = None) -> list[Judgement]:
+    """Return the judgement of each row of a comparison."""
+    reasons = [_not_judged(row, limits) for row in rows]
+    judgements = [unjudged(row, reason) for row, reason in zip(rows, reasons, strict=True)]
+    places = [place for place, reason in enumerate(reasons) if not reason]
+    judged = [rows[place] for place in places]
+    if judged:
+        found = _judge(judged, limits, clocks or Clocks())
+        for place, judgement in zip(places, found, strict=True):
+            judgements[place] = judgement
+    return judgements
+
+
+def unjudged(rows: Rows, why: str) -> Judgement:
+    """Return that a row was not judged, with the ratio of the medians if it is known."""
+    sides = [
+        [value for row in side if row and (value := _value(rows, row))] for side in (rows.base, rows.new)
+    ]
+    ratio = median(sides[1]) / median(sides[0]) if all(sides) else None
+    return Judgement("not judged", ratio, why=why)
+
+
+def _not_judged(rows: Rows, limits: Limits) -> str:
+    """Return why a row cannot be judged; empty if it can."""
+    if not rows.in_both:
+        return "added" if any(rows.new) else "removed"
+    totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
+    if max(totals) < limits.min_time_ns:
+        return f"under {duration(limits.min_time_ns)} a run"
+    for side, name in ((rows.base, "base"), (rows.new, "new")):
+        present = [row for row in side if row]
+        if not any(_value(rows, row) is not None for row in present):
+            return "only first launches"
+        absent = sum(not (row and _value(rows, row)) for row in side)
+        if absent and (rows.key.group != "kernel" or len(side) - absent < FEWEST_RUNS):
+            return f"absent from {absent} of {len(side)} {name} runs"
+    return "copies of other sizes" if _sizes_differ(rows) else ""
+
+
+def _value(rows: Rows, row: Row) -> float | None:
+    """Return the time that is judged; None if the run does not have it."""
+    if row.typical_ns is None and rows.key.group in HEADLINE and row.count:
+        return row.total_ns / row.count
+    return row.typical_ns
+
+
+def _sizes_differ(rows: Rows) -> bool:
+    sizes = [
+        [row.size_bytes / row.count for row in side if row and row.size_bytes and row.count]
+        for side in (rows.base, rows.new)
+    ]
+    return all(sizes) and abs(math.log(median(sizes[1]) / median(sizes[0]))) > _SAME_SIZE
+
+
+def _judge(rows: Sequence[Rows], limits: Limits, clocks: Clocks) -> list[Judgement]:
+    rates = _rates(rows, limits)
+    kinds = np.array([_GROUPS.index(row.key.group) for row in rows])
+    sides = [_logs(rows, side) for side in ("base", "new")]
+    base, new = with_usual_noise(sample(*sides[0]), sample(*sides[1]), kinds)
+    times = _Verdicts(base, new, rates, limits)
+    cycles = _cycles(rows, sides, rates, limits)
+    return [
+        _with_stake(row, _with_clock(row, times.of(place), cycles.get(place), limits, clocks), limits)
+        for place, row in enumerate(rows)
+    ]
+
+
+def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
+    """Return the error rate of each row."""
+    headline = np.array([row.key.group in HEADLINE for row in rows])
+    number = np.where(headline, headline.sum(), (~headline).sum())
+    shares = 1 if headline.all() or not headline.any() else 2
+    return np.asarray(limits.error_rate / shares / number)
+
+
+def _logs(rows: Sequence[Rows], side: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the logs of the values and their errors, of shape (rows, runs), NaN where a run lacks one."""
+    shape = (len(rows), max(len(getattr(row, side)) for row in rows))
+    logs, errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    for place, own in enumerate(rows):
+        for run, row in enumerate(getattr(own, side)):
+            value = _value(own, row) if row else None
+            if row and value:
+                logs[place, run], errors[place, run] = math.log(value), row.error
+    return logs, errors
+
+
+class _Verdicts:
+    """What the intervals of rows say."""
+
+    def __init__(self, base: Sample, new: Sample, rates: NDArray[Any], limits: Limits) -> None:
+        self._tolerance = math.log1p(limits.max_slower)
+        self._interval: Interval = interval(base, new, rates)
+        undecided = np.array([self._outcome(*ends) == "cannot tell" for ends in self._ends()])
+        self._more = np.zeros(len(rates), dtype=int)
+        self._more[undecided] = runs_to_decide(
+            base.of(undecided), new.of(undecided), rates[undecided], self._tolerance
+        )
+
+    def of(self, place: int) -> Judgement:
+        """Return the judgement of a row."""
+        change, low, high = (float(values[place]) for values in self._interval)
+        more = int(self._more[place])
+        return Judgement(
+            self._outcome(low, high), *map(math.exp, (change, low, high)), more_runs=more or None
+        )
+
+    def _ends(self) -> list[tuple[float, float]]:
+        return list(zip(self._interval.low.tolist(), self._interval.high.tolist(), strict=True))
+
+    def _outcome(self, low: float, high: float) -> Outcome:
+        if low > self._tolerance:
+            return "slower"
+        if high < -self._tolerance:
+            return "faster"
+        return "same" if low >= -self._tolerance and high <= self._tolerance else "cannot tell"
+
+
+def _cycles(
+    rows: Sequence[Rows],
+    sides: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    rates: NDArray[Any],
+    limits: Limits,
+) -> dict[int, Judgement]:
+    """Return the judgements of the cycles of the kernels with enough clock samples, by place."""
+    cycles, samples = [], []
+    for (logs, _), side in zip(sides, ("base", "new"), strict=True):
+        clocks, number = np.full(logs.shape, np.nan), np.zeros(len(rows))
+        for place, own in enumerate(rows):
+            for run, row in enumerate(getattr(own, side)):
+                if row and row.clock_mhz and row.clock_samples and own.key.group == "kernel":
+                    clocks[place, run] = math.log(row.clock_mhz)
+                    number[place] += row.clock_samples
+        cycles.append(logs + clocks)
+        samples.append(number)
+    known = np.logical_and.reduce(
+        [number >= FEWEST_CLOCK_SAMPLES for number in samples]
+        + [np.count_nonzero(~np.isnan(values), axis=1) >= FEWEST_RUNS for values in cycles]
+    )
+    places = np.flatnonzero(known)
+    if not len(places):
+        return {}
+    base, new = (
+        sample(values[places], np.where(np.isnan(values), np.nan, errors)[places])
+        for values, (_, errors) in zip(cycles, sides, strict=True)
+    )
+    verdicts = _Verdicts(*with_usual_noise(base, new, np.zeros(len(places))), rates[places], limits)
+    return {place: verdicts.of(number) for number, place in enumerate(places.tolist())}
+
+
+def _with_clock(
+    rows: Rows, time: Judgement, cycles: Judgement | None, limits: Limits, clocks: Clocks
+) -> Judgement:
+    """Return the judgement of a row after a look at the SM clock, if its time was found to differ."""
+    if time.outcome not in ("slower", "faster") or time.low is None or time.high is None:
+        return time
+    if cycles:
+        own = Clocks(
+            *(tuple(row.clock_mhz if row else None for row in side) for side in (rows.base, rows.new))
+        )
+        if cycles.outcome == time.outcome:
+            return time
+        if cycles.outcome == "cannot tell":
+            why = f"{own}; the cycles could still differ"
+            return replace(time, outcome="cannot tell", more_runs=cycles.more_runs, why=why)
+        return replace(time, outcome="clock", why=str(own))
+    # Work that does not depend on the clock loses nothing by it; other work at most as much as the clock.
+    tolerance = math.log1p(limits.max_slower)
+    certain = (
+        math.log(time.low) - max(0.0, clocks.slowdown) > tolerance
+        if time.outcome == "slower"
+        else math.log(time.high) + max(0.0, -clocks.slowdown) < -tolerance
+    )
+    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks} could be the cause")
+
+
+def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
+    """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
+    count = [median(row.count if row else 0 for row in side) for side in (rows.base, rows.new)]
+    each = median(value for row in rows.base if row and (value := _value(rows, row)))
+    change = judgement.ratio or 1.0
+    if judgement.outcome == "cannot tell":  # the most that it could be
+        change = max(judgement.low or 1.0, judgement.high or 1.0, key=lambda end: abs(end - 1))
+    if judgement.outcome != "same" and abs(change - 1) * each * max(count) < limits.min_time_ns:
+        why = f"differs by under {duration(limits.min_time_ns)} a run"
+        return replace(judgement, outcome="not judged", more_runs=None, why=why)
+    notes = [judgement.why]
+    if count[0] != count[1] and rows.key.group in _ONE_OF:
+        notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")
+    if rows.is_merged:
+        notes.append("modes differ between runs: taken together")
+    return replace(judgement, why="; ".join(filter(None, notes)))

@@ -1,0 +1,210 @@
+"""Bring the rows of two sides together: the same kernel, call or step in all runs, and renamed kernels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.compare.model import Key, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import RunFigures, Side
+
+MOST_DURATIONS = 32  # as in Row
+_SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same
+_SIMILAR = 1.25  # times as long: two kernels that may be the same
+_ARGUMENTS = re.compile(r"<[^<>]*>|\([^()]*\)")
+# A number, a hash or the specialisation that Triton appends: parts of a name that change with a build.
+_SUFFIX = re.compile(r"(?<=[_.$])(?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{6,}|(?:\d+[a-z]{1,2})+)(?=$|[_.$])")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a key in each run of both sides, None where it is absent.
+
+    ``is_merged``: the modes of this kernel differ between runs, so all of it is one row.
+    """
+
+    key: Key
+    base: tuple[Row | None, ...]
+    new: tuple[Row | None, ...]
+    is_merged: bool = False
+
+    @property
+    def in_both(self) -> bool:
+        """True if at least one run of each side has the row."""
+        return any(self.base) and any(self.new)
+
+
+@dataclass
+class _Kernel:
+    keys: set[Key] = field(default_factory=set)
+    modes: list[tuple[int, ...]] = field(default_factory=list)
+    shares: list[tuple[float, ...]] = field(default_factory=list)
+
+
+def pair_rows(base: Side, new: Side) -> list[Rows]:
+    """Return the rows of all keys of both sides."""
+    merged = _kernels_to_merge([*base.runs, *new.runs])
+    tables = [[_merged(run.rows, merged) for run in side.runs] for side in (base, new)]
+    keys = dict.fromkeys(key for side in tables for run in side for key in run)
+    return [
+        Rows(
+            key,
+            tuple(run.get(key) for run in tables[0]),
+            tuple(run.get(key) for run in tables[1]),
+            is_merged=key in merged.values(),
+        )
+        for key in keys
+    ]
+
+
+def renamed(rows: Iterable[Rows]) -> dict[Key, Key]:
+    """Return the added kernels that are probably a removed one, with the key of that.
+
+    Both have the same number of launches. Their names differ only in template arguments, parameters, numbers
+    or hashes, or they have the same grid and similar durations. A kernel that could be several is none.
+    """
+    removed: dict[Key, _Traits] = {}
+    added: dict[Key, _Traits] = {}
+    for row in rows:
+        if row.key.group == "kernel" and not row.in_both:
+            (removed if any(row.base) else added)[row.key] = _traits(row)
+    found: dict[Key, Key] = {}
+    tests: tuple[Callable[[Key, _Traits], Hashable], ...] = (
+        lambda key, own: (plain_name(key.name), key.detail, key.mode, own.count),
+        lambda key, own: (plain_name(key.name), key.mode, own.count),
+        lambda key, own: (key.detail, key.mode, own.count),
+    )
+    for test in tests:
+        alike = _only_ones(removed, test), _only_ones(added, test)
+        for trait in alike[0].keys() & alike[1].keys():
+            old, new = alike[0][trait], alike[1][trait]
+            if test is not tests[-1] or _similar(removed[old].each_ns, added[new].each_ns):
+                found[new] = old
+                del removed[old], added[new]
+    return found
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a kernel without what may change from build to build.
+
+    >>> plain_name("void gemm<float, 128>(float*)"), plain_name("triton_poi_fused_add_3")
+    ('void gemm', 'triton_poi_fused_add')
+    """
+    before = ""
+    while before != name:
+        before, name = name, _ARGUMENTS.sub("", name)
+    return re.sub(r"_+", "_", _SUFFIX.sub("", name)).rstrip("_.$ ")
+
+
+def merge_rows(rows: Sequence[Row]) -> Row:
+    """Return the row of all launches that are now in several: typical time and clock are weighted means."""
+    timed = [(row.count, row.typical_ns, row.error) for row in rows if row.typical_ns is not None]
+    weight = sum(count for count, _, _ in timed)
+    typical = sum(count * ns for count, ns, _ in timed) / weight if weight else None
+    error = (
+        math.hypot(*(count * ns * error for count, ns, error in timed)) / weight / typical if typical else 0.0
+    )
+    samples = sum(row.clock_samples for row in rows)
+    clocks = [row.clock_mhz * row.clock_samples for row in rows if row.clock_mhz]
+    per_step = [row.per_step_ns for row in rows if row.per_step_ns is not None]
+    sizes = [row.size_bytes for row in rows if row.size_bytes is not None]
+    return Row(
+        sum(row.count for row in rows),
+        sum(row.total_ns for row in rows),
+        typical,
+        error,
+        sum(per_step) if per_step else None,
+        sum(sizes) if sizes else None,
+        sum(clocks) / samples if samples and clocks else None,
+        samples,
+        merge_durations([pair for row in rows for pair in row.durations]),
+    )
+
+
+def merge_durations(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return at most MOST_DURATIONS pairs of duration and count: the nearest neighbors are put together."""
+    counts: dict[int, int] = defaultdict(int)
+    for ns, count in pairs:
+        counts[ns] += count
+    merged = sorted(counts.items())
+    while len(merged) > MOST_DURATIONS:
+        gaps = [right[0] - left[0] for left, right in pairwise(merged)]
+        at = gaps.index(min(gaps))
+        (left, few), (right, more) = merged[at : at + 2]
+        merged[at : at + 2] = [(round((left * few + right * more) / (few + more)), few + more)]
+    return tuple(merged)
+
+
+def _kernels_to_merge(runs: Iterable[RunFigures]) -> dict[Key, Key]:
+    """Return the keys of modes that cannot be paired, with the key of the whole kernel."""
+    kernels: dict[Key, _Kernel] = defaultdict(_Kernel)
+    for run in runs:
+        counts: dict[Key, dict[int, int]] = defaultdict(dict)
+        for key, row in run.rows.items():
+            if key.group == "kernel":
+                whole = key._replace(mode=0)
+                counts[whole][key.mode] = row.count
+                kernels[whole].keys.add(key)
+        for whole, modes in counts.items():
+            kernels[whole].modes.append(tuple(sorted(modes)))
+            total = sum(modes.values()) or 1
+            kernels[whole].shares.append(tuple(count / total for _, count in sorted(modes.items())))
+    return {
+        key: whole
+        for whole, kernel in kernels.items()
+        if len(kernel.keys) > 1 and not _agree(kernel)
+        for key in kernel.keys
+    }
+
+
+def _agree(kernel: _Kernel) -> bool:
+    """Return True if all runs have the same modes, each with the same share of the launches."""
+    return len(set(kernel.modes)) == 1 and all(
+        max(share) - min(share) <= _SAME_SHARE for share in zip(*kernel.shares, strict=True)
+    )
+
+
+def _merged(rows: Mapping[Key, Row], merged: Mapping[Key, Key]) -> dict[Key, Row]:
+    if not merged:
+        return dict(rows)
+    parts: dict[Key, list[Row]] = defaultdict(list)
+    for key, row in rows.items():
+        parts[merged.get(key, key)].append(row)
+    return {key: merge_rows(part) if len(part) > 1 else part[0] for key, part in parts.items()}
+
+
+@dataclass(frozen=True)
+class _Traits:
+    count: float
+    each_ns: float
+
+
+def _traits(rows: Rows) -> _Traits:
+    known = [row for row in (*rows.base, *rows.new) if row]
+    return _Traits(
+        median(row.count for row in known),
+        median(row.total_ns / row.count if row.count else 0 for row in known),
+    )
+
+
+def _only_ones(
+    kernels: Mapping[Key, _Traits], test: Callable[[Key, _Traits], Hashable]
+) -> dict[Hashable, Key]:
+    """Return the kernels that no other one resembles, by their trait."""
+    alike: dict[Hashable, list[Key]] = defaultdict(list)
+    for key, own in kernels.items():
+        alike[test(key, own)].append(key)
+    return {trait: keys[0] for trait, keys in alike.items() if len(keys) == 1}
+
+
+def _similar(one: float, other: float) -> bool:
+    return 0 < max(one, other) <= _SIMILAR * min(one, other)
