@@ -179,9 +179,8 @@ class _Verdicts:
         """Return the judgement of a row."""
         change, low, high = (float(values[place]) for values in self._interval)
         more = int(self._more[place])
-        return Judgement(
-            self._outcome(low, high), *map(math.exp, (change, low, high)), more_runs=more or None
-        )
+        ends = math.exp(low), math.exp(high)
+        return Judgement(self._outcome(low, high), math.exp(change), *ends, more_runs=more or None)
 
     def _ends(self) -> list[tuple[float, float]]:
         return list(zip(self._interval.low.tolist(), self._interval.high.tolist(), strict=True))

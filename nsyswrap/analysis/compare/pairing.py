@@ -144,13 +144,14 @@ def merge_durations(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], 
     return tuple(merged)
 
 
-def _kernels_to_merge(runs: Iterable[RunFigures]) -> dict[Key, Key]:
+def _kernels_to_merge(runs: Sequence[RunFigures]) -> dict[Key, Key]:
     """Return the keys of modes that cannot be paired, with the key of the whole kernel."""
+    with_modes = {(key.name, key.detail) for run in runs for key in run.rows if key.mode}
     kernels: dict[Key, _Kernel] = defaultdict(_Kernel)
-    for run in runs:
+    for run in runs if with_modes else ():
         counts: dict[Key, dict[int, int]] = defaultdict(dict)
         for key, row in run.rows.items():
-            if key.group == "kernel":
+            if key.group == "kernel" and (key.name, key.detail) in with_modes:
                 whole = key._replace(mode=0)
                 counts[whole][key.mode] = row.count
                 kernels[whole].keys.add(key)
