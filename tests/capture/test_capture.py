@@ -238,6 +238,10 @@ def test_an_export_that_says_nothing_of_itself(tmp_path: Path) -> None:
         "cuda_traced": None,
         "forks_followed": None,
         "kernel": "",
+        "trace": (),
+        "graphs": "",
+        "um_faults": None,
+        "delay_ms": None,
     }
 
 
