@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
@@ -12,9 +13,10 @@ from nsyswrap.analysis.compare.noise import FEWEST_RUNS
 from nsyswrap.analysis.compare.pairing import pair_rows, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from nsyswrap.analysis.compare.model import Obstacle, Side
+    from nsyswrap.analysis.compare.model import Judgement, Obstacle, Side
+    from nsyswrap.analysis.compare.pairing import Rows
 
 RECOMMENDED_RUNS = 5  # a side
 NEEDS_SCIPY = "verdicts need scipy: pip install 'nsyswrap[compare]'"
@@ -33,6 +35,7 @@ def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool
     rows = pair_rows(base, new)
     clocks = Clocks(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
     judgements = [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, clocks)
+    judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
     old_names = renamed(rows)
     pairs = [
         Pair(row.key, row.base, row.new, judgement, old_names.get(row.key))
@@ -40,7 +43,7 @@ def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
     few = () if no_verdicts else _few_runs(base, new)
-    remarks = (*few, *remarks_of(base, new))
+    remarks = (*few, *_left_out(base, new), *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 
@@ -62,7 +65,28 @@ def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway
 
 
 def _few_runs(base: Side, new: Side) -> tuple[str, ...]:
+    """Return what few runs cannot exclude: they do not show that a program has two speeds."""
     numbers = len(base.runs), len(new.runs)
     if min(numbers) >= RECOMMENDED_RUNS:
         return ()
-    return (f"{numbers[0]} and {numbers[1]} runs; {RECOMMENDED_RUNS} a side or more decide smaller changes",)
+    chance = 2 ** (sum(numbers) - 1)  # all base runs at one speed and all new ones at the other
+    text = f"{numbers[0]} and {numbers[1]} runs: a row with two speeds that change from run to run looks"
+    return (
+        f"{text} slower or faster once in {chance} comparisons; {RECOMMENDED_RUNS} runs a side recommended",
+    )
+
+
+def _unless_left_out(base: Side, new: Side, rows: Rows, judgement: Judgement) -> Judgement:
+    """Return the judgement; a row that a side may have left out is not called added or removed."""
+    for side, of_side in ((base, rows.base), (new, rows.new)):
+        if not any(of_side) and any(run.left_out.get(rows.key.group) for run in side.runs):
+            return replace(judgement, why=f"{side.name} may have it among the rows left out")
+    return judgement
+
+
+def _left_out(base: Side, new: Side) -> Iterable[str]:
+    for side in (base, new):
+        groups = {group: max(run.left_out.get(group, 0) for run in side.runs) for group in GROUPS}
+        texts = [f"{GROUPS[group]} ({number:,})" for group, number in groups.items() if number]
+        if texts:
+            yield f"{side.name}: rows with the least time were left out: {', '.join(texts)}"

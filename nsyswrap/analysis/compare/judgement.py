@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.intervals import Interval
     from nsyswrap.analysis.compare.model import Group, Outcome, Row
-    from nsyswrap.analysis.compare.noise import Sample
     from nsyswrap.analysis.compare.pairing import Rows
 
+    Values = tuple[NDArray[Any], NDArray[Any]]
+
 FEWEST_CLOCK_SAMPLES = 5  # a side
+_WIDEST = 20.0  # log of a ratio: beyond it an end of an interval means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
 _ONE_OF: dict[Group, str] = {
     "step": "steps",
@@ -112,6 +115,8 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
         absent = sum(not (row and _value(rows, row)) for row in side)
         if absent and (rows.key.group != "kernel" or len(side) - absent < FEWEST_RUNS):
             return f"absent from {absent} of {len(side)} {name} runs"
+        if len(side) < FEWEST_RUNS:
+            return f"fewer than {FEWEST_RUNS} {name} runs"
     return "copies of other sizes" if _sizes_differ(rows) else ""
 
 
@@ -134,8 +139,7 @@ def _judge(rows: Sequence[Rows], limits: Limits, clocks: Clocks) -> list[Judgeme
     rates = _rates(rows, limits)
     kinds = np.array([_GROUPS.index(row.key.group) for row in rows])
     sides = [_logs(rows, side) for side in ("base", "new")]
-    base, new = with_usual_noise(sample(*sides[0]), sample(*sides[1]), kinds)
-    times = _Verdicts(base, new, rates, limits)
+    times = Verdicts(sides[0], sides[1], kinds, rates, limits)
     cycles = _cycles(rows, sides, rates, limits)
     return [
         _with_stake(row, _with_clock(row, times.of(place), cycles.get(place), limits, clocks), limits)
@@ -151,7 +155,7 @@ def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
     return np.asarray(limits.error_rate / shares / number)
 
 
-def _logs(rows: Sequence[Rows], side: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _logs(rows: Sequence[Rows], side: str) -> Values:
     """Return the logs of the values and their errors, of shape (rows, runs), NaN where a run lacks one."""
     shape = (len(rows), max(len(getattr(row, side)) for row in rows))
     logs, errors = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -163,27 +167,37 @@ def _logs(rows: Sequence[Rows], side: str) -> tuple[NDArray[Any], NDArray[Any]]:
     return logs, errors
 
 
-class _Verdicts:
-    """What the intervals of rows say."""
+class Verdicts:
+    """What the intervals of rows say.
 
-    def __init__(self, base: Sample, new: Sample, rates: NDArray[Any], limits: Limits) -> None:
+    Each side has the logs of the values and their errors within the run, of shape (rows, runs), NaN where a
+    run lacks the row. ``kinds`` and ``rates`` have a number for each row: see ``with_usual_noise``, and how
+    often its interval may be wrong.
+    """
+
+    def __init__(
+        self, base: Values, new: Values, kinds: NDArray[Any], rates: NDArray[Any], limits: Limits
+    ) -> None:
+        self._sides = with_usual_noise(sample(*base), sample(*new), kinds)
+        self._rates = rates
         self._tolerance = math.log1p(limits.max_slower)
-        self._interval: Interval = interval(base, new, rates)
-        undecided = np.array([self._outcome(*ends) == "cannot tell" for ends in self._ends()])
-        self._more = np.zeros(len(rates), dtype=int)
-        self._more[undecided] = runs_to_decide(
-            base.of(undecided), new.of(undecided), rates[undecided], self._tolerance
-        )
+        self._interval: Interval = interval(*self._sides, rates)
+        ends = zip(self._interval.low.tolist(), self._interval.high.tolist(), strict=True)
+        self.outcomes = [self._outcome(*both) for both in ends]
 
     def of(self, place: int) -> Judgement:
         """Return the judgement of a row."""
         change, low, high = (float(values[place]) for values in self._interval)
-        more = int(self._more[place])
-        ends = math.exp(low), math.exp(high)
-        return Judgement(self._outcome(low, high), math.exp(change), *ends, more_runs=more or None)
+        ends = math.exp(max(low, -_WIDEST)), math.exp(min(high, _WIDEST))
+        return Judgement(self.outcomes[place], math.exp(change), *ends, more_runs=self._more_runs.get(place))
 
-    def _ends(self) -> list[tuple[float, float]]:
-        return list(zip(self._interval.low.tolist(), self._interval.high.tolist(), strict=True))
+    @cached_property
+    def _more_runs(self) -> dict[int, int]:
+        """How many more runs would decide the undecided rows, by place, where some number would."""
+        places = np.flatnonzero([outcome == "cannot tell" for outcome in self.outcomes])
+        base, new = (side.of(places) for side in self._sides)
+        more = runs_to_decide(base, new, self._rates[places], self._tolerance)
+        return {place: runs for place, runs in zip(places.tolist(), more.tolist(), strict=True) if runs}
 
     def _outcome(self, low: float, high: float) -> Outcome:
         if low > self._tolerance:
@@ -195,7 +209,7 @@ class _Verdicts:
 
 def _cycles(
     rows: Sequence[Rows],
-    sides: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    sides: Sequence[Values],
     rates: NDArray[Any],
     limits: Limits,
 ) -> dict[int, Judgement]:
@@ -218,10 +232,10 @@ def _cycles(
     if not len(places):
         return {}
     base, new = (
-        sample(values[places], np.where(np.isnan(values), np.nan, errors)[places])
+        (values[places], np.where(np.isnan(values), np.nan, errors)[places])
         for values, (_, errors) in zip(cycles, sides, strict=True)
     )
-    verdicts = _Verdicts(*with_usual_noise(base, new, np.zeros(len(places))), rates[places], limits)
+    verdicts = Verdicts(base, new, np.zeros(len(places)), rates[places], limits)
     return {place: verdicts.of(number) for number, place in enumerate(places.tolist())}
 
 
@@ -254,11 +268,13 @@ def _with_clock(
 def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
     count = [median(row.count if row else 0 for row in side) for side in (rows.base, rows.new)]
-    each = median(value for row in rows.base if row and (value := _value(rows, row)))
-    change = judgement.ratio or 1.0
+    totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
+    ratio = change = judgement.ratio or 1.0
     if judgement.outcome == "cannot tell":  # the most that it could be
         change = max(judgement.low or 1.0, judgement.high or 1.0, key=lambda end: abs(end - 1))
-    if judgement.outcome != "same" and abs(change - 1) * each * max(count) < limits.min_time_ns:
+    # With other counts the total differs as well. At stake is the change of one, for the more of them.
+    stake_ns = abs(change - 1) * max(totals[0], totals[1] / ratio)
+    if judgement.outcome != "same" and stake_ns < limits.min_time_ns:
         why = f"differs by under {duration(limits.min_time_ns)} a run"
         return replace(judgement, outcome="not judged", more_runs=None, why=why)
     notes = [judgement.why]
