@@ -5,16 +5,11 @@ The style sheet and the scripts of the page are in ``static``.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.base.version import __version__
-from nsyswrap.render.page.colors import textures
-from nsyswrap.render.page.html import Markup, element
+from nsyswrap.render.page.document import document
 from nsyswrap.render.page.sections import all_sections
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
-_STYLE = ("page.css",)
 _SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
@@ -72,52 +66,9 @@ def _reports_read() -> list[str]:
 def _page(title: str, subject: Subject) -> str:
     made = [(section.anchor, section.name, section.make(subject)) for section in all_sections()]
     sections = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
-    return _document(f"{title} ({subject.selected})" if subject.selected else title, sections)
-
-
-def _document(title: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
-    """Return the file. Each section is its anchor, its name in the navigation, and its markup."""
-    style, script = _static(_STYLE), _static(_SCRIPTS)
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=f"nsyswrap {__version__}"),
-        element("title", f"{title} · nsyswrap"),
-        element("link", rel="icon", href="data:,"),
-        element("style", style),
+    return document(
+        f"{title} ({subject.selected})" if subject.selected else title,
+        sections,
+        scripts=_SCRIPTS,
+        needs_scripts="The timeline and the sorting of tables need scripts.",
     )
-    body = element(
-        "body",
-        textures(),
-        element("header", element("h1", title), _navigation(sections)),
-        element("noscript", element("p", "The timeline and the sorting of tables need scripts.")),
-        element("main", *(markup for _, _, markup in sections)),
-        element("footer", element("p", f"nsyswrap {__version__}")),
-        element("script", script),
-    )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _navigation(sections: Sequence[tuple[str, str, Markup]]) -> Markup:
-    links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
-    return element("nav", *links, aria_label="Sections")
-
-
-def _static(names: tuple[str, ...]) -> Markup:
-    folder = resources.files(__package__) / "static"
-    return Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in names))
-
-
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,208 @@
+"""Follow rows over points in time: the runs of each commit, and where a row became slower or faster.
+
+Neighboring points are compared as two sides are. Where the setup differs (another GPU, another driver), the
+line breaks: points of different stretches are not compared. The first and the last point of a stretch are
+compared as well, because small changes add up. All comparisons of a history share one error rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.analysis.compare.compare import compare
+from nsyswrap.analysis.compare.model import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle, Side
+
+FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "kernel", "range")
+FEWEST_RUNS = 3  # of a point that is compared
+LIMITS = Limits(error_rate=0.01)  # of a whole history
+_CHANGED = ("slower", "faster", "clock")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The runs of one commit. ``breaks`` say why it is not compared with the point before it."""
+
+    label: str
+    side: Side
+    breaks: tuple[Obstacle, ...] = ()
+
+    @property
+    def started(self) -> str:
+        """The start of its first run; empty if a run does not know it."""
+        return min(run.setup.started for run in self.side.runs)
+
+    @property
+    def is_compared(self) -> bool:
+        """True if it has enough runs for verdicts."""
+        return len(self.side.runs) >= FEWEST_RUNS
+
+
+class Change(NamedTuple):
+    """A row differs between two points, by their numbers. ``cost_ns`` is the difference of a run."""
+
+    before: int
+    since: int
+    judgement: Judgement
+    cost_ns: float
+
+
+class _Step(NamedTuple):
+    """The comparison of two points, by their numbers."""
+
+    before: int
+    since: int
+    comparison: Comparison
+
+    @property
+    def undecided(self) -> list[Key]:
+        return [pair.key for pair in self.comparison.pairs if pair.judgement.outcome == "cannot tell"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A row over the points. ``values_ns`` has the typical time of each run, empty where the row is absent.
+
+    ``total_ns`` is the median total of the runs of each point. ``changes`` are in the order of time.
+    ``drift`` compares the ends of a stretch: small changes that add up, none of which was found by itself.
+    ``undecided`` counts the neighbors that differ too little, or vary too much, for a verdict.
+    """
+
+    key: Key
+    values_ns: tuple[tuple[float, ...], ...]
+    total_ns: tuple[float, ...]
+    changes: tuple[Change, ...] = ()
+    drift: Change | None = None
+    undecided: int = 0
+
+    @property
+    def found(self) -> tuple[Change, ...]:
+        """The changes, or the drift if there are none."""
+        return self.changes or ((self.drift,) if self.drift else ())
+
+    @property
+    def medians_ns(self) -> tuple[float | None, ...]:
+        """The median of the runs of each point, None where the row is absent."""
+        return tuple(median(values) if values else None for values in self.values_ns)
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows over points, the most changed first within their group. ``remarks`` are for readers."""
+
+    points: tuple[Point, ...]
+    series: tuple[Series, ...]
+    limits: Limits
+    remarks: tuple[str, ...] = ()
+
+    def of(self, *groups: Group) -> tuple[Series, ...]:
+        """Return the series of some groups."""
+        return tuple(series for series in self.series if series.key.group in groups)
+
+
+def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
+    """Return the rows of the sides over time. ``limits.error_rate`` is that of the whole history."""
+    ordered, remarks = _in_order(sides)
+    points = _points(ordered, [compare(*pair, limits).obstacles for pair in pairwise(ordered)])
+    neighbors, ends = _judged(points, limits)
+    changes, drifts = _changes(neighbors), _changes(ends)
+    undecided = Counter(key for step in neighbors for key in step.undecided)
+    keys = dict.fromkeys(key for side in ordered for run in side.runs for key in run.rows)
+    series = [
+        replace(
+            _series(key, ordered),
+            changes=tuple(changes.get(key, ())),
+            drift=None if key in changes else next(iter(drifts.get(key, ())), None),
+            undecided=undecided[key],
+        )
+        for key in keys
+        if key.group in FOLLOWED
+    ]
+    with_times = [one for one in series if any(one.values_ns)]
+    reasons = dict.fromkeys(step.comparison.no_verdicts for step in neighbors if step.comparison.no_verdicts)
+    return History(
+        points,
+        tuple(sorted(with_times, key=_most_changed)),
+        limits,
+        (*remarks, *_unjudged(points), *(f"Not judged: {reason}." for reason in reasons)),
+    )
+
+
+def stretches(points: Sequence[Point]) -> list[range]:
+    """Return the numbers of the points that can be compared with one another."""
+    starts = [0, *(number for number, point in enumerate(points) if number and point.breaks), len(points)]
+    return [range(start, end) for start, end in pairwise(starts)]
+
+
+def _in_order(sides: Sequence[Side]) -> tuple[list[Side], list[str]]:
+    """Return the sides by the start of their runs, or as given if that is not known."""
+    starts = [min((run.setup.started for run in side.runs), default="") for side in sides]
+    if all(starts):
+        return [sides[i] for i in sorted(range(len(sides)), key=starts.__getitem__)], []
+    return list(sides), ["The start of some runs is not known: points are in the order given."]
+
+
+def _points(sides: Sequence[Side], breaks: Sequence[tuple[Obstacle, ...]]) -> tuple[Point, ...]:
+    return tuple(map(Point, _labels(sides), sides, [(), *breaks]))
+
+
+def _labels(sides: Sequence[Side]) -> list[str]:
+    """Return the commit of each side, or its name if the runs have none or several."""
+    commits = [{run.setup.commit for run in side.runs} for side in sides]
+    labels = [min(found) if len(found) == 1 else "" for found in commits]
+    return [
+        f"{label} ({side.name})" if labels.count(label) > 1 and label else label or side.name
+        for label, side in zip(labels, sides, strict=True)
+    ]
+
+
+def _judged(points: Sequence[Point], limits: Limits) -> tuple[list[_Step], list[_Step]]:
+    """Compare the neighbors within each stretch, and the ends of each stretch of more than two points."""
+    judged = [[i for i in stretch if points[i].is_compared] for stretch in stretches(points)]
+    neighbors = [pair for stretch in judged for pair in pairwise(stretch)]
+    ends = [(stretch[0], stretch[-1]) for stretch in judged if len(stretch) > len(("first", "last"))]
+    each = replace(limits, error_rate=limits.error_rate / max(len(ends) + len(neighbors), 1))
+
+    def step(before: int, since: int) -> _Step:
+        return _Step(before, since, compare(points[before].side, points[since].side, each))
+
+    return [step(*pair) for pair in neighbors], [step(*pair) for pair in ends]
+
+
+def _changes(steps: Iterable[_Step]) -> dict[Key, list[Change]]:
+    """Return the changes of each row in the order of time."""
+    changes: dict[Key, list[Change]] = {}
+    for step in steps:
+        for pair in step.comparison.pairs:
+            if pair.judgement.outcome in _CHANGED:
+                change = Change(step.before, step.since, pair.judgement, pair.cost_ns)
+                changes.setdefault(pair.key, []).append(change)
+    return changes
+
+
+def _series(key: Key, sides: Sequence[Side]) -> Series:
+    rows = [[row for run in side.runs if (row := run.rows.get(key))] for side in sides]
+    values = [tuple(row.typical_ns for row in found if row.typical_ns is not None) for found in rows]
+    totals = [median([row.total_ns for row in found] or [0.0]) for found in rows]
+    return Series(key, tuple(values), tuple(totals))
+
+
+def _most_changed(series: Series) -> tuple[int, float, float]:
+    """Order by what a change costs in a run, then by the time of a run."""
+    place = FOLLOWED.index(series.key.group)
+    cost = max((abs(change.cost_ns) for change in series.found), default=0.0)
+    return place, -cost, -max(series.total_ns)
+
+
+def _unjudged(points: Sequence[Point]) -> Iterator[str]:
+    few = [point.label for point in points if not point.is_compared]
+    if few:
+        yield f"Fewer than {FEWEST_RUNS} runs, drawn without a verdict: {', '.join(few)}."

@@ -1,0 +1,264 @@
+"""The page of a history: each step and each kernel over commits, and since when it is slower or faster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.compare.history import history_of
+from nsyswrap.base.units import Unit, duration
+from nsyswrap.render.page.document import document
+from nsyswrap.render.page.html import Markup, element, section
+from nsyswrap.render.page.tables import folded_table
+from nsyswrap.render.page.trend import SIGNS, break_text, trend
+from nsyswrap.render.row_names import detail, row_names
+from nsyswrap.reports.table import Column, Schema, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from nsyswrap.analysis.compare.history import Change, History, Point, Series
+    from nsyswrap.analysis.compare.model import Group, Judgement, Key, Side
+    from nsyswrap.reports.table import Table
+
+    Names = Mapping[Key, str]
+
+# Name and heading of each section, and its groups, in the order of the page.
+_SECTIONS: tuple[tuple[str, str, tuple[Group, ...]], ...] = (
+    ("Steps", "Steps, totals and launch overhead", ("step", "total", "launch")),
+    ("Kernels", "Kernels", ("kernel",)),
+    ("Ranges", "NVTX ranges", ("range",)),
+)
+_MOST_PICTURES = 40  # of a section
+_MOST_NAMED = 5  # changes of a commit
+_WHY = "the runs vary too much, or are too few"
+_LEGEND = (
+    "Line: median of the runs; band: from the fastest to the slowest run; hollow: too few runs to judge. "
+    "▲ slower, ▼ faster, ◆ slower at a lower clock. Most changed first. The axes do not begin at 0."
+)
+_POINTS = Schema(
+    "history_points",
+    "Points",
+    (
+        Column("label", "Commit", Unit.TEXT, "commit of the program, or name of the baseline"),
+        Column("started", "Started", Unit.TEXT, "start of the first run"),
+        Column("runs", "Runs", Unit.COUNT, "runs of this point"),
+        Column(
+            "sm_clock_mhz",
+            "SM clock (MHz)",
+            Unit.NUMBER,
+            "median SM clock of the first run while the GPU worked",
+        ),
+        Column("source", "Source", Unit.TEXT, "name of the baseline or batch"),
+        Column("gpus", "GPUs", Unit.TEXT, "GPUs of the first run"),
+        Column("driver", "Driver", Unit.TEXT, "driver of the first run"),
+        Column("node", "Node", Unit.TEXT, "node of the first run"),
+    ),
+)
+_ROWS = Schema(
+    "history_rows",
+    "Rows",
+    (
+        Column("name", "Name", Unit.TEXT, "step, total, kernel or NVTX range", kernels=True),
+        Column("detail", "Grid, block", Unit.TEXT, "grid and block of a kernel"),
+        Column("outcome", "Outcome", Unit.TEXT, "last change that was found"),
+        Column("since", "Since", Unit.TEXT, "point at which it changed"),
+        Column("change_percent", "Change", Unit.PERCENT, "of the time of one, at the last change"),
+        Column("cost_ns", "Cost per run", Unit.NS, "difference of the time of a run, at the last change"),
+        Column("first_ns", "First", Unit.NS, "median time of one at the first point that has the row"),
+        Column("last_ns", "Last", Unit.NS, "median time of one at the last point that has the row"),
+        Column("undecided", "Undecided", Unit.COUNT, "pairs of neighbors that cannot be told apart"),
+    ),
+)
+
+
+def history_page(sides: Sequence[Side]) -> str:
+    """Return the page of the sides over time, each a point: the runs of one commit."""
+    history = history_of(sides)
+    names = row_names(series.key for series in history.series)
+    sections = [
+        ("changes", "Changes", _changes_section(history, names)),
+        *(
+            (name.lower(), name, _series_section(history, names, name.lower(), title, found))
+            for name, title, groups in _SECTIONS
+            if (found := history.of(*groups))
+        ),
+        ("points", "Points", section("points", "Points", folded_table(_points_table(history)))),
+    ]
+    points = history.points
+    title = f"History of {len(points)} points: {points[0].label} to {points[-1].label}"
+    return document(title, sections, styles=("page.css", "compare.css"), scripts=("tables.js", "paper.js"))
+
+
+def _changes_section(history: History, names: Names) -> Markup:
+    """Return what changed at which commit, the newest first, and where the setup differs."""
+    changed = sum(bool(series.found) for series in history.series)
+    limits = history.limits
+    lead = (
+        f"{changed:,} of {len(history.series):,} rows changed by more than {100 * limits.max_slower:g} %"
+        if changed
+        else f"No row is found to have changed by more than {100 * limits.max_slower:g} %"
+    )
+    undecided = sum(bool(series.undecided) and not series.found for series in history.series)
+    return section(
+        "changes",
+        "What changed",
+        element("p", element("b", lead), f" in {_span(history.points)}.", class_="lead"),
+        element("ul", *_commits(history, names), class_="changed") if changed else None,
+        element("p", f"{_rows(undecided)} cannot be judged at some points: {_WHY}.", class_="note")
+        if undecided
+        else None,
+        *(element("p", text, class_="warning") for text in _breaks(history.points)),
+        *(element("p", text, class_="note") for text in history.remarks),
+        element("p", _LEGEND, class_="note"),
+    )
+
+
+def _span(points: Sequence[Point]) -> str:
+    dates = [point.started[:10] for point in points]
+    when = f", {dates[0]} to {dates[-1]}" if all(dates) else ""
+    return f"{len(points):,} point{'' if len(points) == 1 else 's'}{when}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _commits(history: History, names: Names) -> Iterator[Markup]:
+    """Yield a line for each point at which something changed, the newest first."""
+    for number in reversed(range(len(history.points))):
+        found = [
+            (series, change) for series in history.series for change in series.found if change.since == number
+        ]
+        if not found:
+            continue
+        shown = [
+            element(
+                "li", element("b", names[series.key]), " ", _change_text(history, series, change, at=number)
+            )
+            for series, change in found[:_MOST_NAMED]
+        ]
+        more = len(found) - _MOST_NAMED
+        yield element(
+            "li",
+            element("span", history.points[number].label, class_="commit"),
+            element("ul", *shown, element("li", f"{more:,} more below") if more > 0 else None),
+        )
+
+
+def _breaks(points: Sequence[Point]) -> Iterator[str]:
+    for before, point in pairwise(points):
+        if point.breaks:
+            differs = "; ".join(break_text(point.breaks))
+            yield f"Not compared: {before.label} and {point.label}. {differs}. The lines break there."
+
+
+def _series_section(
+    history: History, names: Names, anchor: str, title: str, found: Sequence[Series]
+) -> Markup:
+    more = len(found) - _MOST_PICTURES
+    return section(
+        anchor,
+        title,
+        element(
+            "div", *(_card(history, one, names[one.key]) for one in found[:_MOST_PICTURES]), class_="trends"
+        ),
+        element("p", f"{more:,} more in the table, all without a larger change.", class_="note")
+        if more > 0
+        else None,
+        folded_table(_rows_table(history, found), title, top=len(found)),
+    )
+
+
+def _card(history: History, series: Series, name: str) -> Markup:
+    return element(
+        "article",
+        element(
+            "div",
+            element("h3", name),
+            element("p", detail(series.key), class_="note") if detail(series.key) else None,
+            *(element("p", _change_text(history, series, change)) for change in reversed(series.found)),
+            element("p", _without_change(history, series), class_="note") if not series.found else None,
+            *(element("p", text, class_="note") for text in _presence(history, series)),
+        ),
+        trend(history, series, name),
+        class_="card",
+    )
+
+
+def _change_text(history: History, series: Series, change: Change, at: int | None = None) -> Markup:
+    """Return what changed since when; ``at`` is the point that readers know already."""
+    judgement, points = change.judgement, history.points
+    before, now = (series.medians_ns[i] for i in (change.before, change.since))
+    times = f", {duration(before)} → {duration(now)}" if before is not None and now is not None else ""
+    ends = points[change.before].label, points[change.since].label
+    since = f" since {ends[1]}" if change.since != at else ""
+    where = f" from {ends[0]} to {ends[1]}, no single point stands out" if change is series.drift else since
+    outcome = "slower at a lower clock, not in cycles" if judgement.outcome == "clock" else judgement.outcome
+    word = element("b", f"{SIGNS[judgement.outcome]} {outcome}{where}", class_=judgement.outcome)
+    return element("span", word, f": {_percent(judgement.ratio)}{_interval(judgement)}{times}")
+
+
+def _interval(judgement: Judgement) -> str:
+    if judgement.low is None or judgement.high is None:
+        return ""
+    return f" ({_percent(judgement.low)} to {_percent(judgement.high)})"
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+
+
+def _without_change(history: History, series: Series) -> str:
+    pairs = len(history.points) - 1
+    if series.undecided:
+        return f"no change found; cannot tell at {series.undecided:,} of {pairs:,} points"
+    return "no change found"
+
+
+def _presence(history: History, series: Series) -> Iterator[str]:
+    """Yield since when or until when a row exists, if that is not always."""
+    there = [number for number, total in enumerate(series.total_ns) if total]
+    if there and there[0] > 0:
+        yield f"first seen at {history.points[there[0]].label}"
+    if there and there[-1] < len(history.points) - 1:
+        yield f"last seen at {history.points[there[-1]].label}"
+
+
+def _rows_table(history: History, found: Sequence[Series]) -> Table:
+    return table_of(_ROWS, [_table_row(history, series) for series in found])
+
+
+def _table_row(history: History, series: Series) -> tuple[object, ...]:
+    known = [ns for ns in series.medians_ns if ns is not None]
+    last = series.found[-1] if series.found else None
+    ratio = last.judgement.ratio if last else None
+    return (
+        series.key.name,
+        detail(series.key),
+        last.judgement.outcome if last else "no change found",
+        history.points[last.since].label if last else None,
+        None if ratio is None else 100 * (ratio - 1),
+        last.cost_ns if last else None,
+        known[0],
+        known[-1],
+        series.undecided,
+    )
+
+
+def _points_table(history: History) -> Table:
+    return table_of(_POINTS, [_point_row(point) for point in history.points])
+
+
+def _point_row(point: Point) -> tuple[object, ...]:
+    setup = point.side.runs[0].setup
+    return (
+        point.label,
+        point.started or None,
+        len(point.side.runs),
+        setup.sm_clock_mhz,
+        point.side.name,
+        ", ".join(setup.gpus) or None,
+        setup.driver or None,
+        setup.node or None,
+    )
