@@ -41,7 +41,8 @@ class Column:
     ``drop_order``: the column with the highest number is left out first on a narrow screen; one below 0
     never is.
     ``era``: only the tables of that era have the column. ``kernels``: some of its texts are kernel names.
-    ``is_sentence``: its texts are sentences. Such a column comes last.
+    ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
+    differences, which people read with a sign.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Column:
     era: Rounding | None = None
     kernels: bool = False
     is_sentence: bool = False
+    signed: bool = False
 
     @property
     def is_timestamp(self) -> bool:

@@ -236,7 +236,11 @@ def _cell(value: object, column: Column, time_unit: TimeUnit) -> str:
         if value is None:
             return "(no name)" if column.name.rpartition("_")[2] in NAMING else "-"
         return printable(str(value))
-    return moment(value, time_unit) if column.is_timestamp else human(value, column.unit, time_unit)
+    if column.is_timestamp:
+        return moment(value, time_unit)
+    text = human(value, column.unit, time_unit)
+    is_more = column.signed and isinstance(value, (int, float)) and value > 0 and text.strip("0.")
+    return f"+{text}" if is_more else text
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:

@@ -1,0 +1,164 @@
+"""Load a side of a comparison: the figures of its runs, or a saved baseline. One capture is open at a time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import is_rank
+from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.suggest import unknown
+from nsyswrap.base.text import shortest_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.reports.runs.find import RecordedRun
+
+with lazy_imports():
+    from nsyswrap.analysis.compare import model, run_figures
+    from nsyswrap.capture import capture as captures
+    from nsyswrap.capture import open as capture_open
+    from nsyswrap.reports.compare import baseline
+    from nsyswrap.reports.runs import find
+
+_BASELINE = ".json"
+_NAMED = 3  # paths in the name of a side
+_LABEL = ":"  # between the folder of a batch and the label of a combination
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a side is loaded from: its runs that are done, or the file of a baseline.
+
+    ``left_out`` says of each other run why it is not used.
+    """
+
+    name: str
+    runs: tuple[RecordedRun, ...] = ()
+    baseline: Path | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> set[str]:
+        """The real paths of what is loaded."""
+        paths = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
+        return {os.path.realpath(path) for path in paths}
+
+
+def load_side(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Side:
+    """Return the side that these paths name: captures, run folders, folders of runs, or one baseline.
+
+    ``BATCH:LABEL`` names the runs of one combination of a batch. ``note`` is told why a run is left out.
+    Raises CaptureError if no run can be read, and UsageError for runs that do not belong together.
+    """
+    return load(source_of(paths), note)
+
+
+def source_of(paths: Sequence[Path], name: str = "") -> Source:
+    """Return what ``paths`` name, without opening a capture. Raises as ``load_side`` does."""
+    name = name or name_of(paths)
+    baselines = [path for path in paths if path.suffix == _BASELINE]
+    if baselines:
+        if len(paths) > 1:
+            raise UsageError(
+                f"{baselines[0]} is a baseline and must be the only path of its side",
+                "a baseline holds all runs of a side",
+            )
+        return Source(name, baseline=baselines[0])
+    runs = [run for path in paths for run in _runs_at(path)]
+    runs = _relabelled(list({os.path.realpath(run.path): run for run in runs}.values()))
+    if not runs:
+        raise CaptureError(f"no runs or captures in {name}", capture_open.GIVE_A_CAPTURE)
+    _check_ranks(runs)
+    done = [run for run in runs if run.outcome == "done"]
+    left_out = tuple(_why_left_out(run) for run in runs if run.outcome != "done")
+    if not done:
+        raise CaptureError(f"{name}: no run is done: {_listed(left_out)}")
+    return Source(name, tuple(done), left_out=left_out)
+
+
+def load(
+    source: Source,
+    note: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Side:
+    """Return the figures of a source. A damaged capture among several is noted and left out.
+
+    Raises CaptureError if none can be read.
+    """
+    if source.baseline:
+        return baseline.read_baseline(source.baseline)
+    for text in source.left_out:
+        note(f"left out: {text}")
+    figures = []
+    for number, run in enumerate(source.runs, 1):
+        progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
+        try:
+            figures.append(run_figures.run_figures(captures.open_capture(run.path), run.label))
+        except CaptureError as error:
+            if len(source.runs) == 1:
+                raise
+            note(f"left out: {run.label}: {error.message}")
+    progress("")
+    if not figures:
+        raise CaptureError(f"{source.name}: none of {len(source.runs)} captures can be read")
+    return model.Side(source.name, tuple(figures))
+
+
+def name_of(paths: Iterable[Path]) -> str:
+    """Return the name of a side: its paths as they were given, the first few of many."""
+    return _listed([str(path) for path in paths], _NAMED)
+
+
+def _runs_at(path: Path) -> list[RecordedRun]:
+    folder, label = path, ""
+    if not os.path.lexists(path) and _LABEL in path.name:
+        name, _, label = path.name.partition(_LABEL)
+        folder = path.with_name(name) if name else path
+    runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"))
+    labels = list(dict.fromkeys(run.what for run in runs if run.parameters is not None and run.what))
+    is_batch = (folder / BATCH).exists()
+    if label:
+        if label not in labels:
+            raise UsageError(*unknown("combination", label, labels))
+        return [run for run in runs if run.what == label]
+    if is_batch and len(labels) > 1:
+        raise UsageError(
+            f"{path} has runs of {len(labels)} combinations: {_listed(labels, _NAMED)}",
+            f"name one of them: {shlex.quote(f'{path}{_LABEL}{labels[0]}')}",
+        )
+    return runs
+
+
+def _relabelled(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    labels = shortest_labels([run.path for run in runs])
+    return [replace(run, label=label) for run, label in zip(runs, labels, strict=True)]
+
+
+def _check_ranks(runs: Iterable[RecordedRun]) -> None:
+    """Raise UsageError for several ranks of one launch: these are parts of one run."""
+    launches: dict[Path, Path] = {}
+    for run in runs:
+        if is_rank(run.path):
+            first = launches.setdefault(run.path.parent, run.path)
+            if first != run.path:
+                raise UsageError(
+                    f"{run.path.parent} holds ranks of one launch, which are no repeated runs",
+                    f"name the same rank on both sides, for example {shlex.quote(str(first))}",
+                )
+
+
+def _why_left_out(run: RecordedRun) -> str:
+    return f"{run.label}: {run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
+
+
+def _listed(texts: Sequence[str], most: int = 20) -> str:
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
