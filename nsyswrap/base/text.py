@@ -38,7 +38,7 @@ _NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
 _NARROW = re.compile("[ -~µ…\u00d7]*")
 # Our own characters that are not ASCII. All others come from names.
 _TO_ASCII = str.maketrans(
-    {"…": "...", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
+    {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
@@ -27,6 +28,8 @@ _TIME: dict[str, tuple[float, int, str]] = {
     "s": (1e-9, 4, "sec"),
 }
 _THOUSAND = 1000
+_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_WITH_UNIT = re.compile(rf"(\d+(?:\.\d*)?|\.\d+) *({'|'.join(_NS)})")
 _DECIMALS = ((10, 2), (100, 1), (math.inf, 0))  # below the first number: decimals for three digits
 _SCALES = {
     "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
@@ -133,6 +136,22 @@ def percent(value: float) -> str:
 def duration(ns: float) -> str:
     """Format a duration in ns for a person; numpy numbers are accepted."""
     return human(float(ns), Unit.NS)
+
+
+def parse_share(text: str) -> float:
+    """Return ``5%`` or ``5`` as a share, 0.05. Raises ValueError."""
+    value = float(text.strip().removesuffix("%")) / _ALL
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
+def parse_ns(text: str) -> float:
+    """Return a time with its unit, such as ``10us`` or ``1.5 ms``, in ns. Raises ValueError."""
+    match = _WITH_UNIT.fullmatch(text.strip())
+    if not match:
+        raise ValueError(text)
+    return float(match[1]) * _NS[match[2]]
 
 
 def moment(value: object, time_unit: TimeUnit = "auto") -> str:

@@ -34,8 +34,7 @@ with lazy_imports():  # other names than those of the modules, which are attribu
 _OTHER_WORDS = {
     "analyze": "nsyswrap report --advice",
     "cancel": "nsyswrap batch cancel DIR",
-    "compare": "nsyswrap report A B -r gpu_time",
-    "diff": "nsyswrap report A B -r gpu_time",
+    "diff": "nsyswrap compare BASE NEW",
     "list": "nsyswrap runs",
     "run": "nsyswrap profile PROGRAM",
     "stats": "nsyswrap report",

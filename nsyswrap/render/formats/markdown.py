@@ -30,20 +30,25 @@ def render(
 
 def _markdown(table: Table, top: int | None, time_unit: TimeUnit) -> str:
     cells = column_cells(table, top, time_unit)
-    columns = [_column(column, texts) for column, texts in zip(table.columns, cells, strict=True)]
-    lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
-    remarks = [_escaped(table.verdict)] if table.verdict else []
+    lines = grid(table.columns, cells)
+    remarks = [escaped(table.verdict)] if table.verdict else []
     remarks += left_out(table, top)
     remarks += [f"selected: {_code(table.selection)}"] if table.selection else []
-    remarks += [f"note: {_escaped(note)}" for note in table.notes]
-    title = f"**{_escaped(table.schema.title)}** {_code(table.label)}"
+    remarks += [f"note: {escaped(note)}" for note in table.notes]
+    title = f"**{escaped(table.schema.title)}** {_code(table.label)}"
     return "\n\n".join([title, "\n".join(lines), *remarks]) + "\n"
+
+
+def grid(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: header, delimiters and rows. ``cells`` has the texts of each column."""
+    parts = [_column(column, texts) for column, texts in zip(columns, cells, strict=True)]
+    return [f"| {' | '.join(row)} |" for row in zip(*parts, strict=True)]
 
 
 def _column(column: Column, cells: Sequence[str]) -> list[str]:
     """Return header, delimiter and cells of one column; numbers are aligned right."""
     text = column.unit is Unit.TEXT
-    marked_up = [_escaped(heading(column)), *(map(_code, cells) if text else cells)]
+    marked_up = [escaped(heading(column)), *(map(_code, cells) if text else cells)]
     widths = [screen_width(cell) for cell in marked_up]
     width = min(max(widths), _PADDED)
     blanks = [" " * (width - taken) for taken in widths]
@@ -63,14 +68,15 @@ def _code(text: str) -> str:
     return f"{fence}{room}{text}{room}{fence}".replace("|", r"\|")
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text as Markdown shows it letter by letter."""
     return _MARKUP.sub(r"\\\1", printable(text))
 
 
 def answer_markdown(label: str, lines: Iterable[Line]) -> str:
     """Return an answer as a heading with the capture's label, and a list."""
-    items = [f"{'  ' if line.indented else ''}- {_escaped(line.text)}" for line in sentences(lines)]
-    return "\n".join([f"**{_escaped(label)}**" if label else "**Answer**", "", *items, ""])
+    items = [f"{'  ' if line.indented else ''}- {escaped(line.text)}" for line in sentences(lines)]
+    return "\n".join([f"**{escaped(label)}**" if label else "**Answer**", "", *items, ""])
 
 
 def _document(document: Document, layout: Layout) -> dict[str, str]:

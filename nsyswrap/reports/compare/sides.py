@@ -1,4 +1,4 @@
-"""Load a side of a comparison: the figures of its runs, or a saved baseline. One capture is open at a time."""
+"""Load a side of a comparison: the figures of its runs, or a saved baseline."""
 
 from __future__ import annotations
 

@@ -1,0 +1,200 @@
+"""``nsyswrap compare``: two sides of runs, and whether the new one is slower."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.files import write
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import ascii_layout
+from nsyswrap.cli.collect import expanded
+from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.options import OUTPUT, output_option, top_option
+from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.analysis.compare.model import Comparison, Limits, Side
+    from nsyswrap.reports.compare.sides import Source
+
+with lazy_imports():
+    from nsyswrap.analysis.compare import compare as comparing
+    from nsyswrap.analysis.compare import model
+    from nsyswrap.base import units
+    from nsyswrap.render import comparison_markdown, comparison_screen
+    from nsyswrap.render.formats import csv
+    from nsyswrap.reports.compare import as_data, sides, tables
+
+LIMITS = "When a row is slower"  # a heading of the help
+FORMATS = ("text", "csv", "json", "markdown")
+_BREAK = "\0"  # stands for the first `--`: no path has it
+_SIDES = 2
+
+
+class CompareCommand(Command):
+    """A command whose first ``--`` separates the sides; options may stand on either side of it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace the first ``--``, which click would swallow."""
+        if "--" in args:
+            at = args.index("--")
+            args = [*args[:at], _BREAK, *args[at + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=CompareCommand,
+    examples=(
+        "nsyswrap compare runs/before runs/after",
+        "nsyswrap compare before1 before2 before3 -- after1 after2 after3",
+    ),
+)
+@click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
+@option(
+    LIMITS,
+    "--max-slower",
+    default="5%",
+    show_default=True,
+    metavar="SHARE",
+    help="Tolerate this much more time.",
+)
+@option(
+    LIMITS,
+    "--min-time",
+    default="10us",
+    show_default=True,
+    metavar="TIME",
+    help="Ignore less time than this in a run.",
+)
+@option(LIMITS, "--anyway", is_flag=True, help="Show sides that cannot be compared, without verdicts.")
+@top_option
+@option(
+    OUTPUT,
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    metavar="FORMAT",
+    help="Write text, csv, json or markdown.",
+)
+@output_option(
+    "Write into this file; - is stdout.",
+    metavar="FILE",
+    callback=lambda _context, _option, path: None if str(path) == "-" else path,
+)
+def command(
+    paths: Sequence[str],
+    *,
+    max_slower: str,
+    min_time: str,
+    anyway: bool,
+    top: int | None,
+    form: str,
+    output: Path | None,
+) -> None:
+    """Say whether NEW is slower than BASE, and which part of it.
+
+    A side is a capture, a run folder, a folder of equal runs (profile --repeat), a
+    batch folder, BATCH:LABEL for one combination of a batch, or a saved baseline.
+    Separate several paths of a side with --. A verdict takes 3 runs a side.
+    """
+    limits = limits_of(max_slower, min_time)
+    base, new = load_sides(*split_sides(paths))
+    comparison = comparing.compare(base, new, limits, anyway=anyway)
+    refuse(comparison, anyway=anyway)
+    show(comparison, form, output, top)
+
+
+def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the paths of both sides. Raises UsageError if it is not clear which is which."""
+    if _BREAK in paths:
+        at = list(paths).index(_BREAK)
+        base, new = list(paths[:at]), list(paths[at + 1 :])
+    else:
+        base, new = list(paths[:1]), list(paths[1:])
+        if len(new) > 1:
+            half = len(paths) // 2
+            example = f"{shlex.join(paths[:half])} -- {shlex.join(paths[half:])}"
+            raise UsageError(
+                f"{len(paths)} paths without --: not clear where the base ends",
+                f"put -- between the sides: nsyswrap compare {example}",
+            )
+    if not base or not new:
+        missing = "BASE" if not base else "NEW"
+        raise UsageError(f"{missing} is missing", "name two sides: nsyswrap compare BASE NEW")
+    return base, new
+
+
+def limits_of(max_slower: str, min_time: str) -> Limits:
+    """Return the limits that are typed: ``5%`` and ``10us``. Raises UsageError."""
+    try:
+        share = units.parse_share(max_slower)
+    except ValueError:
+        raise UsageError(f"invalid --max-slower {max_slower!r}: expected a percentage such as 5%") from None
+    try:
+        return model.Limits(share, units.parse_ns(min_time))
+    except ValueError:
+        raise UsageError(f"invalid --min-time {min_time!r}: expected a time such as 10us or 0.1ms") from None
+
+
+def load_sides(base: Sequence[str], new: Sequence[str]) -> tuple[Side, Side]:
+    """Return both sides, with progress and notes on what is left out.
+
+    Raises UsageError if a run is on both sides, and CaptureError if a side has no run.
+    """
+    sources = [_source(base), _source(new)]
+    if shared := sources[0].places & sources[1].places:
+        raise UsageError(f"{min(shared)} is on both sides", "name different runs")
+    show_progress = progress_line()
+    loaded = [sides.load(source, lambda text: note(f"nsyswrap: {text}"), show_progress) for source in sources]
+    return loaded[0], loaded[1]
+
+
+def _source(texts: Sequence[str]) -> Source:
+    paths = [path for text in texts for path in expanded(text)]
+    return sides.source_of(paths, sides.name_of([Path(text) for text in texts]))
+
+
+def refuse(comparison: Comparison, *, anyway: bool) -> None:
+    """Raise CaptureError with the obstacles, unless the comparison is shown anyway."""
+    if comparison.obstacles and not anyway:
+        lines = [f"  {one.about}: {one.base} → {one.new}" for one in comparison.obstacles]
+        raise CaptureError(
+            "\n".join(["BASE and NEW cannot be compared:", *lines]),
+            "--anyway shows the figures without verdicts",
+        )
+
+
+def show(comparison: Comparison, form: str, output: Path | None, top: int | None) -> None:
+    """Print a comparison in one of FORMATS, or write it into a file."""
+    if form == "text":
+        layout = terminal_layout(top)
+        with ascii_layout(active=layout.ascii and not output):
+            text = comparison_screen.render(
+                comparison, width=layout.width, color=layout.color and not output, top=top
+            )
+        if output:
+            write(output, text)
+        else:
+            say(text, styled=True)
+        return
+    text = _data(comparison, form)
+    if output:
+        write(output, text)
+    else:
+        print_data(text)
+
+
+def _data(comparison: Comparison, form: str) -> str:
+    if form == "json":
+        return json.dumps(as_data.as_dict(comparison), indent=1, allow_nan=False) + "\n"
+    if form == "csv":
+        return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=False)
+    return comparison_markdown.render(comparison)

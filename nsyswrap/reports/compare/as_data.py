@@ -1,0 +1,65 @@
+"""A comparison as plain data. Its JSON Schema is ``docs/compare.schema.json``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.version import __version__
+from nsyswrap.reports.compare.conclusion import conclude
+from nsyswrap.reports.compare.tables import PERCENT, all_rows
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.model import Comparison, Side
+
+FORMAT = "nsyswrap-comparison"
+VERSION = 1  # raised if a key is removed or changes its meaning; new keys come at the end
+
+
+def as_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison with unrounded values and full names; what is not known is None."""
+    conclusion = conclude(comparison, {pair.key: pair.key.name for pair in comparison.pairs})
+    limits, head = comparison.limits, conclusion.pair
+    table = all_rows(comparison)
+    columns = [column.name for column in table.columns]
+    rows = [dict(zip(columns, map(_known, row), strict=True)) for row in table.rows()]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "tool": {"name": "nsyswrap", "version": __version__},
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
+        "limits": {
+            "max_slower_percent": limits.max_slower * PERCENT,
+            "min_time_ns": limits.min_time_ns,
+            "error_rate_percent": limits.error_rate * PERCENT,
+        },
+        "obstacles": [asdict(obstacle) for obstacle in comparison.obstacles],
+        "outcome": conclusion.outcome,
+        "headline": None if head is None else rows[comparison.pairs.index(head)],
+        "conclusion": list(conclusion.lines),
+        "counts": list(conclusion.counts),
+        "no_verdicts_because": comparison.no_verdicts or None,
+        "notes": list(comparison.remarks),
+        "rows": rows,
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    runs = [
+        {"label": run.label, "steps_count": run.steps, "setup": _setup(asdict(run.setup))}
+        for run in side.runs
+    ]
+    return {"name": side.name, "runs": runs}
+
+
+def _setup(setup: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: list(value) if isinstance(value, tuple) else None if value == "" else value
+        for key, value in setup.items()
+    }
+
+
+def _known(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,224 @@
+"""The conclusion of a comparison in sentences: slower or not, where the time went, and what was counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import duration
+from nsyswrap.reports.compare.tables import (
+    PERCENT,
+    change_percent,
+    detail,
+    interval,
+    percent,
+    step_cost_ns,
+    typical_ns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import Comparison, Key, Outcome, Pair
+
+# Totals in the order in which they speak for a run without steps.
+_TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
+_MOST = 0.5  # of the difference: "most of it"
+_TINY = 0.02  # of the difference: no cause is named below
+_LISTED = 3  # kernels by name
+_RUNS = 3  # a side for a verdict
+MORE_RUNS = (
+    "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
+)
+_WORDS: dict[Outcome, str] = {
+    "slower": "Slower",
+    "faster": "Faster",
+    "cannot tell": "Cannot tell",
+    "clock": "Slower by the clock alone",
+}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a comparison comes to. ``pair`` is the row that speaks for the run; None if there is none.
+
+    ``lines``: the verdict, its cause, and what to do. ``counts``: what is counted, before any time.
+    """
+
+    outcome: Outcome
+    pair: Pair | None
+    lines: tuple[str, ...]
+    counts: tuple[str, ...]
+
+
+def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
+    """Return the conclusion. ``names`` has the name that people read for each row."""
+    pair = headline(comparison)
+    counts = tuple(_counts(comparison, names))
+    if pair is None:
+        return Conclusion("not judged", None, ("No row is in the runs of both sides.",), counts)
+    lines = [
+        _verdict(comparison, pair),
+        _cause(comparison, pair, names),
+        _tally(comparison, pair),
+        _next(comparison, pair),
+    ]
+    return Conclusion(pair.judgement.outcome, pair, tuple(filter(None, lines)), counts)
+
+
+def headline(comparison: Comparison) -> Pair | None:
+    """Return the row that speaks for the run: the steps with most time, else the time of the run."""
+    steps = [pair for pair in comparison.of("step") if not pair.is_added and not pair.is_removed]
+    if steps:
+        return max(steps, key=lambda pair: pair.base_total_ns)
+    totals = [pair for pair in comparison.of("total") if not pair.is_added and not pair.is_removed]
+    ranks = {name: number for number, name in enumerate(_TOTALS)}
+    return min(
+        totals, key=lambda pair: (ranks.get(pair.key.name, len(ranks)), -pair.base_total_ns), default=None
+    )
+
+
+def title(pair: Pair) -> str:
+    """Return what a headline row is the time of."""
+    if pair.key.group == "step":
+        return f"step '{pair.key.name}'" if pair.key.name else "step"
+    return pair.key.name
+
+
+def _verdict(comparison: Comparison, pair: Pair) -> str:
+    judged = pair.judgement
+    change = change_percent(pair)
+    figures = f"{title(pair)} {_both(*typical_ns(pair))}"
+    figures += f", {percent(change / PERCENT)} %" if change is not None else ""
+    figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
+    if judged.outcome == "same":
+        return f"Same within {_share(comparison.limits.max_slower)}: {figures}"
+    if judged.outcome != "not judged":
+        return f"{_WORDS[judged.outcome]}: {figures}" + (f"; {judged.why}" if judged.why else "")
+    why = judged.why or comparison.no_verdicts
+    if len(comparison.base.runs) == len(comparison.new.runs) == 1:
+        return f"Differs within these two runs, no verdict: {figures}"
+    return f"No verdict: {figures}" + (f"; {why}" if why else "")
+
+
+def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
+    """Return the row that made most of the difference; empty if there is no difference to explain."""
+    if head.judgement.outcome in ("same", "clock"):
+        return ""
+    base, new = typical_ns(head)
+    by_step = head.key.group == "step"
+    whole = new - base if by_step else head.cost_ns
+    if not whole or (not by_step and not head.base_total_ns):
+        return ""
+    part, cost = max(
+        ((pair, _cost(pair, by_step=by_step)) for pair in _parts(comparison)),
+        key=lambda one: one[1] / whole,
+        default=(None, 0.0),
+    )
+    if part is None or cost / whole < _TINY:
+        return ""
+    share = cost / whole
+    what = _named(part, names)
+    unit = " a step" if by_step else " a run"
+    if share > 1:
+        return f"Largest part: {what}: {signed(cost)}{unit}"
+    begin = "Most of it" if share >= _MOST else "Largest part"
+    return f"{begin}: {what}: {signed(cost)} of {signed(whole)}{unit}"
+
+
+def _parts(comparison: Comparison) -> list[Pair]:
+    """Return the rows that can be the cause: kernels, copies in time of their own, and idle time."""
+    causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
+    return [*comparison.of("kernel"), *causes]
+
+
+def _cost(pair: Pair, *, by_step: bool) -> float:
+    return (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns
+
+
+def _named(pair: Pair, names: Mapping[Key, str]) -> str:
+    name = names[pair.key]
+    if pair.key.group == "kernel":
+        more = [detail(pair.key), "added" if pair.is_added else "removed" if pair.is_removed else ""]
+        return ", ".join(filter(None, (f"kernel {name}", *more)))
+    return f"GPU idle, {name}" if pair.key.name.startswith("idle_") else name
+
+
+def _tally(comparison: Comparison, head: Pair) -> str:
+    """Return how many rows have which outcome; empty if none was judged."""
+    outcomes = [pair.judgement.outcome for pair in comparison.pairs if pair is not head]
+    words: dict[Outcome, str] = {"slower": "slower", "faster": "faster", "clock": "slower by the clock alone"}
+    words |= {"same": "the same", "cannot tell": "cannot tell"}
+    counted = [f"{count:,} {words[one]}" for one in words if (count := outcomes.count(one))]
+    judged = sum(outcome in words for outcome in outcomes)
+    return f"Other rows: {', '.join(counted)}" if judged else ""
+
+
+def _next(comparison: Comparison, pair: Pair) -> str:
+    """Return what would decide a comparison that is undecided."""
+    more = pair.judgement.more_runs
+    if more:
+        return f"{more:,} more run{'' if more == 1 else 's'} a side would probably tell"
+    if pair.judgement.outcome == "cannot tell":
+        return "More runs would probably not tell: the difference is close to the tolerance."
+    few = min(len(comparison.base.runs), len(comparison.new.runs)) < _RUNS
+    return MORE_RUNS if pair.judgement.outcome == "not judged" and few else ""
+
+
+def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
+    kernels = comparison.of("kernel")
+    base, new = sum(pair.base_count for pair in kernels), sum(pair.new_count for pair in kernels)
+    if not kernels:
+        yield "No kernels on either side"
+        return
+    if base == new:
+        yield f"Launches: {base:,.0f} on both sides"
+    else:
+        share = f" ({percent(new / base - 1)} %)" if base else ""
+        yield f"Launches: {base:,.0f} → {new:,.0f}{share}"
+    yield from _of_kind("added", [p for p in kernels if p.is_added and p.renamed_from is None], names)
+    renamed = [pair for pair in kernels if pair.renamed_from is not None]
+    gone = {pair.renamed_from for pair in renamed}
+    yield from _of_kind("removed", [p for p in kernels if p.is_removed and p.key not in gone], names)
+    if renamed:
+        pairs = [
+            f"{names.get(p.renamed_from, p.renamed_from.name)} → {names[p.key]}"
+            for p in renamed
+            if p.renamed_from
+        ]
+        yield f"{_kernels(len(renamed))} probably renamed: {_some(pairs)}"
+    other = [p for p in kernels if not p.is_added and not p.is_removed and p.base_count != p.new_count]
+    if other:
+        counts = [f"{names[p.key]} {p.base_count:,.0f} → {p.new_count:,.0f}" for p in other]
+        yield f"{_kernels(len(other))} with another number of launches: {_some(counts)}"
+
+
+def _of_kind(kind: str, pairs: Sequence[Pair], names: Mapping[Key, str]) -> Iterable[str]:
+    if pairs:
+        yield f"{_kernels(len(pairs))} {kind}: {_some([names[pair.key] for pair in pairs])}"
+
+
+def _kernels(count: int) -> str:
+    return f"{count:,} kernel{'' if count == 1 else 's'}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    unlike = list(dict.fromkeys(texts))
+    more = f" and {len(unlike) - _LISTED:,} more" if len(unlike) > _LISTED else ""
+    return ", ".join(unlike[:_LISTED]) + more
+
+
+def signed(ns: float) -> str:
+    """Return a difference of times with its sign."""
+    return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{duration(abs(ns))}"
+
+
+def _both(base: float, new: float) -> str:
+    """Return ``5.11 → 5.52 ms``, the unit once if both have the same."""
+    before, after = duration(base), duration(new)
+    figure, _, unit = before.partition(" ")
+    return f"{figure} → {after}" if after.endswith(f" {unit}") else f"{before} → {after}"
+
+
+def _share(share: float) -> str:
+    return f"{share * PERCENT:g} %"

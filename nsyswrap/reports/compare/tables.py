@@ -1,0 +1,271 @@
+"""Tables of a comparison: one for each group as people read it, and one with all rows for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.base.units import Unit
+from nsyswrap.reports.table import Column, Schema, Table, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair
+
+ALL_ROWS = "comparison"  # the name of the table with all rows
+PERCENT = 100.0
+
+_VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
+_CHANGE = Column(
+    "change_percent", "Change", Unit.PERCENT, "change of the typical time, of the base", signed=True
+)
+_BETWEEN = Column(
+    "interval", "Between", Unit.TEXT, "interval of the change, at the error rate of the comparison", 4
+)
+_COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", 3, signed=True)
+_STEP_COST = Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base, in a steady step", 1, signed=True)
+_NAME_HEADERS: dict[Group, str] = {
+    "total": "Time",
+    "step": "Step",
+    "budget": "Cause",
+    "launch": "Part",
+    "kernel": "Kernel",
+    "api": "Call",
+    "copy": "Copy",
+    "range": "Range",
+}
+# What the columns Base and New are the time of, by group.
+_EACH: dict[Group, str] = {
+    "total": "a run",
+    "step": "a step",
+    "budget": "a step",
+    "launch": "one launch",
+    "kernel": "one launch",
+    "api": "one call",
+    "copy": "one copy",
+    "range": "one range",
+}
+
+
+def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) -> Table:
+    """Return the rows of a group as people read them. Rows that cost most come first.
+
+    ``names`` has the name that is shown for each row, ``details`` of a kernel apart.
+    """
+    pairs = comparison.of(group)
+    has_steps = any(step_cost_ns(pair) is not None for pair in pairs) and group not in ("step", "total")
+    has_counts = any(pair.base_count != 1 or pair.new_count != 1 for pair in pairs) and group != "budget"
+    has_bytes = group == "copy"
+    each = _EACH[group]
+    columns = [Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")]
+    if group == "kernel":
+        columns.append(Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", 6))
+    if has_counts:
+        columns += [
+            Column("base_count", "Base Count", Unit.COUNT, "median over the runs", 9),
+            Column("new_count", "New Count", Unit.COUNT, "median over the runs", 9),
+        ]
+    columns += [
+        Column("base_ns", "Base", Unit.NS, f"typical time of {each}, median over the runs"),
+        Column("new_ns", "New", Unit.NS, f"typical time of {each}, median over the runs"),
+        _CHANGE,
+        _BETWEEN,
+    ]
+    if has_bytes:
+        columns += [
+            Column("base_bytes_per_s", "Base Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5),
+            Column("new_bytes_per_s", "New Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5),
+        ]
+    columns += [_STEP_COST] if has_steps else []
+    columns += [] if group == "step" else [_COST]
+    columns.append(_VERDICT)
+    wanted = [column.name for column in columns]
+    rows = [_shown(pair, names[pair.key]) for pair in pairs]
+    return table_of(
+        Schema(group, GROUPS[group], tuple(columns)), [tuple(row[name] for name in wanted) for row in rows]
+    )
+
+
+def _shown(pair: Pair, name: str) -> dict[str, object]:
+    """Return the cells of a row by column. Times are of one; of the total where one is not known."""
+    base, new = typical_ns(pair)
+    base_rate, new_rate = (
+        None if per_byte is None else 1e9 / per_byte
+        for per_byte in (ns_per_byte(pair.base), ns_per_byte(pair.new))
+    )
+    return {
+        "name": name,
+        "detail": detail(pair.key),
+        "base_count": None if pair.is_added else int(pair.base_count),
+        "new_count": None if pair.is_removed else int(pair.new_count),
+        "base_ns": None if pair.is_added else base,
+        "new_ns": None if pair.is_removed else new,
+        "change_percent": change_percent(pair),
+        "interval": interval(pair.judgement) or None,
+        "base_bytes_per_s": base_rate,
+        "new_bytes_per_s": new_rate,
+        "step_cost_ns": step_cost_ns(pair),
+        "cost_ns": pair.cost_ns,
+        "verdict": verdict(pair),
+    }
+
+
+def detail(key: Key) -> str:
+    """Return grid and block of a kernel, and which of its modes a row is; empty for other rows."""
+    return ", ".join(filter(None, (key.detail, f"mode {key.mode}" if key.mode else "")))
+
+
+def typical_ns(pair: Pair) -> tuple[float, float]:
+    """Return the typical times of both sides; the totals where a side has only first launches."""
+    base, new = pair.base_typical_ns, pair.new_typical_ns
+    if (base is None and not pair.is_added) or (new is None and not pair.is_removed):
+        return pair.base_total_ns, pair.new_total_ns
+    return base or 0.0, new or 0.0
+
+
+def change_percent(pair: Pair) -> float | None:
+    """Return the change that is shown: of the judged ratio, else of the typical times; None without both."""
+    if pair.judgement.ratio is not None:
+        return (pair.judgement.ratio - 1) * PERCENT
+    base, new = typical_ns(pair)
+    return None if pair.is_added or pair.is_removed or not base else (new / base - 1) * PERCENT
+
+
+def interval(judgement: Judgement) -> str:
+    """Return the interval of the change in percent, ``+7.1 to +8.9 %``; empty if it is not known."""
+    if judgement.low is None or judgement.high is None:
+        return ""
+    return f"{percent(judgement.low - 1)} to {percent(judgement.high - 1)} %"
+
+
+def percent(share: float) -> str:
+    """Return a share as percent with its sign, without the sign of percent."""
+    text = f"{share * PERCENT:+.1f}"
+    return text.lstrip("+-") if not text.strip("+-0.") else text
+
+
+def step_cost_ns(pair: Pair) -> float | None:
+    """Return new minus base in a steady step; a side without the row counts 0. None without steps."""
+    base, new = pair.base_per_step_ns, pair.new_per_step_ns
+    if base is None and new is None:
+        return None
+    if (base is None and not pair.is_added) or (new is None and not pair.is_removed):
+        return None
+    return (new or 0.0) - (base or 0.0)
+
+
+def ns_per_byte(rows: Sequence[object]) -> float | None:
+    """Return the median time per byte of the runs; None if no run has bytes."""
+    known = sorted(
+        value for row in rows if row is not None and (value := getattr(row, "ns_per_byte", None)) is not None
+    )
+    middle = len(known) // 2
+    return None if not known else (known[middle] + known[~middle]) / 2
+
+
+def verdict(pair: Pair) -> str:
+    """Return the outcome of a row in a word or two."""
+    if pair.renamed_from is not None:
+        return "renamed?"
+    if pair.is_added or pair.is_removed:
+        return "added" if pair.is_added else "removed"
+    return {"clock": "lower clock", "not judged": "-"}.get(pair.judgement.outcome, pair.judgement.outcome)
+
+
+def all_rows(comparison: Comparison) -> Table:
+    """Return one table with every row and figure, with full names and unrounded values."""
+    return table_of(SCHEMA, [tuple(_figures(pair).values()) for pair in comparison.pairs])
+
+
+def _figures(pair: Pair) -> dict[str, object]:
+    judged, renamed = pair.judgement, pair.renamed_from
+    base_bytes, new_bytes = _bytes(pair.base), _bytes(pair.new)
+    return {
+        "group": pair.key.group,
+        "name": pair.key.name,
+        "detail": pair.key.detail or None,
+        "mode": pair.key.mode or None,
+        "outcome": judged.outcome,
+        "why": judged.why or None,
+        "base_runs_count": sum(row is not None for row in pair.base),
+        "new_runs_count": sum(row is not None for row in pair.new),
+        "base_count": pair.base_count,
+        "new_count": pair.new_count,
+        "base_total_ns": pair.base_total_ns,
+        "new_total_ns": pair.new_total_ns,
+        "cost_ns": pair.cost_ns,
+        "base_typical_ns": pair.base_typical_ns,
+        "new_typical_ns": pair.new_typical_ns,
+        "change_percent": change_percent(pair),
+        "low_percent": None if judged.low is None else (judged.low - 1) * PERCENT,
+        "high_percent": None if judged.high is None else (judged.high - 1) * PERCENT,
+        "base_per_step_ns": pair.base_per_step_ns,
+        "new_per_step_ns": pair.new_per_step_ns,
+        "step_cost_ns": step_cost_ns(pair),
+        "base_size_bytes": base_bytes,
+        "new_size_bytes": new_bytes,
+        "base_per_byte_ns": ns_per_byte(pair.base),
+        "new_per_byte_ns": ns_per_byte(pair.new),
+        "more_runs_count": judged.more_runs,
+        "renamed_from": renamed.name if renamed else None,
+        "renamed_from_detail": (renamed.detail or None) if renamed else None,
+    }
+
+
+def _bytes(rows: Sequence[object]) -> int | None:
+    sizes = sorted(size for row in rows if (size := getattr(row, "size_bytes", None)) is not None)
+    return sizes[len(sizes) // 2] if sizes else None
+
+
+SCHEMA = Schema(
+    ALL_ROWS,
+    "All rows of the comparison",
+    (
+        Column("group", "Group", Unit.TEXT, f"what the row is: {', '.join(GROUPS)}"),
+        Column("name", "Name", Unit.TEXT, "kernel, call, copy, range, state or label of the steps"),
+        Column("detail", "Detail", Unit.TEXT, "grid and block of a kernel"),
+        Column("mode", "Mode", Unit.NUMBER, "1 and up for kernels whose durations have several modes"),
+        Column(
+            "outcome",
+            "Outcome",
+            Unit.TEXT,
+            "slower, faster, same, cannot tell, clock (slower in time and not in cycles) or not judged",
+        ),
+        Column("why", "Why", Unit.TEXT, "the reason of the outcome, if it needs one"),
+        Column("base_runs_count", "Base Runs", Unit.COUNT, "runs of the base that have the row"),
+        Column("new_runs_count", "New Runs", Unit.COUNT, "new runs that have the row"),
+        Column("base_count", "Base Count", Unit.COUNT, "median count over the runs; 0: absent"),
+        Column("new_count", "New Count", Unit.COUNT, "median count over the runs; 0: absent"),
+        Column("base_total_ns", "Base Total", Unit.NS, "median total over the runs; 0: absent"),
+        Column("new_total_ns", "New Total", Unit.NS, "median total over the runs; 0: absent"),
+        Column("cost_ns", "Cost", Unit.NS, "new total minus base total", signed=True),
+        Column(
+            "base_typical_ns",
+            "Base Typical",
+            Unit.NS,
+            "trimmed mean of one without first launches, median over the runs",
+        ),
+        Column(
+            "new_typical_ns",
+            "New Typical",
+            Unit.NS,
+            "trimmed mean of one without first launches, median over the runs",
+        ),
+        Column(
+            "change_percent", "Change", Unit.PERCENT, "change of the typical time, of the base", signed=True
+        ),
+        Column("low_percent", "Low", Unit.PERCENT, "lower end of the interval of the change", signed=True),
+        Column("high_percent", "High", Unit.PERCENT, "upper end of the interval of the change", signed=True),
+        Column("base_per_step_ns", "Base per Step", Unit.NS, "time in a steady step"),
+        Column("new_per_step_ns", "New per Step", Unit.NS, "time in a steady step"),
+        Column("step_cost_ns", "Cost per Step", Unit.NS, "new minus base in a steady step", signed=True),
+        Column("base_size_bytes", "Base Bytes", Unit.BYTES, "bytes of the copies of a run, median"),
+        Column("new_size_bytes", "New Bytes", Unit.BYTES, "bytes of the copies of a run, median"),
+        Column("base_per_byte_ns", "Base per Byte", Unit.NS, "time of the copies per byte"),
+        Column("new_per_byte_ns", "New per Byte", Unit.NS, "time of the copies per byte"),
+        Column("more_runs_count", "More Runs", Unit.COUNT, "so many runs a side would probably decide it"),
+        Column("renamed_from", "Renamed From", Unit.TEXT, "the removed kernel that this one probably is"),
+        Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block of that kernel"),
+    ),
+)
