@@ -1,0 +1,101 @@
+"""The form in which a saved baseline has the names and the command line of a capture.
+
+A name of a kernel can have 10,000 characters, and a range or an argument can hold a path or a password. So a
+long or private name is stored as a readable one with a hash of the whole. Arguments are stored as a hash
+alone: it tells that another command was run, not what its arguments were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.base.recent_runs import program_of
+from nsyswrap.base.text import without_folders
+from nsyswrap.capture.redact.search import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import Key, RunFigures, Side
+
+LONGEST = 120  # characters of a name that is stored whole
+_READABLE = 90  # characters of the readable part of any other
+_DIGITS = 12  # of a hash
+_HASHED = re.compile(rf"(.*) #[0-9a-f]{{{_DIGITS}}}", re.DOTALL)
+_ARGUMENTS = re.compile(rf"\d+ arguments? #[0-9a-f]{{{_DIGITS}}}")
+_SEARCH = Search({}, (), ())
+
+
+def public(text: str) -> str:
+    """Return a text without the folders of absolute paths, people's names in paths, and credentials."""
+    return _SEARCH.text(without_folders(text))
+
+
+@cache
+def stored_key(key: Key) -> Key:
+    """Return the key of a row in a baseline. That of a row from a baseline stays as it is."""
+    name = key.name
+    cleaned = public(name)
+    hashed = _HASHED.fullmatch(name)
+    if cleaned == name and (len(name) <= LONGEST or (hashed and len(hashed[1]) <= LONGEST)):
+        return key
+    if key.group == "kernel":
+        cleaned = readable(cleaned)
+    if len(cleaned) > LONGEST:
+        cleaned = f"{cleaned[:_READABLE]}..."
+    return key._replace(name=f"{cleaned} #{_hash(name)}")
+
+
+def stored_command(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of the program, and a hash of its arguments if it has any.
+
+    The folders of absolute paths and what looks like a credential do not count.
+    """
+    words = tuple(command)
+    if not words or (len(words) > 1 and _ARGUMENTS.fullmatch(words[-1])):  # the latter is from a baseline
+        return words
+    program = program_of({"command": list(words)})
+    place = next((i for i, word in enumerate(words) if Path(word).name == program or word == program), 0)
+    rest = words[place + 1 :]
+    if not rest:
+        return (public(program),)
+    text = public("\n".join(without_folders(word) for word in rest))
+    return public(program), f"{len(rest)} argument{'s' * (len(rest) > 1)} #{_hash(text)}"
+
+
+def with_full_names(base: Side, new: Side) -> tuple[Side, Side]:
+    """Return both sides of a comparison with the same names for the same rows and commands.
+
+    What a side has from a baseline gets the full name from the other side, if that is fresh.
+    """
+    return _with_names_of(base, new), _with_names_of(new, base)
+
+
+def _with_names_of(side: Side, other: Side) -> Side:
+    keys = {stored: key for run in other.runs for key in run.rows if (stored := stored_key(key)) != key}
+    known = {run.setup.command for run in other.runs}
+    commands = {short: full for full in known if (short := stored_command(full)) != full}
+    if not keys and not commands:
+        return side
+    return replace(side, runs=tuple(_renamed(run, keys, commands) for run in side.runs))
+
+
+def _renamed(
+    run: RunFigures, keys: Mapping[Key, Key], commands: Mapping[tuple[str, ...], tuple[str, ...]]
+) -> RunFigures:
+    command = commands.get(run.setup.command, run.setup.command)
+    return replace(
+        run,
+        setup=replace(run.setup, command=command),
+        rows={keys.get(key, key): row for key, row in run.rows.items()},
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -1,0 +1,304 @@
+"""A saved baseline: the figures of one side of a comparison, as JSON that can be committed.
+
+A row is one line, rows are sorted, and a figure that all runs share is written once: a difference between
+two versions shows the rows that changed. The file holds no environment, no host name, no absolute path and
+no argument of the program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.files import read_json, typed, why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+FORMAT = 1  # increases with every change of the content that an older nsyswrap would misread
+SIZE = 200_000  # bytes that a file has at most, unless it has very many rows
+_MARK = "nsyswrap_baseline"  # the first key; its value is the format
+_HEAD = 64  # bytes of a file that contain the mark
+_PAIRS = (32, 16, 8, 4, 2)  # of duration and count in a run of a kernel: so many as fit into SIZE
+_AGAIN = "restore the file, or save the baseline again"
+_DIGITS = 6  # of a time that is a mean
+
+# The figures of a row: one value if all runs have the same, else a value for each run.
+Counts = int | list[int | None] | None
+Figures = float | list[float | None] | None
+
+
+@dataclass(frozen=True)
+class _StoredRow:
+    """A row of all runs. ``count`` is None in the runs that lack it. ``spread_percent`` is for readers only.
+
+    ``durations`` has duration in ns and count by turns, for each run.
+    """
+
+    group: Group
+    name: str
+    count: Counts
+    total_ns: Figures
+    detail: str = ""
+    mode: int = 0
+    spread_percent: float | None = None
+    typical_ns: Figures = None
+    error: Figures = 0.0
+    per_step_ns: Figures = None
+    size_bytes: Counts = None
+    clock_mhz: Figures = None
+    clock_samples: Counts = 0
+    durations: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _StoredRun:
+    label: str
+    setup: Setup
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class _Stored:
+    name: str
+    runs: list[_StoredRun]
+    rows: list[_StoredRow]
+
+
+def baseline_text(side: Side) -> str:
+    """Return the JSON of a baseline. Raises ValueError for a side without runs."""
+    if not side.runs:
+        raise ValueError("a baseline needs a run")
+    public_side = Side(public(side.name), tuple(_public_run(run) for run in side.runs))
+    for most in _PAIRS:
+        text = _text(public_side, most)
+        if len(text) <= SIZE:
+            break
+    return text
+
+
+def is_baseline(path: Path) -> bool:
+    """Return True for a file that begins as a baseline does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _MARK.encode() in file.read(_HEAD)
+
+
+def read_baseline(path: Path) -> Side:
+    """Read a baseline. Raises CaptureError if it is damaged, altered or of a newer format, or no baseline."""
+    try:
+        content = read_json(path)
+        _check_format(path, content)
+        if content.pop("sha256", None) != checksum(content):
+            raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote", _AGAIN)
+        return _side(typed(_Stored, content))
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {path}: {why(error)}", _AGAIN) from None
+
+
+def _check_format(path: Path, content: object) -> None:
+    """Take the format out of a file's content. Raises CaptureError for one that is not read here."""
+    version = content.pop(_MARK, None) if isinstance(content, dict) else None
+    if type(version) is not int or version < 1:
+        raise CaptureError(
+            f"{path} is not a baseline of nsyswrap", "save one: nsyswrap baseline save NAME PATH"
+        )
+    if version > FORMAT:
+        raise CaptureError(
+            f"{path} was saved by a newer nsyswrap (format {version}, this one reads {FORMAT})",
+            "update nsyswrap, or save the baseline again",
+        )
+
+
+def spread_percent(rows: Iterable[Row | None]) -> float | None:
+    """Return (max - min) / median of the typical times of the runs, in percent; None with fewer than 2."""
+    values = [row.typical_ns for row in rows if row and row.typical_ns]
+    if len(values) < 2:  # noqa: PLR2004 - one run has no spread
+        return None
+    return 100 * (max(values) - min(values)) / statistics.median(values)
+
+
+def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
+    """Return the rows of all runs, None for a run that lacks one, in the order of GROUPS and of names."""
+    order = {group: place for place, group in enumerate(GROUPS)}
+    keys = {key for run in side.runs for key in run.rows}
+    ordered = sorted(keys, key=lambda key: (order[key.group], *key[1:]))
+    return {key: tuple(run.rows.get(key) for run in side.runs) for key in ordered}
+
+
+def _text(side: Side, most: int) -> str:
+    rows = [_stored_row(key, rows, most) for key, rows in side_rows(side).items()]
+    runs = [
+        {
+            "label": run.label,
+            "setup": _setup(run.setup),
+            "steps": run.steps,
+        }
+        for run in side.runs
+    ]
+    content = {"name": side.name, "runs": runs, "rows": rows}
+    content = json.loads(json.dumps(content))  # as it will be read: tuples are lists
+    head = json.dumps({_MARK: FORMAT, "sha256": checksum(content), "name": content["name"]}, indent=1)
+    return f'{head[:-2]},\n "runs": {_lines(runs)},\n "rows": {_lines(rows)}\n}}\n'
+
+
+def _lines(items: Sequence[Mapping[str, object]]) -> str:
+    """Return a JSON list with a line for each item."""
+    return "[" + ",".join(f"\n{json.dumps(item, separators=(',', ':'))}" for item in items) + "\n]"
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return a hash of the values, which does not depend on the layout of the file."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _public_run(run: RunFigures) -> RunFigures:
+    """Return a run without what says where it ran and as what, beyond what a comparison needs."""
+    setup = replace(
+        run.setup,
+        command=stored_command(run.setup.command),
+        options=public(run.setup.options),
+        node="",
+        versions=dict(sorted(run.setup.versions.items())),
+    )
+    rows = {stored_key(key): row for key, row in run.rows.items()}
+    return replace(run, label=public(run.label), setup=setup, rows=rows)
+
+
+def _stored_row(key: Key, rows: Sequence[Row | None], most: int) -> dict[str, object]:
+    spread = spread_percent(rows)
+    stored = {
+        **key._asdict(),
+        "spread_percent": None if spread is None else _rounded(spread, 3),
+        "count": _shared([row and row.count for row in rows]),
+        "total_ns": _shared([row and round(row.total_ns) for row in rows]),
+        "typical_ns": _shared([row and _rounded(row.typical_ns) for row in rows]),
+        "error": _shared([row and _rounded(row.error, 3) for row in rows]),
+        "per_step_ns": _shared([row and _rounded(row.per_step_ns) for row in rows]),
+        "size_bytes": _shared([row and row.size_bytes for row in rows]),
+        "clock_mhz": _shared([row and _rounded(row.clock_mhz) for row in rows]),
+        "clock_samples": _shared([row and row.clock_samples for row in rows]),
+    }
+    if any(row and row.durations for row in rows):
+        stored["durations"] = [_flat(_fewer(row.durations, most)) if row else [] for row in rows]
+    needed = {"name", "count", "total_ns"}
+    empty = {"detail": "", "mode": 0, "error": 0.0, "clock_samples": 0}
+    return {name: value for name, value in stored.items() if name in needed or value != empty.get(name)}
+
+
+def _shared(values: Sequence[object]) -> object:
+    """Return the value if all runs have the same, else a list."""
+    return values[0] if values.count(values[0]) == len(values) else list(values)
+
+
+def _rounded(value: float | None, digits: int = _DIGITS) -> float | None:
+    """Round to significant digits; a whole number where these are all before the point."""
+    if value is None:
+        return None
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _fewer(durations: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Return at most so many pairs of duration and count; those with the smallest gaps are joined.
+
+    A pair of several has their mean. So modes stay apart, and durations close to each other make none.
+    """
+    if len(durations) <= most:
+        return list(durations)
+    gaps = [math.log(max(after, 1) / max(before, 1)) for (before, _), (after, _) in pairwise(durations)]
+    widest = sorted(range(len(gaps)), key=lambda i: -gaps[i])[: most - 1]
+    bounds = [0, *(i + 1 for i in sorted(widest)), len(durations)]
+    parts = [durations[start:end] for start, end in pairwise(bounds)]
+    counts = [sum(count for _, count in part) for part in parts]
+    return [
+        (round(sum(ns * count for ns, count in part) / total), total)
+        for part, total in zip(parts, counts, strict=True)
+    ]
+
+
+def _flat(durations: Sequence[tuple[int, int]]) -> list[int]:
+    return [number for pair in durations for number in pair]
+
+
+def _setup(setup: Setup) -> dict[str, Any]:
+    """Return what is known of a setup."""
+    unknown = asdict(Setup())
+    return {name: value for name, value in asdict(setup).items() if value != unknown[name]}
+
+
+def _side(stored: _Stored) -> Side:
+    """Raises ValueError for rows that do not fit the runs."""
+    if not stored.runs:
+        raise ValueError("it has no runs")
+    columns = {
+        Key(row.group, row.name, row.detail, row.mode): _rows(row, len(stored.runs)) for row in stored.rows
+    }
+    if len(columns) < len(stored.rows):
+        raise ValueError("a row occurs twice")
+    return Side(
+        stored.name,
+        tuple(
+            RunFigures(
+                run.label,
+                run.setup,
+                {key: row for key, rows in columns.items() if (row := rows[number])},
+                run.steps,
+            )
+            for number, run in enumerate(stored.runs)
+        ),
+    )
+
+
+def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
+    counts = _of_each(stored.count, runs)
+    totals = _of_each(stored.total_ns, runs)
+    typical = _of_each(stored.typical_ns, runs)
+    errors = _of_each(stored.error, runs)
+    per_step = _of_each(stored.per_step_ns, runs)
+    sizes = _of_each(stored.size_bytes, runs)
+    clocks = _of_each(stored.clock_mhz, runs)
+    samples = _of_each(stored.clock_samples, runs)
+    durations = [tuple(_paired(flat)) for flat in stored.durations or [[]] * runs]
+    if len(durations) != runs:
+        raise ValueError(f"{stored.name!r} has durations of {len(durations)} runs, not of {runs}")
+    return [
+        None
+        if counts[i] is None
+        else Row(
+            int(counts[i] or 0),
+            float(totals[i] or 0),
+            typical[i],
+            float(errors[i] or 0),
+            per_step[i],
+            sizes[i],
+            clocks[i],
+            int(samples[i] or 0),
+            durations[i],
+        )
+        for i in range(runs)
+    ]
+
+
+def _of_each(value: Any, runs: int) -> list[Any]:  # noqa: ANN401 - Counts or Figures
+    if not isinstance(value, list):
+        return [value] * runs
+    if len(value) != runs:
+        raise ValueError(f"a row has figures of {len(value)} runs, not of {runs}")
+    return value
+
+
+def _paired(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
+    if len(flat) % 2:
+        raise ValueError("durations without a count")
+    return zip(flat[::2], flat[1::2], strict=True)
