@@ -65,6 +65,7 @@ class _StoredRun:
     label: str
     setup: Setup
     steps: int = 0
+    left_out: dict[Group, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,14 +139,7 @@ def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
 
 def _text(side: Side, most: int) -> str:
     rows = [_stored_row(key, rows, most) for key, rows in side_rows(side).items()]
-    runs = [
-        {
-            "label": run.label,
-            "setup": _setup(run.setup),
-            "steps": run.steps,
-        }
-        for run in side.runs
-    ]
+    runs = [_stored_run(run) for run in side.runs]
     content = {"name": side.name, "runs": runs, "rows": rows}
     content = json.loads(json.dumps(content))  # as it will be read: tuples are lists
     head = json.dumps({_MARK: FORMAT, "sha256": checksum(content), "name": content["name"]}, indent=1)
@@ -231,6 +225,11 @@ def _flat(durations: Sequence[tuple[int, int]]) -> list[int]:
     return [number for pair in durations for number in pair]
 
 
+def _stored_run(run: RunFigures) -> dict[str, object]:
+    more = {"left_out": dict(sorted(run.left_out.items()))} if run.left_out else {}
+    return {"label": run.label, "setup": _setup(run.setup), "steps": run.steps, **more}
+
+
 def _setup(setup: Setup) -> dict[str, Any]:
     """Return what is known of a setup."""
     unknown = asdict(Setup())
@@ -254,6 +253,7 @@ def _side(stored: _Stored) -> Side:
                 run.setup,
                 {key: row for key, rows in columns.items() if (row := rows[number])},
                 run.steps,
+                run.left_out,
             )
             for number, run in enumerate(stored.runs)
         ),

@@ -45,7 +45,9 @@ def test_figures_are_read_as_they_were_saved(tmp_path: Path) -> None:
         {ADD: replace(ROW, error=0.01, per_step_ns=5.5, clock_mhz=1980.0, clock_samples=7), other: ROW},
         {ADD: ROW, Key("copy", "D2H", mode=1): replace(ROW, size_bytes=4096, typical_ns=None)},
     )
+    side = replace(side, runs=(replace(side.runs[0], left_out={"range": 5}), side.runs[1]))
     read = reread(side, tmp_path)
+    assert [run.left_out for run in read.runs] == [{"range": 5}, {}]
     assert [run.rows for run in read.runs] == [run.rows for run in side.runs]
     assert [(run.label, run.steps) for run in read.runs] == [("run-1", 2), ("run-2", 2)]
     assert read.name == "main"
