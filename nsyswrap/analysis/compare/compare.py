@@ -11,11 +11,12 @@ from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
 from nsyswrap.analysis.compare.model import GROUPS, Comparison, Limits, Pair
 from nsyswrap.analysis.compare.noise import FEWEST_RUNS
 from nsyswrap.analysis.compare.pairing import pair_rows, renamed
+from nsyswrap.analysis.compare.stored_names import with_full_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from nsyswrap.analysis.compare.model import Judgement, Obstacle, Side
+    from nsyswrap.analysis.compare.model import Judgement, Key, Obstacle, Side
     from nsyswrap.analysis.compare.pairing import Rows
 
 RECOMMENDED_RUNS = 5  # a side
@@ -23,18 +24,29 @@ NEEDS_SCIPY = "verdicts need scipy: pip install 'nsyswrap[compare]'"
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
 
-def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool = False) -> Comparison:
+def compare(
+    base: Side,
+    new: Side,
+    limits: Limits | None = None,
+    *,
+    anyway: bool = False,
+    family: Callable[[Key], bool] = lambda _: True,
+) -> Comparison:
     """Return what differs between two sides.
 
     Rows are judged from three runs a side, if nothing keeps the sides from being compared. ``anyway`` judges
-    also where only the command differs, which users do on purpose.
+    also where only the command differs, which users do on purpose. Only rows of the ``family`` get verdicts
+    and share the error rate.
     """
+    base, new = with_full_names(base, new)
     limits = limits or Limits()
     obstacles = obstacles_of(base, new)
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
     rows = pair_rows(base, new)
     clocks = Clocks(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
-    judgements = [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, clocks)
+    judgements = (
+        [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, clocks, family)
+    )
     judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
     old_names = renamed(rows)
     pairs = [

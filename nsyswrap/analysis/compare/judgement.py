@@ -26,16 +26,17 @@ from nsyswrap.analysis.compare.noise import FEWEST_RUNS, sample, with_usual_nois
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.compare.intervals import Interval
-    from nsyswrap.analysis.compare.model import Group, Outcome, Row
+    from nsyswrap.analysis.compare.model import Group, Key, Outcome, Row
     from nsyswrap.analysis.compare.pairing import Rows
 
     Values = tuple[NDArray[Any], NDArray[Any]]
 
+_NOT_CHOSEN = "not in the gate"
 FEWEST_CLOCK_SAMPLES = 5  # a side
 _WIDEST = 20.0  # log of a ratio: beyond it an end of an interval means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
@@ -79,16 +80,25 @@ def judge(rows: Rows, limits: Limits, clocks: Clocks | None = None, rate: float 
     return judge_rows([rows], alone, clocks)[0]
 
 
-def judge_rows(rows: Sequence[Rows], limits: Limits, clocks: Clocks | None = None) -> list[Judgement]:
-    """Return the judgement of each row of a comparison."""
+def judge_rows(
+    rows: Sequence[Rows],
+    limits: Limits,
+    clocks: Clocks | None = None,
+    family: Callable[[Key], bool] = lambda _: True,
+) -> list[Judgement]:
+    """Return the judgement of each row of a comparison.
+
+    Only rows of the ``family`` share the error rate and get a verdict. The others show what noise is usual.
+    """
     reasons = [_not_judged(row, limits) for row in rows]
     judgements = [unjudged(row, reason) for row, reason in zip(rows, reasons, strict=True)]
     places = [place for place, reason in enumerate(reasons) if not reason]
     judged = [rows[place] for place in places]
-    if judged:
-        found = _judge(judged, limits, clocks or Clocks())
-        for place, judgement in zip(places, found, strict=True):
-            judgements[place] = judgement
+    chosen = np.array([family(row.key) for row in judged], bool)
+    if chosen.any():
+        found = _judge(judged, limits, clocks or Clocks(), chosen)
+        for place, judgement, is_chosen in zip(places, found, chosen.tolist(), strict=True):
+            judgements[place] = judgement if is_chosen else unjudged(rows[place], _NOT_CHOSEN)
     return judgements
 
 
@@ -135,8 +145,10 @@ def _sizes_differ(rows: Rows) -> bool:
     return all(sizes) and abs(math.log(median(sizes[1]) / median(sizes[0]))) > _SAME_SIZE
 
 
-def _judge(rows: Sequence[Rows], limits: Limits, clocks: Clocks) -> list[Judgement]:
-    rates = _rates(rows, limits)
+def _judge(
+    rows: Sequence[Rows], limits: Limits, clocks: Clocks, chosen: NDArray[np.bool_]
+) -> list[Judgement]:
+    rates = _rates(rows, limits, chosen)
     kinds = np.array([_GROUPS.index(row.key.group) for row in rows])
     sides = [_logs(rows, side) for side in ("base", "new")]
     times = Verdicts(sides[0], sides[1], kinds, rates, limits)
@@ -147,12 +159,12 @@ def _judge(rows: Sequence[Rows], limits: Limits, clocks: Clocks) -> list[Judgeme
     ]
 
 
-def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
-    """Return the error rate of each row."""
+def _rates(rows: Sequence[Rows], limits: Limits, chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the error rate of each row: that of a chosen one of its half."""
     headline = np.array([row.key.group in HEADLINE for row in rows])
-    number = np.where(headline, headline.sum(), (~headline).sum())
-    shares = 1 if headline.all() or not headline.any() else 2
-    return np.asarray(limits.error_rate / shares / number)
+    number = np.where(headline, (headline & chosen).sum(), (~headline & chosen).sum())
+    shares = 1 if headline[chosen].all() or not headline[chosen].any() else 2
+    return np.asarray(limits.error_rate / shares / np.maximum(number, 1))
 
 
 def _logs(rows: Sequence[Rows], side: str) -> Values:
