@@ -27,6 +27,7 @@ with lazy_imports():  # used where there is a file with settings
     from nsyswrap.base import suggest, toml_file
 
 PROJECT_FILE = "pyproject.toml"
+GATE = "gate"  # the table of `nsyswrap compare --gate`, see cli/gate.py
 _TABLE = "nsyswrap"  # in [tool]
 _UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
 _COUNTS = 2**31  # more rows than any table has
@@ -160,6 +161,31 @@ def of_user() -> dict[str, Value]:
 
 
 def _of_project(path: Path | None) -> tuple[dict[str, Value], list[str]]:
+    table, notes = _project_table(path)
+    table.pop(GATE, None)
+    values = _checked(table, str(path))
+    if values.pop("nsys", None) is None:
+        return values, notes
+    place = user_file() or "~/.config/nsyswrap/config.toml"
+    return values, [f"{path}: nsys is ignored, as a project must not choose it; set nsys in {place}"]
+
+
+def gate_of_project() -> tuple[dict[str, Any], str]:
+    """Return the content of ``[tool.nsyswrap.gate]`` of the project and its file; empty without the table.
+
+    Raises UsageError if it is not a table.
+    """
+    path = project_file()
+    table = _project_table(path)[0].get(GATE, {})
+    if not isinstance(table, dict):
+        raise UsageError(
+            f"{path}: {GATE} in [tool.{_TABLE}] is not a table", f"begin it with [tool.{_TABLE}.{GATE}]"
+        )
+    return table, str(path)
+
+
+def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """Return ``[tool.nsyswrap]`` of a file, and notes. Raises UsageError if it is not a table."""
     try:
         content = path.read_bytes() if path else b""
     except OSError:
@@ -175,11 +201,7 @@ def _of_project(path: Path | None) -> tuple[dict[str, Value], list[str]]:
         return {}, []
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [tool.{_TABLE}] is not a table", f"begin it with [tool.{_TABLE}]")
-    values = _checked(table, str(path))
-    if values.pop("nsys", None) is None:
-        return values, []
-    place = user_file() or "~/.config/nsyswrap/config.toml"
-    return values, [f"{path}: nsys is ignored, as a project must not choose it; set nsys in {place}"]
+    return table, []
 
 
 def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:

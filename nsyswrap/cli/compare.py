@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +15,9 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
+from nsyswrap.cli import gate
 from nsyswrap.cli.collect import expanded
+from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT, output_option, top_option
 from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_layout
@@ -60,20 +64,19 @@ class CompareCommand(Command):
 @option(
     LIMITS,
     "--max-slower",
-    default="5%",
-    show_default=True,
+    show_default="5%",
     metavar="SHARE",
     help="Tolerate this much more time.",
 )
 @option(
     LIMITS,
     "--min-time",
-    default="10us",
-    show_default=True,
+    show_default="10us",
     metavar="TIME",
     help="Ignore less time than this in a run.",
 )
 @option(LIMITS, "--anyway", is_flag=True, help="Show sides that cannot be compared, without verdicts.")
+@gate_options
 @top_option
 @option(
     OUTPUT,
@@ -92,12 +95,11 @@ class CompareCommand(Command):
 def command(
     paths: Sequence[str],
     *,
-    max_slower: str,
-    min_time: str,
     anyway: bool,
     top: int | None,
     form: str,
     output: Path | None,
+    **options: Any,
 ) -> None:
     """Say whether NEW is slower than BASE, and which part of it.
 
@@ -105,11 +107,16 @@ def command(
     batch folder, BATCH:LABEL for one combination of a batch, or a saved baseline.
     Separate several paths of a side with --. A verdict takes 3 runs a side.
     """
-    limits = limits_of(max_slower, min_time)
-    base, new = load_sides(*split_sides(paths))
-    comparison = comparing.compare(base, new, limits, anyway=anyway)
-    refuse(comparison, anyway=anyway)
-    show(comparison, form, output, top)
+    gated = gate.gate_limits(options)
+    limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
+    with gate.errors_annotated() if gated else nullcontext():
+        base, new = load_sides(*split_sides(paths))
+        comparison = comparing.compare(base, new, limits, anyway=anyway)
+        refuse(comparison, anyway=anyway)
+        show(comparison, form, output, top)
+        if gated:
+            result = gate.check_gate(base, new, gated, anyway=anyway)
+            sys.exit(gate.finish(result, gated, lambda: comparison_markdown.render(comparison)))
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -132,14 +139,15 @@ def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return base, new
 
 
-def limits_of(max_slower: str, min_time: str) -> Limits:
-    """Return the limits that are typed: ``5%`` and ``10us``. Raises UsageError."""
+def limits_of(max_slower: str | None, min_time: str | None) -> Limits:
+    """Return the limits that are typed: ``5%`` and ``10us``, else the defaults. Raises UsageError."""
+    default = model.Limits()
     try:
-        share = units.parse_share(max_slower)
+        share = units.parse_share(max_slower) if max_slower else default.max_slower
     except ValueError:
         raise UsageError(f"invalid --max-slower {max_slower!r}: expected a percentage such as 5%") from None
     try:
-        return model.Limits(share, units.parse_ns(min_time))
+        return model.Limits(share, units.parse_ns(min_time) if min_time else default.min_time_ns)
     except ValueError:
         raise UsageError(f"invalid --min-time {min_time!r}: expected a time such as 10us or 0.1ms") from None
 

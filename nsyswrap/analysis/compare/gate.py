@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.analysis.compare.model import Group, Limits
-from nsyswrap.analysis.compare.step_rows import QUEUE
+from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE
+from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.kernel_names.readable import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,8 +52,8 @@ class GateLimits:
 class GateResult:
     """The chosen rows, each group by what it costs, and why no row was judged, if none was.
 
-    ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have. ``clock`` are
-    slower because the clock was lower. ``absent`` are rows of one side alone. ``groups`` are those chosen.
+    ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have. ``clock``
+    are slower because the clock was lower. ``absent`` are rows of one side alone. ``groups``: those chosen.
     """
 
     checked: tuple[Pair, ...]
@@ -104,17 +106,28 @@ def chosen_groups(limits: GateLimits, base: Side, new: Side) -> tuple[Group, ...
 
 
 def is_chosen(limits: GateLimits, groups: Iterable[Group]) -> Callable[[Key], bool]:
-    """Return a function that tells if the gate looks at a row. Queue time is none: a full queue is no cost."""
+    """Return a function that is True for a row that the gate looks at.
+
+    Queue time is none, because a full queue costs nothing. The time of the program is none, because its
+    start varies more than what runs on the GPU.
+    """
     wanted = set(groups)
+    left_out = {("launch", QUEUE), ("total", PROGRAM)}
 
     def chosen(key: Key) -> bool:
-        if key.group not in wanted or (key.group == "launch" and key.name == QUEUE):
+        if key.group not in wanted or (key.group, key.name) in left_out:
             return False
         if key.group != "kernel" or not limits.kernels:
             return True
-        return any(fnmatchcase(key.name, pattern) for pattern in limits.kernels)
+        return any(matches(key.name, pattern) for pattern in limits.kernels)
 
     return chosen
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Return True if a pattern is for this kernel: for its full name, its readable one, or its function's."""
+    function = parse(name)
+    return any(fnmatchcase(form, pattern) for form in (name, readable(name), function.path, function.base))
 
 
 def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
@@ -128,6 +141,4 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
 def unmatched(result: GateResult, limits: GateLimits) -> tuple[str, ...]:
     """Return the patterns that no kernel of either side matches."""
     names = {pair.key.name for pair in result.checked if pair.key.group == "kernel"}
-    return tuple(
-        pattern for pattern in limits.kernels if not any(fnmatchcase(name, pattern) for name in names)
-    )
+    return tuple(pattern for pattern in limits.kernels if not any(matches(name, pattern) for name in names))

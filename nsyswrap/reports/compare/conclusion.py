@@ -27,9 +27,7 @@ _MOST = 0.5  # of the difference: "most of it"
 _TINY = 0.02  # of the difference: no cause is named below
 _LISTED = 3  # kernels by name
 _RUNS = 3  # a side for a verdict
-MORE_RUNS = (
-    "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
-)
+MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
 _WORDS: dict[Outcome, str] = {
     "slower": "Slower",
     "faster": "Faster",

@@ -1,0 +1,217 @@
+"""``nsyswrap compare --gate``: its limits from options and the project's settings, and how it ends in CI."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base import settings
+from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, UsageError
+from nsyswrap.base.files import brief
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.help import completes, option
+from nsyswrap.cli.options import with_options
+from nsyswrap.cli.output import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
+    from nsyswrap.analysis.compare.model import Side
+
+with lazy_imports():
+    from nsyswrap.analysis.compare import compare as comparing
+    from nsyswrap.analysis.compare import gate as gates
+    from nsyswrap.base import suggest, units
+    from nsyswrap.reports.compare import gate_lines
+
+GATE = "Gate"  # a heading of the help
+SLOWER, CANNOT_TELL = 1, 3  # exit codes
+METRICS = ("total", "step", "launch_overhead", "kernels")
+_LEVELS = {"passed": "notice", "slower": "error", "cannot tell": "warning"}
+
+
+def _percent(value: object) -> float:
+    expected = "a percentage, for example 5%"
+    try:
+        return units.parse_share(_texts(value, expected)[0])
+    except ValueError:
+        raise ValueError(expected) from None
+
+
+def _time_ns(value: object) -> float:
+    expected = "a time with its unit, for example 10us or 0.1ms"
+    try:
+        return units.parse_ns(_texts(value, expected)[0])
+    except ValueError:
+        raise ValueError(expected) from None
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    return _texts(value, "names or patterns of kernels, for example '*gemm*'")
+
+
+def _metrics(value: object) -> tuple[str, ...]:
+    names = _texts(value, f"of {', '.join(METRICS)}")
+    if not set(names) <= set(METRICS):
+        raise ValueError(f"of {', '.join(METRICS)}")
+    return names
+
+
+def _texts(value: object, expected: str) -> tuple[str, ...]:
+    values = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(values, (list, tuple))
+        or not values
+        or not all(isinstance(one, str) and one for one in values)
+    ):
+        raise ValueError(expected)
+    return tuple(values)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004 - a wrong value of a file
+    return value
+
+
+# Key in [tool.nsyswrap.gate], which is the option without dashes -> field of GateLimits and how it is read.
+_KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
+    "max-slower": ("max_slower", _percent),
+    "min-time": ("min_time_ns", _time_ns),
+    "kernel": ("kernels", _patterns),
+    "metric": ("metrics", _metrics),
+    "strict": ("is_strict", _flag),
+}
+
+gate_options = with_options(
+    option(GATE, "--gate", is_flag=True, help="Exit with 1 if NEW is slower."),
+    option(
+        GATE,
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=completes(lambda: METRICS),
+        help="Check total, step, launch_overhead or kernels.",
+    ),
+    option(
+        GATE, "--kernel", "kernels", multiple=True, metavar="GLOB", help="Check these kernels; repeatable."
+    ),
+    option(GATE, "--strict", is_flag=True, help="Exit with 3 if the gate cannot tell."),
+)
+
+
+def gate_limits(options: Mapping[str, Any]) -> GateLimits | None:
+    """Return the limits of a gate; None without --gate.
+
+    ``options`` are those of ``gate_options``, max_slower and min_time by their names; None and empty are not
+    given. An option outranks ``[tool.nsyswrap.gate]``. Raises UsageError for a wrong value, and for an option
+    of the gate without --gate.
+    """
+    names = {"max-slower": "max_slower", "min-time": "min_time", "kernel": "kernels", "metric": "metrics"}
+    given = {key: options[names.get(key, key)] for key in _KEYS}
+    given = {key: value for key, value in given.items() if value}
+    if not options["gate"]:
+        if own := [key for key in ("kernel", "metric", "strict") if key in given]:
+            raise UsageError(f"--{own[0]} belongs to --gate", "add --gate")
+        return None
+    table, file = settings.gate_of_project()
+    fields = {_KEYS[key][0]: _read(key, value, f"{file}: ", "") for key, value in _known(table, file).items()}
+    if "kernel" in given and "metric" not in given:
+        fields.pop("metrics", None)  # of the project: the kernels of the option are what is asked for
+    fields |= {_KEYS[key][0]: _read(key, value, "", "--") for key, value in given.items()}
+    return gates.GateLimits(**fields)
+
+
+def _known(table: Mapping[str, object], file: str) -> Mapping[str, object]:
+    for key in table:
+        if key not in _KEYS:
+            message, hint = suggest.unknown("key of the gate", key, _KEYS)
+            raise UsageError(f"{file}: {message}", hint)
+    return table
+
+
+def _read(key: str, value: object, place: str, dashes: str) -> Any:  # noqa: ANN401 - by its key
+    try:
+        return _KEYS[key][1](value)
+    except ValueError as error:
+        wrong = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+        raise UsageError(f"{place}invalid {dashes}{key} {brief(wrong)}: expected {error}") from None
+
+
+def check_gate(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> GateResult:
+    """Return what the gate concludes from two sides. Only its own rows count for the error rate.
+
+    Raises CaptureError for sides that cannot be compared and for a pattern without a kernel, and Unavailable
+    without scipy.
+    """
+    chosen = gates.is_chosen(limits, gates.chosen_groups(limits, base, new))
+    comparison = comparing.compare(base, new, limits.limits, anyway=anyway, family=chosen)
+    if serious := [one.about for one in comparison.obstacles if not (anyway and one.is_deliberate)]:
+        raise CaptureError(f"gate: cannot compare: {', '.join(serious)}", "see the figures: omit --gate")
+    if comparison.no_verdicts == comparing.NEEDS_SCIPY:
+        raise Unavailable("gate: scipy is missing", "pip install 'nsyswrap[compare]'")
+    result = gates.gate(comparison, limits)
+    if missing := gates.unmatched(result, limits):
+        raise CaptureError(
+            f"gate: no kernel matches {', '.join(map(repr, missing))}", "see the names: nsyswrap report"
+        )
+    return result
+
+
+def finish(result: GateResult, limits: GateLimits, markdown: Callable[[], str]) -> int:
+    """Print what the gate concluded, tell GitHub where it runs there, and return the exit code.
+
+    ``markdown`` returns the comparison for the summary of the job.
+    """
+    verdict, sentence = result.verdict, gate_lines.conclusion(result, limits)
+    rows, remarks = gate_lines.row_lines(result), gate_lines.remark_lines(result)
+    if _on_github():
+        for line in rows if result.failed else []:
+            note(annotation("error", line))
+        note(annotation(_LEVELS[verdict], "; ".join([sentence, *remarks])))
+        _append_summary(f"**Gate: {sentence}**\n\n{markdown()}\n")
+    note("\n  ".join([f"nsyswrap: gate: {sentence}", *rows, *remarks]))
+    if verdict == "cannot tell":
+        return CANNOT_TELL if limits.is_strict else 0
+    return SLOWER if verdict == "slower" else 0
+
+
+@contextmanager
+def errors_annotated() -> Iterator[None]:
+    """Tell GitHub of an error in the block, too."""
+    try:
+        yield
+    except NsyswrapError as error:
+        if _on_github():
+            note(annotation("error", error.message))
+        raise
+
+
+def _on_github() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def annotation(level: str, message: str, title: str = "nsyswrap gate") -> str:
+    """Return a workflow command of GitHub, which shows a message beside the run."""
+    return f"::{level} title={_escaped(title, ':,')}::{_escaped(message)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":  # the percent sign first
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def _append_summary(text: str) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        note(f"nsyswrap: the summary of the job was not written: {error.strerror}")
