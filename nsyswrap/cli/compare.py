@@ -174,9 +174,11 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
     """Raise CaptureError with the obstacles, unless the comparison is shown anyway."""
     if comparison.obstacles and not anyway:
         lines = [f"  {one.about}: {one.base} → {one.new}" for one in comparison.obstacles]
+        are_deliberate = all(one.is_deliberate for one in comparison.obstacles)
+        effect = "compares them nevertheless" if are_deliberate else "shows the figures without verdicts"
         raise CaptureError(
             "\n".join(["BASE and NEW cannot be compared:", *lines]),
-            "--anyway shows the figures without verdicts",
+            f"--anyway {effect}",
         )
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.base.text import shorten
+from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells
-from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.tables import group_table
 
@@ -28,7 +28,7 @@ _LEFT_OUT = ("base_count", "new_count")
 
 def render(comparison: Comparison) -> str:
     """Return the conclusion, the counts, and the rows that cost most. Names are escaped."""
-    names = row_names(pair.key for pair in comparison.pairs)
+    names = short_names(comparison)
     made = conclude(comparison, names)
     obstacles = [f"{one.about}: {one.base} → {one.new}" for one in comparison.obstacles]
     verdict, *others = made.lines

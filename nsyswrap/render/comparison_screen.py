@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from nsyswrap.base.text import printable
+from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
-from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare import conclusion as conclusions
 from nsyswrap.reports.compare.tables import group_table
 
@@ -35,7 +35,7 @@ _ALL_ROWS = "all rows and columns: --format csv"
 
 def render(comparison: Comparison, *, width: int = 100, color: bool = False, top: int | None = None) -> str:
     """Return the screen, at most ``width`` columns wide. ``top`` replaces each table's number of rows."""
-    names = row_names(pair.key for pair in comparison.pairs)
+    names = short_names(comparison)
     made = conclusions.conclude(comparison, names)
     lines: list[Line] = obstacle_lines(comparison.obstacles, width)
     verdict, *others = made.lines

@@ -19,12 +19,13 @@ from nsyswrap.reports.compare.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Key, Outcome, Pair
+    from nsyswrap.analysis.compare.model import Comparison, Judgement, Key, Outcome, Pair
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
 _MOST = 0.5  # of the difference: "most of it"
-_TINY = 0.02  # of the difference: no cause is named below
+_SOME = 0.1  # of the difference: no cause is named below
+_WAITS = "Synchronize"  # calls that take as long as what they wait for
 _LISTED = 3  # kernels by name
 _RUNS = 3  # a side for a verdict
 MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
@@ -52,13 +53,13 @@ class Conclusion:
 def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
     """Return the conclusion. ``names`` has the name that people read for each row."""
     pair = headline(comparison)
-    counts = tuple(_counts(comparison, names))
+    counts = (*_counts(comparison, names), *_other_steps(comparison))
     if pair is None:
         return Conclusion("not judged", None, ("No row is in the runs of both sides.",), counts)
     lines = [
         _verdict(comparison, pair),
         _cause(comparison, pair, names),
-        _tally(comparison, pair),
+        _tally(comparison, pair, names),
         _next(comparison, pair),
     ]
     return Conclusion(pair.judgement.outcome, pair, tuple(filter(None, lines)), counts)
@@ -84,19 +85,28 @@ def title(pair: Pair) -> str:
 
 
 def _verdict(comparison: Comparison, pair: Pair) -> str:
-    judged = pair.judgement
+    judged, tolerance = pair.judgement, _share(comparison.limits.max_slower)
     change = change_percent(pair)
     figures = f"{title(pair)} {_both(*typical_ns(pair))}"
     figures += f", {percent(change / PERCENT)} %" if change is not None else ""
     figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
+    figures += f"; {judged.why}" if judged.why else ""
     if judged.outcome == "same":
-        return f"Same within {_share(comparison.limits.max_slower)}: {figures}"
+        return f"Same within {tolerance}: {figures}"
+    if judged.outcome == "cannot tell" and (sure := _direction(judged)):
+        return f"{sure}, but cannot tell if by more than {tolerance}: {figures}"
     if judged.outcome != "not judged":
-        return f"{_WORDS[judged.outcome]}: {figures}" + (f"; {judged.why}" if judged.why else "")
-    why = judged.why or comparison.no_verdicts
-    if len(comparison.base.runs) == len(comparison.new.runs) == 1:
+        return f"{_WORDS[judged.outcome]}: {figures}"
+    if len(comparison.base.runs) == len(comparison.new.runs) == 1 and not comparison.obstacles:
         return f"Differs within these two runs, no verdict: {figures}"
-    return f"No verdict: {figures}" + (f"; {why}" if why else "")
+    return f"No verdict: {figures}" + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
+
+
+def _direction(judged: Judgement) -> str:
+    """Return in which direction the time changed for sure; empty if the interval has no change."""
+    if judged.low is not None and judged.low > 1:
+        return "Slower"
+    return "Faster" if judged.high is not None and judged.high < 1 else ""
 
 
 def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
@@ -106,32 +116,33 @@ def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     base, new = typical_ns(head)
     by_step = head.key.group == "step"
     whole = new - base if by_step else head.cost_ns
-    if not whole or (not by_step and not head.base_total_ns):
+    if not whole:
         return ""
-    part, cost = max(
-        ((pair, _cost(pair, by_step=by_step)) for pair in _parts(comparison)),
-        key=lambda one: one[1] / whole,
-        default=(None, 0.0),
-    )
-    if part is None or cost / whole < _TINY:
-        return ""
-    share = cost / whole
-    what = _named(part, names)
     unit = " a step" if by_step else " a run"
-    if share > 1:
-        return f"Largest part: {what}: {signed(cost)}{unit}"
-    begin = "Most of it" if share >= _MOST else "Largest part"
-    return f"{begin}: {what}: {signed(cost)} of {signed(whole)}{unit}"
+    part, cost = _largest(_parts(comparison), whole, by_step=by_step)
+    if part is not None and cost / whole >= _SOME:
+        what = _named(part, names)
+        if cost / whole > 1:
+            return f"Largest part: {what}: {signed(cost)}{unit}"
+        begin = "Most of it" if cost / whole >= _MOST else "Largest part"
+        return f"{begin}: {what}: {signed(cost)} of {signed(whole)}{unit}"
+    calls = [pair for pair in comparison.of("api") if _WAITS not in pair.key.name]
+    part, cost = _largest(calls, whole, by_step=by_step)
+    if part is None or cost / whole < _SOME:
+        return ""
+    return f"Largest difference of CUDA calls: {names[part.key]}: {signed(cost)}{unit}"
+
+
+def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pair | None, float]:
+    """Return the row with the largest cost in the direction of ``whole``, and this cost in ns."""
+    costs = ((pair, (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns) for pair in pairs)
+    return max(costs, key=lambda one: one[1] / whole, default=(None, 0.0))
 
 
 def _parts(comparison: Comparison) -> list[Pair]:
     """Return the rows that can be the cause: kernels, copies in time of their own, and idle time."""
     causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
     return [*comparison.of("kernel"), *causes]
-
-
-def _cost(pair: Pair, *, by_step: bool) -> float:
-    return (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns
 
 
 def _named(pair: Pair, names: Mapping[Key, str]) -> str:
@@ -142,14 +153,29 @@ def _named(pair: Pair, names: Mapping[Key, str]) -> str:
     return f"GPU idle, {name}" if pair.key.name.startswith("idle_") else name
 
 
-def _tally(comparison: Comparison, head: Pair) -> str:
-    """Return how many rows have which outcome; empty if none was judged."""
-    outcomes = [pair.judgement.outcome for pair in comparison.pairs if pair is not head]
-    words: dict[Outcome, str] = {"slower": "slower", "faster": "faster", "clock": "slower by the clock alone"}
-    words |= {"same": "the same", "cannot tell": "cannot tell"}
-    counted = [f"{count:,} {words[one]}" for one in words if (count := outcomes.count(one))]
-    judged = sum(outcome in words for outcome in outcomes)
-    return f"Other rows: {', '.join(counted)}" if judged else ""
+def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
+    """Return how many other rows have which outcome, and the slower and faster one that counts most.
+
+    Empty if none was judged.
+    """
+    others = [pair for pair in comparison.pairs if pair is not head]
+    words: dict[Outcome, str] = {"slower": "slower", "faster": "faster"}
+    words |= {"clock": "slower by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
+    counted = []
+    for outcome, word in words.items():
+        of_it = [pair for pair in others if pair.judgement.outcome == outcome]
+        first = max(of_it, key=lambda pair: abs(pair.cost_ns), default=None)
+        most = ""
+        if first is not None and outcome in ("slower", "faster", "clock"):
+            most = f" ({'most ' if len(of_it) > 1 else ''}{_of_group(first, names)})"
+        counted += [f"{len(of_it):,} {word}{most}"] if of_it else []
+    return f"Other rows: {', '.join(counted)}" if counted else ""
+
+
+def _of_group(pair: Pair, names: Mapping[Key, str]) -> str:
+    """Return a row by its group and name."""
+    what = {"api": "call ", "copy": "copy ", "range": "range ", "step": "step "}.get(pair.key.group, "")
+    return f"{what}{_named(pair, names)}"
 
 
 def _next(comparison: Comparison, pair: Pair) -> str:
@@ -189,6 +215,15 @@ def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
     if other:
         counts = [f"{names[p.key]} {p.base_count:,.0f} → {p.new_count:,.0f}" for p in other]
         yield f"{_kernels(len(other))} with another number of launches: {_some(counts)}"
+
+
+def _other_steps(comparison: Comparison) -> Iterable[str]:
+    """Yield that the sides have steps, but none of the same label."""
+    steps = comparison.of("step")
+    base, new = ([p for p in steps if p.is_removed], [p for p in steps if p.is_added])
+    if base and new and len(base) + len(new) == len(steps):
+        labels = " → ".join(_some([pair.key.name for pair in part]) for part in (base, new))
+        yield f"Steps with other labels: {labels}; so the whole run is compared"
 
 
 def _of_kind(kind: str, pairs: Sequence[Pair], names: Mapping[Key, str]) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
@@ -9,12 +10,13 @@ from nsyswrap.base.units import Unit
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
+_IF_KNOWN = {"interval", "verdict", "step_cost_ns", "base_bytes_per_s", "new_bytes_per_s"}
 
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
 _CHANGE = Column(
@@ -23,7 +25,7 @@ _CHANGE = Column(
 _BETWEEN = Column(
     "interval", "Between", Unit.TEXT, "interval of the change, at the error rate of the comparison", 4
 )
-_COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", 3, signed=True)
+_COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", signed=True)
 _STEP_COST = Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base, in a steady step", 1, signed=True)
 _NAME_HEADERS: dict[Group, str] = {
     "total": "Time",
@@ -49,42 +51,47 @@ _EACH: dict[Group, str] = {
 
 
 def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) -> Table:
-    """Return the rows of a group as people read them. Rows that cost most come first.
+    """Return the rows of a group as people read them, those that cost most first.
 
-    ``names`` has the name that is shown for each row, ``details`` of a kernel apart.
+    ``names`` has the name that is shown for each row. Columns that would be empty are left out.
     """
     pairs = comparison.of(group)
-    has_steps = any(step_cost_ns(pair) is not None for pair in pairs) and group not in ("step", "total")
-    has_counts = any(pair.base_count != 1 or pair.new_count != 1 for pair in pairs) and group != "budget"
-    has_bytes = group == "copy"
-    each = _EACH[group]
-    columns = [Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")]
-    if group == "kernel":
-        columns.append(Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", 6))
-    if has_counts:
-        columns += [
-            Column("base_count", "Base Count", Unit.COUNT, "median over the runs", 9),
-            Column("new_count", "New Count", Unit.COUNT, "median over the runs", 9),
-        ]
-    columns += [
-        Column("base_ns", "Base", Unit.NS, f"typical time of {each}, median over the runs"),
-        Column("new_ns", "New", Unit.NS, f"typical time of {each}, median over the runs"),
-        _CHANGE,
-        _BETWEEN,
-    ]
-    if has_bytes:
-        columns += [
-            Column("base_bytes_per_s", "Base Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5),
-            Column("new_bytes_per_s", "New Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5),
-        ]
-    columns += [_STEP_COST] if has_steps else []
-    columns += [] if group == "step" else [_COST]
-    columns.append(_VERDICT)
-    wanted = [column.name for column in columns]
-    rows = [_shown(pair, names[pair.key]) for pair in pairs]
-    return table_of(
-        Schema(group, GROUPS[group], tuple(columns)), [tuple(row[name] for name in wanted) for row in rows]
+    if group == "budget":  # the sides can have other numbers of steps
+        pairs = tuple(sorted(pairs, key=lambda pair: -abs(step_cost_ns(pair) or pair.cost_ns)))
+    shown = [_shown(pair, names[pair.key]) for pair in pairs]
+    columns = tuple(
+        column
+        for column in _columns(group, pairs)
+        if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in shown)
     )
+    rows = [tuple(row[column.name] for column in columns) for row in shown]
+    return table_of(Schema(group, GROUPS[group], columns), rows)
+
+
+def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
+    each = _EACH[group]
+    by_step = group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
+    yield Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")
+    if group == "kernel":
+        yield Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", 6)
+    if group not in ("budget", "total"):
+        if all(pair.base_count == pair.new_count for pair in pairs):
+            yield Column("new_count", "Count", Unit.COUNT, "median over the runs", 9)
+        else:
+            yield Column("base_count", "Base Count", Unit.COUNT, "median over the runs", 8)
+            yield Column("new_count", "New Count", Unit.COUNT, "median over the runs", 8)
+    yield Column("base_ns", "Base", Unit.NS, f"typical time of {each}, median over the runs")
+    yield Column("new_ns", "New", Unit.NS, f"typical time of {each}, median over the runs")
+    yield _CHANGE
+    yield _BETWEEN
+    if group == "copy":
+        yield Column("base_bytes_per_s", "Base Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5)
+        yield Column("new_bytes_per_s", "New Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5)
+    if by_step:
+        yield _STEP_COST
+    if group != "step" and not (group == "budget" and by_step):
+        yield replace(_COST, drop_order=7 if by_step else 1)
+    yield _VERDICT
 
 
 def _shown(pair: Pair, name: str) -> dict[str, object]:
@@ -96,7 +103,7 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
     )
     return {
         "name": name,
-        "detail": detail(pair.key),
+        "detail": detail(pair.key).replace("grid ", "").replace("block ", ""),
         "base_count": None if pair.is_added else int(pair.base_count),
         "new_count": None if pair.is_removed else int(pair.new_count),
         "base_ns": None if pair.is_added else base,
@@ -107,7 +114,7 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
         "new_bytes_per_s": new_rate,
         "step_cost_ns": step_cost_ns(pair),
         "cost_ns": pair.cost_ns,
-        "verdict": verdict(pair),
+        "verdict": verdict(pair) or None,
     }
 
 
@@ -170,7 +177,7 @@ def verdict(pair: Pair) -> str:
         return "renamed?"
     if pair.is_added or pair.is_removed:
         return "added" if pair.is_added else "removed"
-    return {"clock": "lower clock", "not judged": "-"}.get(pair.judgement.outcome, pair.judgement.outcome)
+    return {"clock": "lower clock", "not judged": ""}.get(pair.judgement.outcome, pair.judgement.outcome)
 
 
 def all_rows(comparison: Comparison) -> Table:
