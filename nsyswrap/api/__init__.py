@@ -12,12 +12,22 @@ from nsyswrap.api.runs import Run, profile, run, run_planned
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from nsyswrap.api.captures import Capture, Table, open_capture
+    from nsyswrap.api.captures import Capture, Comparison, Table, compare, open_capture
 
 with lazy_imports():
     from nsyswrap.api import captures
 
-__all__ = ["Capture", "Run", "Table", "open_capture", "profile", "run", "run_planned"]
+__all__ = [
+    "Capture",
+    "Comparison",
+    "Run",
+    "Table",
+    "compare",
+    "open_capture",
+    "profile",
+    "run",
+    "run_planned",
+]
 
 
 def __getattr__(name: str) -> object:

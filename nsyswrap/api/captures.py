@@ -6,12 +6,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.model import Comparison as Compared
+from nsyswrap.analysis.compare.model import Limits
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture as CaptureColumns
 from nsyswrap.capture.open import export_of
 from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from nsyswrap.analysis.answer import Answer
@@ -19,11 +23,15 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import KernelNames
     from nsyswrap.render.plots.figure import Sheet
 
+    Paths = str | Path | Sequence[str | Path]
+
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import answer as answers
+    from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.capture import frames
-    from nsyswrap.render import notebook, plots, python_text
+    from nsyswrap.render import comparison_screen, notebook, plots, python_text
+    from nsyswrap.reports.compare import conclusion, sides, tables
 
 
 _UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
@@ -90,6 +98,28 @@ class Capture(CaptureColumns):
         return notebook.summary_html(self)
 
 
+class Comparison(Compared):
+    """A comparison of two sides of runs that a notebook can display."""
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the steps, or of the whole run where the sides have no steps in common.
+
+        It is slower, faster, same, cannot tell, clock or not judged.
+        """
+        head = conclusion.headline(self)
+        return head.judgement.outcome if head else "not judged"
+
+    @property
+    def table(self) -> Table:
+        """All rows, unrounded; ``.frame`` of it is a DataFrame."""
+        made = tables.all_rows(self)
+        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def __repr__(self) -> str:
+        return comparison_screen.render(self)
+
+
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     """Open a ``.sqlite`` export, a ``.nsys-rep`` or a run folder.
 
@@ -97,3 +127,26 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     base or mangled. Raises CaptureError if the file is not a readable capture.
     """
     return Capture(export_of(Path(path)), names, Path(path))
+
+
+def compare(
+    base: Paths,
+    new: Paths,
+    *,
+    max_slower: float = 0.05,
+    min_time_ns: float = 10_000.0,
+    anyway: bool = False,
+) -> Comparison:
+    """Compare two sides: each a path, or several, of captures, run folders, folders of runs or a baseline.
+
+    A row counts as slower if it takes more than the share ``max_slower`` longer, and ``min_time_ns`` a run.
+    ``.obstacles`` says why the sides cannot be compared. Then no row is judged, but with ``anyway`` rows of
+    sides that differ in their command alone are. Raises CaptureError if a side has no readable run.
+    """
+    limits = Limits(max_slower, min_time_ns)
+    made = comparing.compare(*(sides.load_side(_paths(one)) for one in (base, new)), limits, anyway=anyway)
+    return Comparison(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+
+def _paths(paths: Paths) -> list[Path]:
+    return [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]

@@ -45,15 +45,16 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     for line in others:
         lines += wrapped(line, width, "", "  ")
     lines += [*_side_lines("base", comparison.base, width), *_side_lines("new", comparison.new, width)]
-    for remark in comparison.remarks:
-        lines += wrapped(f"note: {remark}", width, "yellow")
     lines.append("")
     for line in made.counts:
         lines += wrapped(line, width, "", "  ")
     for group, rows in _ROWS.items():
-        if comparison.of(group):
+        if comparison.of(group) and comparison.of(group) != (made.pair,):
             table = group_table(comparison, group, names)
             lines += ["", *table_lines(table, width, top=top or rows, whole="")]
+    lines.append("")
+    for remark in comparison.remarks:
+        lines += wrapped(f"note: {remark}", width, "yellow")
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)
 

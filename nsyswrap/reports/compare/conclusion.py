@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
     PERCENT,
+    arrow,
     change_percent,
     detail,
     interval,
@@ -87,7 +88,7 @@ def title(pair: Pair) -> str:
 def _verdict(comparison: Comparison, pair: Pair) -> str:
     judged, tolerance = pair.judgement, _share(comparison.limits.max_slower)
     change = change_percent(pair)
-    figures = f"{title(pair)} {_both(*typical_ns(pair))}"
+    figures = f"{title(pair)} {arrow(*map(duration, typical_ns(pair)))}"
     figures += f", {percent(change / PERCENT)} %" if change is not None else ""
     figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
     figures += f"; {judged.why}" if judged.why else ""
@@ -97,7 +98,7 @@ def _verdict(comparison: Comparison, pair: Pair) -> str:
         return f"{sure}, but cannot tell if by more than {tolerance}: {figures}"
     if judged.outcome != "not judged":
         return f"{_WORDS[judged.outcome]}: {figures}"
-    if len(comparison.base.runs) == len(comparison.new.runs) == 1 and not comparison.obstacles:
+    if len(comparison.base.runs) == len(comparison.new.runs) == 1:
         return f"Differs within these two runs, no verdict: {figures}"
     return f"No verdict: {figures}" + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
 
@@ -167,7 +168,7 @@ def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
         first = max(of_it, key=lambda pair: abs(pair.cost_ns), default=None)
         most = ""
         if first is not None and outcome in ("slower", "faster", "clock"):
-            most = f" ({'most ' if len(of_it) > 1 else ''}{_of_group(first, names)})"
+            most = f" ({'above all ' if len(of_it) > 1 else ''}{_of_group(first, names)})"
         counted += [f"{len(of_it):,} {word}{most}"] if of_it else []
     return f"Other rows: {', '.join(counted)}" if counted else ""
 
@@ -244,13 +245,6 @@ def _some(texts: Sequence[str]) -> str:
 def signed(ns: float) -> str:
     """Return a difference of times with its sign."""
     return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{duration(abs(ns))}"
-
-
-def _both(base: float, new: float) -> str:
-    """Return ``5.11 → 5.52 ms``, the unit once if both have the same."""
-    before, after = duration(base), duration(new)
-    figure, _, unit = before.partition(" ")
-    return f"{figure} → {after}" if after.endswith(f" {unit}") else f"{before} → {after}"
 
 
 def _share(share: float) -> str:

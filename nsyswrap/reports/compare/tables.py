@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
-from nsyswrap.base.units import Unit
+from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
-_IF_KNOWN = {"interval", "verdict", "step_cost_ns", "base_bytes_per_s", "new_bytes_per_s"}
+_WIDE = 999.0  # percent
+_IF_KNOWN = {"interval", "verdict", "step_cost_ns", "rate"}
 
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
 _CHANGE = Column(
@@ -85,8 +86,7 @@ def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
     yield _CHANGE
     yield _BETWEEN
     if group == "copy":
-        yield Column("base_bytes_per_s", "Base Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5)
-        yield Column("new_bytes_per_s", "New Rate", Unit.BYTES_PER_S, "bytes by time of the copies", 5)
+        yield Column("rate", "Rate", Unit.TEXT, "bytes by time of the copies, base and new", 5)
     if by_step:
         yield _STEP_COST
     if group != "step" and not (group == "budget" and by_step):
@@ -97,10 +97,6 @@ def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
 def _shown(pair: Pair, name: str) -> dict[str, object]:
     """Return the cells of a row by column. Times are of one; of the total where one is not known."""
     base, new = typical_ns(pair)
-    base_rate, new_rate = (
-        None if per_byte is None else 1e9 / per_byte
-        for per_byte in (ns_per_byte(pair.base), ns_per_byte(pair.new))
-    )
     return {
         "name": name,
         "detail": detail(pair.key).replace("grid ", "").replace("block ", ""),
@@ -110,12 +106,24 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
         "new_ns": None if pair.is_removed else new,
         "change_percent": change_percent(pair),
         "interval": interval(pair.judgement) or None,
-        "base_bytes_per_s": base_rate,
-        "new_bytes_per_s": new_rate,
-        "step_cost_ns": step_cost_ns(pair),
+        "rate": _rate(pair),
+        "step_cost_ns": step_cost_ns(pair) or None,
         "cost_ns": pair.cost_ns,
         "verdict": verdict(pair) or None,
     }
+
+
+def _rate(pair: Pair) -> str | None:
+    rates = (ns_per_byte(pair.base), ns_per_byte(pair.new))
+    if rates == (None, None):
+        return None
+    return arrow(*("-" if ns is None else human(NS_PER_S / ns, Unit.BYTES_PER_S) for ns in rates))
+
+
+def arrow(before: str, after: str) -> str:
+    """Return ``5.11 → 5.52 ms``: the unit once if both have the same."""
+    figure, _, unit = before.partition(" ")
+    return f"{figure} → {after}" if unit and after.endswith(f" {unit}") else f"{before} → {after}"
 
 
 def detail(key: Key) -> str:
@@ -140,10 +148,14 @@ def change_percent(pair: Pair) -> float | None:
 
 
 def interval(judgement: Judgement) -> str:
-    """Return the interval of the change in percent, ``+7.1 to +8.9 %``; empty if it is not known."""
+    """Return the interval of the change in percent, ``+7.1 to +8.9 %``; empty if it is not known.
+
+    An end that says only that nothing is known is cut off.
+    """
     if judgement.low is None or judgement.high is None:
         return ""
-    return f"{percent(judgement.low - 1)} to {percent(judgement.high - 1)} %"
+    high = f"over {_WIDE:+.0f}" if judgement.high - 1 > _WIDE / PERCENT else percent(judgement.high - 1)
+    return f"{percent(judgement.low - 1)} to {high} %"
 
 
 def percent(share: float) -> str:
