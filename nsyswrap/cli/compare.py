@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.cli import gate
+from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
+from nsyswrap.cli.compare_run import run_options
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT, output_option, top_option
@@ -43,12 +45,17 @@ _SIDES = 2
 
 
 class CompareCommand(Command):
-    """A command whose first ``--`` separates the sides; options may stand on either side of it."""
+    """A command whose first ``--`` separates the sides; options may stand on either side of it.
+
+    With --run the first ``--`` ends the options, and the second one separates two command lines.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Replace the first ``--``, which click would swallow."""
         if "--" in args:
             at = args.index("--")
+            if any(word == "--run" or word.startswith("--run=") for word in args[:at]):
+                return super().parse_args(ctx, args)
             args = [*args[:at], _BREAK, *args[at + 1 :]]
         return super().parse_args(ctx, args)
 
@@ -58,6 +65,7 @@ class CompareCommand(Command):
     examples=(
         "nsyswrap compare runs/before runs/after",
         "nsyswrap compare before1 before2 before3 -- after1 after2 after3",
+        "nsyswrap compare --run 5 -- python old.py -- python new.py",
     ),
 )
 @click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
@@ -76,6 +84,7 @@ class CompareCommand(Command):
     help="Ignore less time than this in a run.",
 )
 @option(LIMITS, "--anyway", is_flag=True, help="Show sides that cannot be compared, without verdicts.")
+@run_options
 @gate_options
 @top_option
 @option(
@@ -99,6 +108,10 @@ def command(
     top: int | None,
     form: str,
     output: Path | None,
+    runs: int | None,
+    into: Path | None,
+    trace: str,
+    force: bool,
     **options: Any,
 ) -> None:
     """Say whether NEW is slower than BASE, and which part of it.
@@ -110,12 +123,22 @@ def command(
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():
-        base, new = load_sides(*split_sides(paths))
-        comparison = comparing.compare(base, new, limits, anyway=anyway)
+        if runs:
+            recorded = compare_run.record(paths, runs, into=into, trace=trace, force=force)
+            base, new = load_sides(*([str(path)] for path in recorded))
+            compare_run.check_gpu_work(base, new)
+        elif into or force:
+            raise UsageError(f"{'--into' if into else '--force'} belongs to --run", "add --run N")
+        else:
+            base, new = load_sides(*split_sides(paths))
+        comparison = comparing.compare(base, new, limits, anyway=anyway or bool(runs))
+        if runs:  # the user gave two command lines
+            wanted = tuple(one for one in comparison.obstacles if not one.is_deliberate)
+            comparison = replace(comparison, obstacles=wanted)
         refuse(comparison, anyway=anyway)
         show(comparison, form, output, top)
         if gated:
-            result = gate.check_gate(base, new, gated, anyway=anyway)
+            result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs))
             sys.exit(gate.finish(result, gated, lambda: comparison_markdown.render(comparison)))
 
 

@@ -68,7 +68,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 
     The first run that is not done ends the series. Raises OutputError for a folder with other files.
     """
-    _make_folder(spec)
+    make_series_folder(spec)
     with locked(spec.output, "another series", "use another --output, or wait"):
         status = _record_each(spec, count, callbacks, compares=compares)
     repeats.show(spec.output)
@@ -76,7 +76,7 @@ def record_repeats(spec: RunSpec, count: int, callbacks: Callbacks, *, compares:
 
 
 def _record_each(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: bool) -> Status:
-    rewind = _stdin_rewinder()
+    rewind = stdin_rewinder()
     for number in range(1, count + 1):
         rewind()
         label = f"run {number:,} of {count:,}"
@@ -102,7 +102,7 @@ def run_bare_first(spec: RunSpec) -> tuple[RunSpec, Status | None]:
     """
     find.find_nsys(spec.nsys_path)
     RunFolder(spec.output).check_free(force=spec.force)
-    rewind = _stdin_rewinder()
+    rewind = stdin_rewinder()
     note("nsyswrap: running without nsys first")
     status, times = bare.run_bare(spec)
     if status.outcome in ("interrupted", "timed_out"):
@@ -121,7 +121,7 @@ def note_pipe() -> None:
             note("nsyswrap: stdin is a pipe: only the first run reads it")
 
 
-def _stdin_rewinder() -> Callable[[], None]:
+def stdin_rewinder() -> Callable[[], None]:
     """Return a function that moves stdin back to where it is now, if it is a file."""
     try:
         place = os.lseek(0, 0, os.SEEK_CUR)
@@ -135,7 +135,7 @@ def _stdin_rewinder() -> Callable[[], None]:
     return rewind
 
 
-def _make_folder(spec: RunSpec) -> None:
+def make_series_folder(spec: RunSpec) -> None:
     """Make the folder of equal runs. With ``force``, earlier ones in it are removed.
 
     Raises OutputError if the folder is taken, or cannot be written.
