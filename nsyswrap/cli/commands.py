@@ -12,6 +12,7 @@ COMMANDS = {
     "batch": (_MANY, "Run variants of programs, here or on a Slurm cluster."),
     "collect": (_MANY, "Put many runs into one table and compare them."),
     "compare": (_MANY, "Say whether a change made runs slower, and where."),
+    "baseline": (_MANY, "Save figures of runs to commit; follow them over commits."),
     "runs": (_MANY, "List the runs begun here, open one, remove old ones."),
     "demo": (_LEARNING, "Run two small experiments, or show them recorded."),
     "scenarios": (_LEARNING, "List, explain and run small experiments."),

@@ -188,6 +188,11 @@ def load_sides(base: Sequence[str], new: Sequence[str]) -> tuple[Side, Side]:
     return loaded[0], loaded[1]
 
 
+def load_side(texts: Sequence[str]) -> Side:
+    """Return one side, with progress and notes on what is left out. Raises as ``load_sides`` does."""
+    return sides.load(_source(texts), lambda text: note(f"nsyswrap: {text}"), progress_line())
+
+
 def _source(texts: Sequence[str]) -> Source:
     paths = [path for text in texts for path in expanded(text)]
     return sides.source_of(paths, sides.name_of([Path(text) for text in texts]))

@@ -1,0 +1,230 @@
+"""``nsyswrap baseline``: save the figures of runs as a file to commit; list, show and follow such files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base.files import write
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.units import Unit, human
+from nsyswrap.cli.help import Group, option
+from nsyswrap.cli.options import OUTPUT, output_option, top_option
+from nsyswrap.cli.output import note, print_data, say, step, tables_text, terminal_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.analysis.compare.model import Side
+
+with lazy_imports():
+    from nsyswrap.analysis.compare import comparability
+    from nsyswrap.cli import compare as comparing
+    from nsyswrap.render import row_names
+    from nsyswrap.render.page import history as history_pages
+    from nsyswrap.reports.compare import baseline, baseline_rows
+
+FOLDER = Path("nsyswrap-baselines")
+_SUFFIX = ".json"
+_ENOUGH, _FEWEST = 5, 3  # runs
+_TOP = 20
+_force = option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
+_paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+
+
+@click.group(
+    cls=Group,
+    examples=(
+        "nsyswrap baseline save main runs/before",
+        "nsyswrap compare nsyswrap-baselines/main.json runs/after",
+    ),
+)
+def command() -> None:
+    """Save the figures of runs as a small file to commit, and compare with it later.
+
+    A baseline holds counts, times and conditions, and neither environment, host name, path nor argument.
+    NAME is short for the file nsyswrap-baselines/NAME.json.
+    """
+
+
+@command.command(
+    "save", examples=("nsyswrap baseline save main runs/before", "nsyswrap baseline save b.json 'runs/*'")
+)
+@click.argument("name", metavar="NAME|FILE")
+@_paths
+@_force
+def save(name: str, paths: Sequence[str], *, force: bool) -> None:
+    """Save captures, run folders, folders of equal runs, or a batch.
+
+    Runs that failed are left out. A verdict needs 3 runs, better 5. FILE ends with .json.
+    """
+    path = _file_of(name)
+    _check_free(path, force=force)
+    side = comparing.load_side(paths)
+    side = replace(side, name=path.stem)
+    write(path, baseline.baseline_text(side))
+    _note_weaknesses(side)
+    kernels = len({key for run in side.runs for key in run.rows if key.group == "kernel"})
+    size = human(path.stat().st_size, Unit.BYTES)
+    note(f"nsyswrap: saved {path}: {_counted(len(side.runs), 'run')}, {_counted(kernels, 'kernel')}, {size}")
+    note(f"compare     nsyswrap compare {shlex.quote(str(path))} PATH...")
+
+
+@command.command("list", examples=("nsyswrap baseline list", "nsyswrap baseline list perf/"))
+@click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="[FOLDER]")
+def list_baselines(folder: Path | None) -> None:
+    """List the baselines in a folder.
+
+    The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU and size.
+    """
+    files = _files_in(folder or FOLDER)
+    if not files:
+        note(f"nsyswrap: no baselines in {folder or FOLDER}/: save one: nsyswrap baseline save NAME PATH...")
+        return
+    is_damaged = False
+    rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size")]
+    for path in files:
+        try:
+            rows.append(_listed(path, baseline.read_baseline(path)))
+        except CaptureError as error:
+            note(f"nsyswrap: {error.message}")
+            is_damaged = True
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if len(rows) > 1:
+        say("\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows))
+    sys.exit(CaptureError.exit_code if is_damaged else 0)
+
+
+@command.command(
+    "show", examples=("nsyswrap baseline show main", "nsyswrap baseline show main --format json")
+)
+@click.argument("name", metavar="NAME|FILE")
+@top_option
+@option(
+    OUTPUT,
+    "--format",
+    "form",
+    type=click.Choice(("text", "json")),
+    default="text",
+    metavar="FORMAT",
+    help="Write text or json.",
+)
+def show(name: str, *, top: int | None, form: str) -> None:
+    """Show the setup, steps and kernels of a baseline.
+
+    The spread is (max - min) / median of the time of one over the runs.
+    """
+    side = baseline.read_baseline(_file_of(name))
+    if form == "json":
+        table = baseline_rows.rows_table(side)
+        columns = [column.name for column in table.columns]
+        content = {
+            "format": "nsyswrap-baseline-rows",
+            "version": 1,
+            "name": side.name,
+            "runs": [
+                {"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs
+            ],
+            "rows": [dict(zip(columns, row, strict=True)) for row in table.rows(top)],
+        }
+        print_data(json.dumps(content, indent=1) + "\n")
+        return
+    names = row_names.row_names({key for run in side.runs for key in run.rows})
+    layout = terminal_layout(top or _TOP)
+    text = tables_text([baseline_rows.rows_table(side, names)], layout)
+    head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline_rows.setup_lines(side)]
+    say("\n".join([*head, "", text]), styled=True)
+
+
+@command.command("history", examples=("nsyswrap baseline history nsyswrap-baselines -o history.html",))
+@_paths
+@output_option(
+    "Write this file; - is stdout.", metavar="FILE", default="history.html", show_default="history.html"
+)
+@_force
+def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
+    """Write a page with each step and kernel over commits.
+
+    Each PATH is a point: a baseline, a folder of equal runs or a batch folder. A folder of baselines is a
+    point for each file. The points are in the order of their runs.
+    """
+    if str(output) != "-" and output.exists() and not force:
+        raise OutputError(
+            f"{output} already exists", "use --force to replace it, or name another file with -o"
+        )
+    points = [
+        part for path in map(Path, paths) for part in (_files_in(path) if path.is_dir() else ()) or (path,)
+    ]
+    loaded = [comparing.load_side([str(point)]) for point in points]
+    if len(loaded) < 2:  # noqa: PLR2004 - one point has no history
+        raise UsageError("a history needs 2 points or more", "name several baselines or folders of runs")
+    with step("making the page …"):
+        html = history_pages.history_page(loaded)
+    if str(output) == "-":
+        print_data(html)
+    else:
+        write(output, html)
+        note(f"wrote {output}")
+
+
+def _file_of(name: str) -> Path:
+    """Return the file of a baseline: the name if it is a path or ends with .json, else one in FOLDER."""
+    if name.endswith(_SUFFIX):
+        return Path(name)
+    if os.sep in name or name in ("", ".", ".."):
+        raise UsageError(f"invalid name {name!r}", f"a file ends with {_SUFFIX}, a name has no {os.sep}")
+    return FOLDER / f"{name}{_SUFFIX}"
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if baseline.is_baseline(path))
+
+
+def _check_free(path: Path, *, force: bool) -> None:
+    """Raise OutputError for a file that must not be replaced."""
+    if not os.path.lexists(path):
+        return
+    if not baseline.is_baseline(path):
+        raise OutputError(f"{path} is not a baseline; it is not replaced", "use another name")
+    if not force:
+        raise OutputError(f"{path} already exists", "use --force to replace it, or another name")
+
+
+def _note_weaknesses(side: Side) -> None:
+    """Print what a comparison with this baseline will not be able to tell, or will refuse."""
+    obstacles = comparability.obstacles_of(side, side)
+    for found in obstacles:
+        note(f"nsyswrap: {found.about}: {found.base}")
+    if obstacles:
+        note("  comparisons with this baseline will be refused without --anyway")
+    if len(side.runs) < _ENOUGH:
+        fewest = (
+            "a verdict needs 3 runs a side, better 5"
+            if len(side.runs) < _FEWEST
+            else "5 runs tell smaller changes"
+        )
+        note(f"nsyswrap: {_counted(len(side.runs), 'run')}: {fewest}: nsyswrap profile --repeat 5")
+
+
+def _listed(path: Path, side: Side) -> tuple[str, ...]:
+    first = min((run.setup for run in side.runs), key=lambda setup: setup.started)
+    return (
+        path.name,
+        str(len(side.runs)),
+        first.commit or "-",
+        first.started[:10] or "-",
+        ", ".join(dict.fromkeys(first.gpus)) or "-",
+        human(path.stat().st_size, Unit.BYTES),
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
