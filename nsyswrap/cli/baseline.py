@@ -17,7 +17,7 @@ from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.help import Group, option
-from nsyswrap.cli.options import OUTPUT, output_option, top_option
+from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import note, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ with lazy_imports():
     from nsyswrap.analysis.compare import comparability
     from nsyswrap.cli import compare as comparing
     from nsyswrap.render import row_names
+    from nsyswrap.render.formats import csv
     from nsyswrap.render.page import history as history_pages
     from nsyswrap.reports.compare import baseline, baseline_rows
 
@@ -107,15 +108,15 @@ def list_baselines(folder: Path | None) -> None:
     "show", examples=("nsyswrap baseline show main", "nsyswrap baseline show main --format json")
 )
 @click.argument("name", metavar="NAME|FILE")
-@top_option
+@option(OUTPUT, "--top", type=click.IntRange(min=1), metavar="N", help="Show at most N rows of each group.")
 @option(
     OUTPUT,
     "--format",
     "form",
-    type=click.Choice(("text", "json")),
+    type=click.Choice(("text", "csv", "json")),
     default="text",
     metavar="FORMAT",
-    help="Write text or json.",
+    help="Write text, csv or json.",
 )
 def show(name: str, *, top: int | None, form: str) -> None:
     """Show the setup, steps and kernels of a baseline.
@@ -123,25 +124,31 @@ def show(name: str, *, top: int | None, form: str) -> None:
     The spread is (max - min) / median of the time of one over the runs.
     """
     side = baseline.read_baseline(_file_of(name))
-    if form == "json":
-        table = baseline_rows.rows_table(side)
-        columns = [column.name for column in table.columns]
-        content = {
-            "format": "nsyswrap-baseline-rows",
-            "version": 1,
-            "name": side.name,
-            "runs": [
-                {"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs
-            ],
-            "rows": [dict(zip(columns, row, strict=True)) for row in table.rows(top)],
-        }
-        print_data(json.dumps(content, indent=1) + "\n")
+    if form == "text":
+        _show_text(side, top or _TOP)
         return
-    names = row_names.row_names({key for run in side.runs for key in run.rows})
-    layout = terminal_layout(top or _TOP)
-    text = tables_text([baseline_rows.rows_table(side, names)], layout)
+    table = baseline_rows.rows_table(side, top=top)
+    if form == "csv":
+        print_data(csv.delimited(table, ",", "ns", safe=False))
+        return
+    columns = [column.name for column in table.columns]
+    content = {
+        "format": "nsyswrap-baseline-rows",
+        "version": 1,
+        "name": side.name,
+        "runs": [{"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs],
+        "rows": [dict(zip(columns, row, strict=True)) for row in table.rows()],
+    }
+    print_data(json.dumps(content, indent=1) + "\n")
+
+
+def _show_text(side: Side, top: int) -> None:
+    keys = {key for run in side.runs for key in run.rows}
+    table = baseline_rows.rows_table(side, row_names.row_names(keys), top)
     head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline_rows.setup_lines(side)]
-    say("\n".join([*head, "", text]), styled=True)
+    say("\n".join([*head, "", tables_text([table], terminal_layout())]), styled=True)
+    if more := len(keys) - len(table):
+        note(f"nsyswrap: {_counted(more, 'more row')} (--top, or --format csv)")
 
 
 @command.command("history", examples=("nsyswrap baseline history nsyswrap-baselines -o history.html",))

@@ -52,12 +52,14 @@ class GateLimits:
 class GateResult:
     """The chosen rows, each group by what it costs, and why no row was judged, if none was.
 
-    ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have. ``clock``
+    ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have: a row
+    that is faster or the same is not. ``clock``
     are slower because the clock was lower. ``absent`` are rows of one side alone. ``groups``: those chosen.
     """
 
     checked: tuple[Pair, ...]
     groups: tuple[Group, ...]
+    max_slower: float
     no_verdicts: str = ""
 
     @property
@@ -70,7 +72,10 @@ class GateResult:
         """The rows that can be slower as well as not; all rows of both sides if no row was judged."""
         if self.no_verdicts:
             return tuple(pair for pair in self.checked if not (pair.is_added or pair.is_removed))
-        return self._of("cannot tell")
+        highest = 1 + self.max_slower
+        return tuple(
+            pair for pair in self._of("cannot tell") if (pair.judgement.high or highest + 1) > highest
+        )
 
     @property
     def clock(self) -> tuple[Pair, ...]:
@@ -135,7 +140,7 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
     groups = chosen_groups(limits, comparison.base, comparison.new)
     chosen = is_chosen(limits, groups)
     pairs = tuple(pair for pair in comparison.pairs if chosen(pair.key))
-    return GateResult(pairs, groups, comparison.no_verdicts)
+    return GateResult(pairs, groups, limits.max_slower, comparison.no_verdicts)
 
 
 def unmatched(result: GateResult, limits: GateLimits) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.base.units import Unit
@@ -36,15 +36,19 @@ SCHEMA = Schema(
 )
 
 
-def rows_table(side: Side, names: Mapping[Key, str] | None = None) -> Table:
-    """Return the rows, those with most time first in each group. ``names`` are for people."""
-    order = {group: place for place, group in enumerate(GROUPS)}
-    rows = [_figures(key, rows, (names or {}).get(key, key.name)) for key, rows in side_rows(side).items()]
-    rows.sort(key=lambda row: (order[row["group"]], -(row["total_ns"] or 0)))  # type: ignore[index, operator]
-    return table_of(SCHEMA, [tuple(row.values()) for row in rows])
+def rows_table(side: Side, names: Mapping[Key, str] | None = None, top: int | None = None) -> Table:
+    """Return the rows, those with most time first in each group, at most ``top`` of it.
+
+    ``names`` are for people.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUPS}
+    for key, rows in side_rows(side).items():
+        groups[key.group].append(_figures(key, rows, (names or {}).get(key, key.name)))
+    ordered = [sorted(rows, key=lambda row: -row["total_ns"])[:top] for rows in groups.values()]
+    return table_of(SCHEMA, [tuple(row.values()) for rows in ordered for row in rows])
 
 
-def _figures(key: Key, rows: Iterable[Row | None], name: str) -> dict[str, object]:
+def _figures(key: Key, rows: Iterable[Row | None], name: str) -> dict[str, Any]:
     known = [row for row in rows if row]
     return {
         "group": key.group,

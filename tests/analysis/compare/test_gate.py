@@ -59,6 +59,14 @@ def test_noise_has_to_be_exceeded() -> None:
     assert verdict_of(scaled(NOISY, 1.08), NOISY) == "cannot tell"
 
 
+def test_what_is_faster_or_the_same_passes() -> None:
+    new = [0.95 * value for value in (101_000.0, 99_000.0, 100_000.0, 100_500.0, 99_500.0)]
+    sides = side_of("a", {STEP: QUIET}), side_of("b", {STEP: new})
+    result = gated(*sides, GateLimits())
+    assert result.checked[0].judgement.outcome == "cannot tell"
+    assert result.verdict == "passed"
+
+
 def test_one_run_each_cannot_tell() -> None:
     result = gated(side_of("a", {STEP: QUIET[:1]}), side_of("b", {STEP: [2 * QUIET[0]]}), GateLimits())
     assert result.verdict == "cannot tell"
