@@ -36,7 +36,7 @@ with lazy_imports():
     from nsyswrap.base import units
     from nsyswrap.render import comparison_markdown, comparison_screen
     from nsyswrap.render.formats import csv
-    from nsyswrap.reports.compare import as_data, sides, tables
+    from nsyswrap.reports.compare import as_data, conclusion, sides, tables
 
 LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "markdown")
@@ -45,17 +45,19 @@ _SIDES = 2
 
 
 class CompareCommand(Command):
-    """A command whose first ``--`` separates the sides; options may stand on either side of it.
+    """A command whose ``--`` separates the sides; options may stand before and behind it.
 
     With --run the first ``--`` ends the options, and the second one separates two command lines.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace the first ``--``, which click would swallow."""
+        """Replace the ``--``, which click would swallow. Raises UsageError for one too many."""
         if "--" in args:
             at = args.index("--")
             if any(word == "--run" or word.startswith("--run=") for word in args[:at]):
                 return super().parse_args(ctx, args)
+            if "--" in args[at + 1 :]:
+                raise UsageError("more than one --", "put one -- between BASE and NEW")
             args = [*args[:at], _BREAK, *args[at + 1 :]]
         return super().parse_args(ctx, args)
 
@@ -201,7 +203,7 @@ def _source(texts: Sequence[str]) -> Source:
 def refuse(comparison: Comparison, *, anyway: bool) -> None:
     """Raise CaptureError with the obstacles, unless the comparison is shown anyway."""
     if comparison.obstacles and not anyway:
-        lines = [f"  {one.about}: {one.base} → {one.new}" for one in comparison.obstacles]
+        lines = [f"  {text}" for text in conclusion.obstacle_texts(comparison)]
         are_deliberate = all(one.is_deliberate for one in comparison.obstacles)
         effect = "compares them nevertheless" if are_deliberate else "shows the figures without verdicts"
         raise CaptureError(
@@ -212,22 +214,21 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
 
 def show(comparison: Comparison, form: str, output: Path | None, top: int | None) -> None:
     """Print a comparison in one of FORMATS, or write it into a file."""
-    if form == "text":
-        layout = terminal_layout(top)
-        with ascii_layout(active=layout.ascii and not output):
-            text = comparison_screen.render(
-                comparison, width=layout.width, color=layout.color and not output, top=top
-            )
-        if output:
-            write(output, text)
-        else:
-            say(text, styled=True)
-        return
-    text = _data(comparison, form)
+    text = _screen(comparison, output, top) if form == "text" else _data(comparison, form)
     if output:
         write(output, text)
+        note(f"wrote {output}")
+    elif form == "text":
+        say(text, styled=True)
     else:
         print_data(text)
+
+
+def _screen(comparison: Comparison, output: Path | None, top: int | None) -> str:
+    layout = terminal_layout(top)
+    color, ascii_only = (False, False) if output else (layout.color, layout.ascii)
+    with ascii_layout(active=ascii_only):
+        return comparison_screen.render(comparison, width=layout.width, color=color, top=top)
 
 
 def _data(comparison: Comparison, form: str) -> str:

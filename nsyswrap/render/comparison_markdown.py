@@ -10,7 +10,7 @@ from nsyswrap.base.text import shorten
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells
-from nsyswrap.reports.compare.conclusion import conclude
+from nsyswrap.reports.compare.conclusion import conclude, obstacle_texts
 from nsyswrap.reports.compare.tables import group_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_LINES = 60
 _ROWS: dict[Group, int] = {"step": 2, "budget": 5, "total": 3, "kernel": 8}
 _OBSTACLES, _REMARKS = 3, 2
-_LONGEST = 240  # characters of an item
+_LONGEST = 300  # characters of an item
 _LEFT_OUT = ("base_count", "new_count")
 
 
@@ -30,7 +30,7 @@ def render(comparison: Comparison) -> str:
     """Return the conclusion, the counts, and the rows that cost most. Names are escaped."""
     names = short_names(comparison)
     made = conclude(comparison, names)
-    obstacles = [f"{one.about}: {one.base} → {one.new}" for one in comparison.obstacles]
+    obstacles = obstacle_texts(comparison)
     verdict, *others = made.lines
     parts = [
         ["The sides differ in more than the change:", *_items(obstacles, _OBSTACLES)] if obstacles else [],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from nsyswrap.base.text import printable
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
@@ -13,9 +11,7 @@ from nsyswrap.reports.compare import conclusion as conclusions
 from nsyswrap.reports.compare.tables import group_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nsyswrap.analysis.compare.model import Comparison, Group, Obstacle, Side
+    from nsyswrap.analysis.compare.model import Comparison, Group, Side
     from nsyswrap.render.formats.text import Line
 
 # Rows of each table, in the order of the screen.
@@ -37,7 +33,7 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     """Return the screen, at most ``width`` columns wide. ``top`` replaces each table's number of rows."""
     names = short_names(comparison)
     made = conclusions.conclude(comparison, names)
-    lines: list[Line] = obstacle_lines(comparison.obstacles, width)
+    lines: list[Line] = _obstacle_lines(comparison, width)
     verdict, *others = made.lines
     first, *rest = wrapped(verdict, width, "", "  ")
     lines.append(headed(str(first), _STYLES.get(made.outcome, "")))
@@ -59,12 +55,11 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     return styled(lines, color=color)
 
 
-def obstacle_lines(obstacles: Iterable[Obstacle], width: int) -> list[Line]:
+def _obstacle_lines(comparison: Comparison, width: int) -> list[Line]:
     """Return what the sides differ in, a line each; no line without obstacles."""
-    lines: list[Line] = []
-    for obstacle in obstacles:
-        lines += wrapped(f"  {obstacle.about}: {obstacle.base} → {obstacle.new}", width, "yellow", "    ")
-    return [Text("The sides differ in more than the change:", style="yellow"), *lines] if lines else []
+    texts = conclusions.obstacle_texts(comparison)
+    lines = [line for text in texts for line in wrapped(f"  {text}", width, "yellow", "    ")]
+    return [*wrapped("The sides differ in more than the change:", width, "yellow"), *lines] if texts else []
 
 
 def _side_lines(which: str, side: Side, width: int) -> list[Line]:

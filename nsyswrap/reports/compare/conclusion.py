@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
     PERCENT,
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
+_LITTLE = 0.01  # of the base: no cause of such a difference is named
+_ALL, _NEARLY = 1.0, 0.05  # of the difference
 _MOST = 0.5  # of the difference: "most of it"
 _SOME = 0.1  # of the difference: no cause is named below
 _WAITS = "Synchronize"  # calls that take as long as what they wait for
 _LISTED = 3  # kernels by name
+_LONGEST = 120  # characters of a value of an obstacle
 _RUNS = 3  # a side for a verdict
 MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
 _WORDS: dict[Outcome, str] = {
@@ -66,6 +70,14 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
     return Conclusion(pair.judgement.outcome, pair, tuple(filter(None, lines)), counts)
 
 
+def obstacle_texts(comparison: Comparison) -> list[str]:
+    """Return what the sides differ in, a text each. Long values are shortened where they are equal."""
+    return [
+        f"{one.about}: {' → '.join(shorten_all([printable(one.base), printable(one.new)], _LONGEST))}"
+        for one in comparison.obstacles
+    ]
+
+
 def headline(comparison: Comparison) -> Pair | None:
     """Return the row that speaks for the run: the steps with most time, else the time of the run."""
     steps = [pair for pair in comparison.of("step") if not pair.is_added and not pair.is_removed]
@@ -81,7 +93,8 @@ def headline(comparison: Comparison) -> Pair | None:
 def title(pair: Pair) -> str:
     """Return what a headline row is the time of."""
     if pair.key.group == "step":
-        return f"step '{pair.key.name}'" if pair.key.name else "step"
+        label = pair.key.name
+        return f"step {label}" if label.startswith("'") else f"step ({label})"
     return pair.key.name
 
 
@@ -117,14 +130,15 @@ def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     base, new = typical_ns(head)
     by_step = head.key.group == "step"
     whole = new - base if by_step else head.cost_ns
-    if not whole:
+    if abs(whole) <= _LITTLE * (base if by_step else head.base_total_ns):
         return ""
     unit = " a step" if by_step else " a run"
     part, cost = _largest(_parts(comparison), whole, by_step=by_step)
     if part is not None and cost / whole >= _SOME:
         what = _named(part, names)
-        if cost / whole > 1:
-            return f"Largest part: {what}: {signed(cost)}{unit}"
+        if cost / whole > _ALL - _NEARLY:
+            begin = "Largest part" if cost / whole > _ALL + _NEARLY else "Nearly all of it"
+            return f"{begin}: {what}: {signed(cost)}{unit}"
         begin = "Most of it" if cost / whole >= _MOST else "Largest part"
         return f"{begin}: {what}: {signed(cost)} of {signed(whole)}{unit}"
     calls = [pair for pair in comparison.of("api") if _WAITS not in pair.key.name]

@@ -58,7 +58,8 @@ def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) 
     """
     pairs = comparison.of(group)
     if group == "budget":  # the sides can have other numbers of steps
-        pairs = tuple(sorted(pairs, key=lambda pair: -abs(step_cost_ns(pair) or pair.cost_ns)))
+        costs = {pair.key: abs(_or(step_cost_ns(pair), pair.cost_ns)) for pair in pairs}
+        pairs = tuple(sorted(pairs, key=lambda pair: -costs[pair.key]))
     shown = [_shown(pair, names[pair.key]) for pair in pairs]
     columns = tuple(
         column
@@ -67,6 +68,10 @@ def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) 
     )
     rows = [tuple(row[column.name] for column in columns) for row in shown]
     return table_of(Schema(group, GROUPS[group], columns), rows)
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
 
 
 def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
@@ -141,10 +146,12 @@ def typical_ns(pair: Pair) -> tuple[float, float]:
 
 def change_percent(pair: Pair) -> float | None:
     """Return the change that is shown: of the judged ratio, else of the typical times; None without both."""
+    if pair.is_added or pair.is_removed:
+        return None
     if pair.judgement.ratio is not None:
         return (pair.judgement.ratio - 1) * PERCENT
     base, new = typical_ns(pair)
-    return None if pair.is_added or pair.is_removed or not base else (new / base - 1) * PERCENT
+    return (new / base - 1) * PERCENT if base else None
 
 
 def interval(judgement: Judgement) -> str:

@@ -1,0 +1,127 @@
+"""A comparison on the screen and as Markdown: short at any size, and names from captures are only data."""
+
+from __future__ import annotations
+
+import pytest
+from made_comparison import SLOWER, comparison, judged, kernels, pair
+from markdown_it import MarkdownIt
+from rich.cells import cell_len
+
+from nsyswrap.analysis.compare.model import Comparison, Obstacle
+from nsyswrap.base.text import ascii_layout
+from nsyswrap.render import comparison_markdown as markdown
+from nsyswrap.render import comparison_screen as screen
+
+EVIL = "k\x1b[2J|`<script>\n# big [x](y) \u202e"
+STEP = pair("step", "'train'", 5_110_000.0, 5_520_000.0, judged("cannot tell", 0.99, 1.2, more_runs=4))
+FIRST = """\
+Slower: step 'train' 5.11 → 5.52 ms, +8.0 % (between +7.1 and +8.9 %)
+Most of it: kernel add<4>, grid 1 1 1, block 32 1 1: +380 µs of +410 µs a step
+Other rows: 1 slower (kernel add<4>, grid 1 1 1, block 32 1 1)
+base: before (5 runs)
+new: after (5 runs)
+
+Launches: 20 on both sides
+
+Kernels  kernel
+Kernel  Grid, Block       Base      New  Change %  Between         Cost/Step  Cost/Run  Verdict
+add<4>  1 1 1, 32 1 1  1.00 ms  1.38 ms      +8.0  +7.1 to +8.9 %    +380 µs  +7.60 ms  slower
+
+all rows and columns: --format csv
+"""
+
+
+def large(count: int = 1000) -> Comparison:
+    """A comparison with many rows in all groups, many obstacles and remarks."""
+    return comparison(
+        STEP,
+        *(pair("step", f"other {n}", 1e6, 1e6) for n in range(20)),
+        *kernels(count),
+        *(pair("kernel", f"void added_{n}(float*)", None, 1e3) for n in range(count)),
+        *(pair("kernel", f"void removed_{n}(float*)", 1e3, None) for n in range(count)),
+        *(pair("budget", state, 1e4, 2e4, SLOWER) for state in BUDGET),
+        *(pair("total", f"total {n}", 1e7, 2e7, SLOWER) for n in range(20)),
+        *(pair("range", f"step/{n}", 1e4, 2e4) for n in range(count)),
+        obstacles=tuple(Obstacle(f"option {n}", "x" * 5000, "y") for n in range(30)),
+        remarks=tuple(f"remark {n}" for n in range(30)),
+    )
+
+
+BUDGET = (
+    "gemm_kernel",
+    "memcpy",
+    "communication",
+    "idle_launch",
+    "idle_host",
+    "idle_synchronise",
+    "idle_copy",
+)
+
+
+def test_the_screen() -> None:
+    step = pair("step", "'train'", 5_110_000.0, 5_520_000.0, SLOWER)
+    kernel = pair("kernel", "void add<4>(float*)", 1e6, 1.38e6, SLOWER, detail="grid 1 1 1, block 32 1 1")
+    assert screen.render(comparison(step, kernel), width=100) == FIRST
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 160])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    with ascii_layout(active=width == 80):
+        lines = screen.render(large(30), width=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert width != 80 or all(map(str.isascii, lines))
+
+
+def test_the_screen_is_short() -> None:
+    large_screen = screen.render(large(), width=100).splitlines()
+    assert len(large_screen) <= 200  # more than half are obstacles and remarks
+    assert large_screen[0].startswith("The sides differ")
+    assert sum(line.startswith("kernel_") for line in large_screen) <= 10
+
+
+def test_top_is_the_number_of_rows() -> None:
+    lines = screen.render(comparison(STEP, *kernels(30)), width=100, top=20).splitlines()
+    assert sum(line.startswith("kernel_") for line in lines) == 20
+
+
+def test_markdown_has_at_most_60_lines() -> None:
+    text = markdown.render(large())
+    assert 40 < len(text.splitlines()) <= markdown.MOST_LINES == 60
+    assert len(text) < 10_000
+    assert "… and 2,992 more" in text
+    assert "4 more runs a side would probably tell" in text
+
+
+def test_markdown_keeps_names_as_they_are() -> None:
+    text = markdown.render(
+        comparison(
+            pair("step", EVIL, 5e6, 6e6, SLOWER),
+            pair("kernel", EVIL, 1e6, 1.9e6, SLOWER, detail=EVIL),
+            pair("kernel", f"{EVIL} 2", None, 1e6),
+            remarks=(EVIL,),
+            obstacles=(Obstacle("command", EVIL, EVIL),),
+        )
+    )
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    rendered = MarkdownIt("commonmark").enable("table").render(text)
+    assert "<script>" not in rendered
+    assert "<h1>" not in rendered
+    assert "<a " not in rendered
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 3 + 4  # header and delimiters, and the rows: no name broke one
+
+
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    text = screen.render(
+        comparison(
+            pair("step", EVIL, 5e6, 6e6, SLOWER),
+            pair("kernel", EVIL, 1e6, 1.9e6, SLOWER, detail=EVIL),
+            remarks=(EVIL,),
+            obstacles=(Obstacle("command", EVIL, EVIL),),
+        ),
+        width=100,
+        color=True,
+    )
+    assert "\x1b[2J" not in text
+    assert "\u202e" not in text

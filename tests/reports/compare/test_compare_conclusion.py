@@ -1,0 +1,154 @@
+"""The conclusion of a comparison: one row speaks for the run, and sentences say what is known and no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from made_comparison import SAME, SLOWER, UNJUDGED, comparison, judged, pair
+from made_runs import exact_row
+
+from nsyswrap.analysis.compare.model import Obstacle
+from nsyswrap.reports.compare.conclusion import conclude, headline
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.model import Comparison
+    from nsyswrap.reports.compare.conclusion import Conclusion
+
+STEP = pair("step", "'train'", 5_110_000.0, 5_520_000.0, SLOWER)
+KERNEL = pair("kernel", "add", 1_000_000.0, 1_380_000.0, SLOWER, detail="grid 1 1 1, block 32 1 1")
+
+
+def concluded(compared: Comparison) -> Conclusion:
+    return conclude(compared, {one.key: one.key.name for one in compared.pairs})
+
+
+def test_a_slower_step_and_its_cause() -> None:
+    made = concluded(comparison(STEP, KERNEL, pair("total", "GPU busy time", 9e7, 9e7, count=1)))
+    assert made.outcome == "slower"
+    assert made.lines == (
+        "Slower: step 'train' 5.11 → 5.52 ms, +8.0 % (between +7.1 and +8.9 %)",
+        "Most of it: kernel add, grid 1 1 1, block 32 1 1: +380 µs of +410 µs a step",
+        "Other rows: 1 slower (kernel add, grid 1 1 1, block 32 1 1), 1 the same",
+    )
+
+
+def test_idle_time_is_a_cause_and_a_class_of_kernels_is_not() -> None:
+    launches = pair("budget", "idle_launch", 100_000.0, 400_000.0, SLOWER)
+    gemm = pair("budget", "gemm_kernel", 100_000.0, 500_000.0, SLOWER)
+    made = concluded(comparison(STEP, launches, gemm))
+    assert made.lines[1] == "Most of it: GPU idle, idle_launch: +300 µs of +410 µs a step"
+
+
+def test_a_row_that_grew_more_than_the_step_is_not_a_part_of_it() -> None:
+    kernel = pair("kernel", "add", 1_000_000.0, 1_900_000.0, SLOWER)
+    assert concluded(comparison(STEP, kernel)).lines[1] == "Largest part: kernel add: +900 µs a step"
+    kernel = pair("kernel", "add", 1_000_000.0, 1_415_000.0, SLOWER)
+    assert concluded(comparison(STEP, kernel)).lines[1] == "Nearly all of it: kernel add: +415 µs a step"
+
+
+def test_a_row_that_became_faster_is_no_cause_of_a_slower_step() -> None:
+    kernel = pair("kernel", "add", 1_900_000.0, 1_000_000.0)
+    assert not any("part" in line or "Most" in line for line in concluded(comparison(STEP, kernel)).lines)
+
+
+@pytest.mark.parametrize(
+    ("judgement", "begins", "ends"),
+    [
+        (SAME, "Same within 5 %: step", "(between -1.0 and +1.0 %)"),
+        (judged("faster", 0.8, 0.9), "Faster: step", "(between -20.0 and -10.0 %)"),
+        (judged("cannot tell", 0.98, 1.08), "Cannot tell: step", "(between -2.0 and +8.0 %)"),
+        (
+            judged("cannot tell", 1.03, 1.08),
+            "Slower, but cannot tell if by more than 5 %: step",
+            "(between +3.0 and +8.0 %)",
+        ),
+        (judged("cannot tell", 0.9, 0.97), "Faster, but cannot tell if by more than 5 %: step", "-3.0 %)"),
+        (judged("cannot tell", 0.01, 90.0), "Cannot tell: step", "(between -99.0 and over +999 %)"),
+        (judged("clock", 1.06, 1.1, why="1980 and 1755 MHz"), "Slower by the clock alone: step", "1755 MHz"),
+    ],
+)
+def test_each_outcome_has_its_words(judgement: object, begins: str, ends: str) -> None:
+    verdict = concluded(comparison(pair("step", "'s'", 5e6, 5e6, judgement))).lines[0]  # type: ignore[arg-type]
+    assert verdict.startswith(begins)
+    assert verdict.endswith(ends)
+
+
+def test_what_would_decide_it() -> None:
+    step = pair("step", "'s'", 5e6, 5.2e6, judged("cannot tell", 0.98, 1.08, more_runs=4))
+    assert concluded(comparison(step)).lines[-1] == "4 more runs a side would probably tell"
+    never = pair("step", "'s'", 5e6, 5.2e6, judged("cannot tell", 0.98, 1.08))
+    assert concluded(comparison(never)).lines[-1].startswith("More runs would probably not tell")
+
+
+def test_two_runs_alone_get_no_verdict() -> None:
+    step = pair("step", "'s'", 5e6, 5.4e6, UNJUDGED, runs=1)
+    made = concluded(comparison(step, runs=1, no_verdicts="one run a side"))
+    assert made.outcome == "not judged"
+    assert made.lines[0] == "Differs within these two runs, no verdict: step 's' 5.00 → 5.40 ms, +8.0 %"
+    assert "--run 5" in made.lines[-1]
+    assert not any(word in " ".join(made.lines).lower() for word in ("slower", "faster"))
+
+
+def test_sides_that_cannot_be_compared_get_no_verdict() -> None:
+    step = pair("step", "'s'", 5e6, 5.4e6, UNJUDGED)
+    other = Obstacle("GPU", "NVIDIA H100", "NVIDIA H200")
+    made = concluded(comparison(step, obstacles=(other,), no_verdicts="not comparable: GPU"))
+    assert made.lines == ("No verdict: step 's' 5.00 → 5.40 ms, +8.0 %; not comparable: GPU",)
+
+
+def test_the_steps_with_most_time_speak_for_the_run() -> None:
+    small, large = pair("step", "eval", 1e6, 1e6), pair("step", "'train'", 5e6, 5e6)
+    span = pair("total", "first to last GPU operation", 9e9, 9e9, count=1)
+    assert headline(comparison(small, large, span)) == large
+
+
+def test_without_common_steps_the_whole_run_is_compared() -> None:
+    gone, come = pair("step", "a", 1e6, None), pair("step", "b", None, 1e6)
+    program = pair("total", "program time", 9e9, 9e9, count=1)
+    span = pair("total", "first to last GPU operation", 5e9, 5e9, count=1)
+    made = concluded(comparison(gone, come, program, span))
+    assert made.pair == span
+    assert "Steps with other labels: a → b; so the whole run is compared" in made.counts
+
+
+def test_a_call_explains_a_run_if_nothing_on_the_gpu_does() -> None:
+    span = pair("total", "first to last GPU operation", 4e7, 5e7, SLOWER, count=1)
+    waits = pair("api", "cudaDeviceSynchronize", 1e6, 11e6, SLOWER, count=1)
+    loads = pair("api", "cuModuleLoadData", 1e6, 9e6, SLOWER, count=1)
+    made = concluded(comparison(span, waits, loads))
+    assert made.lines[1] == "Largest difference of CUDA calls: cuModuleLoadData: +8.00 ms a run"
+
+
+def test_nothing_in_common_is_no_verdict() -> None:
+    made = concluded(comparison(pair("step", "a", 1e6, None), pair("kernel", "k", None, 1e6)))
+    assert (made.outcome, made.pair) == ("not judged", None)
+    assert made.lines == ("No row is in the runs of both sides.",)
+
+
+def test_counts_come_from_the_kernels() -> None:
+    old, gone, come = pair("kernel", "old", 1e3, None), pair("kernel", "gone", 1e3, None), "come"
+    made = concluded(
+        comparison(
+            pair("kernel", "k", 1e3, 1e3, count=100),
+            old,
+            gone,
+            pair("kernel", "new", None, 1e3, renamed_from=old.key),
+            *(pair("kernel", f"{come}{n}", None, 1e3) for n in range(5)),
+        )
+    )
+    assert made.counts == (
+        "Launches: 140 → 220 (+57.1 %)",
+        "5 kernels added: come0, come1, come2 and 2 more",
+        "1 kernel removed: gone",
+        "1 kernel probably renamed: old → new",
+    )
+
+
+def test_another_number_of_launches_is_counted() -> None:
+    more = pair("kernel", "k", exact_row(1e3, 100), exact_row(1e3, 110))
+    assert concluded(comparison(more)).counts == (
+        "Launches: 100 → 110 (+10.0 %)",
+        "1 kernel with another number of launches: k 100 → 110",
+    )
+    assert concluded(comparison(STEP)).counts == ("No kernels on either side",)

@@ -1,0 +1,124 @@
+"""The tables and the JSON of a comparison: all rows for programs, those that cost most for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+from made_comparison import SLOWER, UNJUDGED, comparison, judged, pair
+from made_runs import made_side
+from recorded import ROOT
+
+from nsyswrap.analysis.compare.compare import compare
+from nsyswrap.analysis.compare.model import GROUPS, Obstacle, Row
+from nsyswrap.render.formats.csv import delimited
+from nsyswrap.reports.compare.as_data import as_dict
+from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table
+
+VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs" / "compare.schema.json").read_text("utf-8")))
+
+
+def shown(*pairs: object, **more: object) -> list[dict[str, object]]:
+    compared = comparison(*pairs, **more)  # type: ignore[arg-type]
+    [group] = {one.key.group for one in compared.pairs}
+    table = group_table(compared, group, {one.key: one.key.name for one in compared.pairs})
+    return [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows()]
+
+
+def test_a_kernel_for_people() -> None:
+    kernel = pair("kernel", "k", 1000.0, 1080.0, SLOWER, detail="grid 1 2 3, block 32 1 1", mode=2, count=40)
+    assert shown(kernel) == [
+        {
+            "name": "k",
+            "detail": "1 2 3, 32 1 1, mode 2",
+            "new_count": 40,
+            "base_ns": 1000.0,
+            "new_ns": 1080.0,
+            "change_percent": pytest.approx(8.0),
+            "interval": "+7.1 to +8.9 %",
+            "step_cost_ns": pytest.approx(160.0),  # two launches in each of 20 steps
+            "cost_ns": pytest.approx(3200.0),
+            "verdict": "slower",
+        }
+    ]
+
+
+def test_columns_without_values_are_left_out() -> None:
+    [row] = shown(pair("api", "cudaMalloc", Row(3, 30.0, 10.0), Row(3, 36.0, 12.0), UNJUDGED))
+    assert not {"interval", "verdict", "step_cost_ns"} & row.keys()
+    assert row["change_percent"] == pytest.approx(20.0)
+
+
+def test_first_launches_have_only_totals() -> None:
+    [row] = shown(pair("launch", "first", Row(2, 4000.0), Row(2, 5000.0), UNJUDGED))
+    assert (row["base_ns"], row["new_ns"], row["change_percent"]) == (4000.0, 5000.0, pytest.approx(25.0))
+
+
+def test_copies_have_their_rate() -> None:
+    copy = pair("copy", "H2D", Row(1, 1e6, 1e6, size_bytes=10**7), Row(1, 2e6, 2e6, size_bytes=10**7))
+    assert shown(copy)[0]["rate"] == "10.0 → 5.00 GB/s"
+
+
+def test_states_of_a_step_are_sorted_by_their_cost_in_a_step() -> None:
+    """The base has 10 steps, the new side 100: totals would say that all became slower."""
+    small = pair("budget", "idle_host", Row(10, 1e6, 1e5, 0, 1e5), Row(100, 1e7, 1e5, 0, 1e5))
+    large = pair("budget", "idle_launch", Row(10, 1e5, 1e4, 0, 1e4), Row(100, 2e6, 2e4, 0, 2e4))
+    assert [row["name"] for row in shown(small, large)] == ["idle_launch", "idle_host"]
+    assert all("cost_ns" not in row for row in shown(small, large))
+
+
+def test_rows_of_one_side_have_no_change() -> None:
+    rows = shown(pair("kernel", "a", None, 10.0), pair("kernel", "b", 20.0, None))
+    assert [(row["base_ns"], row["new_ns"], row["verdict"]) for row in rows] == [
+        (20.0, None, "removed"),
+        (None, 10.0, "added"),
+    ]
+    assert all(row["change_percent"] is None for row in rows)
+
+
+def test_the_csv_has_every_row_with_full_names() -> None:
+    name = 'void f<int>("a", b)\x1b[31m'
+    compared = comparison(pair("kernel", name, 1.25, 2.5, SLOWER), pair("range", "step/a, b", 5.0, 5.0))
+    rows = list(csv.DictReader(io.StringIO(delimited(all_rows(compared), ",", "ns", safe=False))))
+    assert [(row["group"], row["name"]) for row in rows] == [("kernel", name), ("range", "step/a, b")]
+    assert (rows[0]["base_typical_ns"], rows[0]["new_total_ns"], rows[0]["outcome"]) == (
+        "1.25",
+        "50.0",
+        "slower",
+    )
+    assert rows[0]["low_percent"].startswith("7.09")
+
+
+def test_the_json_is_that_of_the_schema() -> None:
+    cases = [
+        compare(made_side("base"), made_side("new", seed=2, factors={"gemm": 1.08})),
+        compare(made_side("base", 1, steps=0), made_side("new", 1, steps=0)),
+        comparison(pair("kernel", "a", None, 10.0)),
+        comparison(
+            pair("kernel", "b", 9.0, 10.0, judged("cannot tell", 0.9, 1.2, more_runs=2, why="few")),
+            obstacles=(Obstacle("GPU", "a", "b"),),
+            remarks=("note",),
+        ),
+    ]
+    for compared in cases:
+        data = json.loads(json.dumps(as_dict(compared), allow_nan=False))
+        VALIDATOR.validate(data)
+        assert len(data["rows"]) == len(compared.pairs)
+    assert not VALIDATOR.is_valid({**data, "more": 1})
+
+
+def test_the_schema_names_the_columns_and_groups() -> None:
+    row = VALIDATOR.schema["$defs"]["row"]
+    assert row["required"] == list(row["properties"]) == [column.name for column in SCHEMA.columns]
+    assert row["properties"]["group"]["enum"] == list(GROUPS)
+
+
+def test_the_headline_is_one_of_the_rows() -> None:
+    data = as_dict(comparison(pair("step", "'s'", 5e6, 6e6, SLOWER), pair("kernel", "k", 1e3, 1e3)))
+    assert data["outcome"] == "slower"
+    assert data["headline"] in data["rows"]
+    assert data["headline"]["step_cost_ns"] == pytest.approx(1e6)
+    assert data["conclusion"][0].startswith("Slower: step 's'")
