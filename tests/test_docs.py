@@ -13,10 +13,12 @@ import pytest
 import recorded
 import reference
 from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
+from made_runs import made_side
 
 from nsyswrap.base.run_folder import RUN, RunFolder, Status
 from nsyswrap.base.version import __version__
 from nsyswrap.record import gpus
+from nsyswrap.reports.compare.baseline import baseline_text
 
 ROOT = reference.ROOT
 PAGES = reference.pages()
@@ -65,6 +67,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = recorded.run_folder(f"ddp/{variant}", tmp_path_factory.mktemp("ranks"))
         shutil.copytree(run, folder / "job" / f"rank-{rank}")
     shutil.copytree(ROOT / "tests" / "data" / "batch-0.1.0", folder / "add2-batch")
+    for side in ("before", "after"):
+        for number in (1, 2, 3):
+            run = folder / "nsyswrap-runs" / side / f"run-{number}"
+            shutil.copytree(recorded.SHIPPED / "add2" / "none", run)
+            RunFolder(run).write(RUN, {"repeat": {"number": number, "count": 3}})
+            RunFolder(run).write_status(Status("done", 0, 0, 0))
+    (folder / "nsyswrap-baselines").mkdir()
+    for seed, name in enumerate(("main", "v1", "v2")):
+        text = baseline_text(made_side(name, seed=seed))
+        (folder / "nsyswrap-baselines" / f"{name}.json").write_text(text)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
     return folder
 

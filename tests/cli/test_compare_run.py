@@ -29,15 +29,6 @@ sys.exit(4 if marks.read_text() == last else 0)
 def test_the_sides_take_turns() -> None:
     turns = [f"{side[0]}{number}" for number, side in in_turns(4)]
     assert turns == ["b1", "n1", "n2", "b2", "b3", "n3", "n4", "b4"]
-        "b1",
-        "n1",
-        "n2",
-        "b2",
-        "b3",
-        "n3",
-        "n4",
-        "b4",
-    ]
 
 
 def test_the_first_break_separates_the_commands() -> None:
