@@ -144,7 +144,8 @@ def compare(
     sides that differ in their command alone are. Raises CaptureError if a side has no readable run.
     """
     limits = Limits(max_slower, min_time_ns)
-    made = comparing.compare(*(sides.load_side(_paths(one)) for one in (base, new)), limits, anyway=anyway)
+    base_side, new_side = (sides.load_side(_paths(one)) for one in (base, new))
+    made = comparing.compare(base_side, new_side, limits, anyway=anyway)
     return Comparison(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 

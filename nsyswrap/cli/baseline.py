@@ -45,7 +45,7 @@ _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
     cls=Group,
     examples=(
         "nsyswrap baseline save main runs/before",
-        "nsyswrap compare nsyswrap-baselines/main.json runs/after",
+        "nsyswrap baseline history nsyswrap-baselines -o history.html",
     ),
 )
 def command() -> None:
