@@ -65,7 +65,6 @@ class CompareCommand(Command):
 @click.command(
     cls=CompareCommand,
     examples=(
-        "nsyswrap compare runs/before runs/after",
         "nsyswrap compare before1 before2 before3 -- after1 after2 after3",
         "nsyswrap compare --run 5 -- python old.py -- python new.py",
     ),

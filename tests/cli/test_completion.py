@@ -33,6 +33,7 @@ COMPLETED = [
     ("nsyswrap scenarios explain add", ["add", "add2"]),
     ("nsyswrap scenarios run add2 --variant b", ["both"]),
     ("nsyswrap report --rea", ["--readable"]),
+    ("nsyswrap compare a b -- c --format ", ["text", "csv", "json", "markdown"]),
 ]
 
 

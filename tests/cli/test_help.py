@@ -174,7 +174,7 @@ no command named 'stats'
   use nsyswrap report
 $ diff a b
 no command named 'diff'
-  use nsyswrap report A B -r gpu_time
+  use nsyswrap compare BASE NEW
 $ batch sweap
 no command named 'sweap'
   did you mean 'sweep'?

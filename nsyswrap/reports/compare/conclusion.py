@@ -14,6 +14,7 @@ from nsyswrap.reports.compare.tables import (
     detail,
     interval,
     percent,
+    shown_groups,
     step_cost_ns,
     typical_ns,
 )
@@ -156,7 +157,8 @@ def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pai
 
 def _parts(comparison: Comparison) -> list[Pair]:
     """Return the rows that can be the cause: kernels, copies in time of their own, and idle time."""
-    causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
+    budget = comparison.of("budget") if "budget" in shown_groups(comparison) else ()
+    causes = [pair for pair in budget if not pair.key.name.endswith("_kernel")]
     return [*comparison.of("kernel"), *causes]
 
 
@@ -236,6 +238,8 @@ def _other_steps(comparison: Comparison) -> Iterable[str]:
     """Yield that the sides have steps, but none of the same label."""
     steps = comparison.of("step")
     base, new = ([p for p in steps if p.is_removed], [p for p in steps if p.is_added])
+    if comparison.of("budget") and "budget" not in shown_groups(comparison):
+        yield "Steps in some of the runs alone: the time by cause is not compared"
     if base and new and len(base) + len(new) == len(steps):
         labels = " → ".join(_some([pair.key.name for pair in part]) for part in (base, new))
         yield f"Steps with other labels: {labels}; so the whole run is compared"

@@ -150,7 +150,7 @@ def _check_ranks(runs: Iterable[RecordedRun]) -> None:
             first = launches.setdefault(run.path.parent, run.path)
             if first != run.path:
                 raise UsageError(
-                    f"{run.path.parent} holds ranks of one launch, which are no repeated runs",
+                    f"{run.path.parent} holds ranks of one launch, not equal runs",
                     f"name the same rank on both sides, for example {shlex.quote(str(first))}",
                 )
 

@@ -57,10 +57,7 @@ def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) 
     ``names`` has the name that is shown for each row. Columns that would be empty are left out.
     """
     pairs = comparison.of(group)
-    if group == "budget":  # the sides can have other numbers of steps
-        costs = {pair.key: abs(_or(step_cost_ns(pair), pair.cost_ns)) for pair in pairs}
-        pairs = tuple(sorted(pairs, key=lambda pair: -costs[pair.key]))
-    shown = [_shown(pair, names[pair.key]) for pair in pairs]
+    shown = [_shown(pair, names[pair.key]) for pair in sorted(pairs, key=_by_cost)]
     columns = tuple(
         column
         for column in _columns(group, pairs)
@@ -70,8 +67,20 @@ def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) 
     return table_of(Schema(group, GROUPS[group], columns), rows)
 
 
-def _or(value: float | None, other: float) -> float:
-    return other if value is None else value
+def _by_cost(pair: Pair) -> tuple[float, float]:
+    """Return a key that sorts by the cost, in a step for its parts: sides can have other numbers of steps."""
+    step_cost = step_cost_ns(pair) if pair.key.group == "budget" else None
+    cost = pair.cost_ns if step_cost is None else step_cost
+    return -abs(cost), -max(pair.base_total_ns, pair.new_total_ns)
+
+
+def shown_groups(comparison: Comparison) -> list[Group]:
+    """Return the groups with rows that can be set side by side.
+
+    The time by cause is that of a steady step, or of the whole run where there are no steps.
+    """
+    has_steps = {run.steps > 0 for side in (comparison.base, comparison.new) for run in side.runs}
+    return [group for group in GROUPS if comparison.of(group) and (group != "budget" or len(has_steps) == 1)]
 
 
 def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from made_comparison import SAME, SLOWER, UNJUDGED, comparison, judged, pair
-from made_runs import exact_row
+from made_runs import exact_row, made_side
 
 from nsyswrap.analysis.compare.model import Obstacle
 from nsyswrap.reports.compare.conclusion import conclude, headline
+from nsyswrap.reports.compare.tables import shown_groups
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison
@@ -152,3 +154,15 @@ def test_another_number_of_launches_is_counted() -> None:
         "1 kernel with another number of launches: k 100 → 110",
     )
     assert concluded(comparison(STEP)).counts == ("No kernels on either side",)
+
+
+def test_the_time_by_cause_is_not_compared_if_a_side_has_no_steps() -> None:
+    """It is that of a step on one side, and of the whole run on the other."""
+    host = pair("budget", "idle_host", 2e9, 1e5, count=1)
+    span = pair("total", "first to last GPU operation", 3e9, 1e9, count=1)
+    compared = comparison(host, span)
+    with_steps = concluded(replace(compared, base=made_side("base", 1, steps=0)))
+    assert not any("idle_host" in line for line in with_steps.lines)
+    assert "Steps in some of the runs alone: the time by cause is not compared" in with_steps.counts
+    assert shown_groups(replace(compared, base=made_side("base", 1, steps=0))) == ["total"]
+    assert shown_groups(compared) == ["total", "budget"]
