@@ -151,8 +151,13 @@ def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
 
 def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pair | None, float]:
     """Return the row with the largest cost in the direction of ``whole``, and this cost in ns."""
-    costs = ((pair, (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns) for pair in pairs)
-    return max(costs, key=lambda one: one[1] / whole, default=(None, 0.0))
+    costs = {pair.key: (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns for pair in pairs}
+    for pair in pairs:
+        if pair.renamed_from in costs:  # under both names it is one kernel
+            costs[pair.key] += costs[pair.renamed_from]
+            costs[pair.renamed_from] = 0.0
+    largest = max(pairs, key=lambda pair: costs[pair.key] / whole, default=None)
+    return largest, costs[largest.key] if largest else 0.0
 
 
 def _parts(comparison: Comparison) -> list[Pair]:
@@ -165,7 +170,8 @@ def _parts(comparison: Comparison) -> list[Pair]:
 def _named(pair: Pair, names: Mapping[Key, str]) -> str:
     name = names[pair.key]
     if pair.key.group == "kernel":
-        more = [detail(pair.key), "added" if pair.is_added else "removed" if pair.is_removed else ""]
+        is_new = "renamed" if pair.renamed_from else "added"
+        more = [detail(pair.key), is_new if pair.is_added else "removed" if pair.is_removed else ""]
         return ", ".join(filter(None, (f"kernel {name}", *more)))
     return f"GPU idle, {name}" if pair.key.name.startswith("idle_") else name
 

@@ -166,3 +166,11 @@ def test_the_time_by_cause_is_not_compared_if_a_side_has_no_steps() -> None:
     assert "Steps in some of the runs alone: the time by cause is not compared" in with_steps.counts
     assert shown_groups(replace(compared, base=made_side("base", 1, steps=0))) == ["total"]
     assert shown_groups(compared) == ["total", "budget"]
+
+
+def test_a_renamed_kernel_is_a_cause_by_the_difference_of_both_names() -> None:
+    old = pair("kernel", "old", 1_000_000.0, None)
+    new = pair("kernel", "new", None, 1_300_000.0, renamed_from=old.key)
+    other = pair("kernel", "other", 100_000.0, 200_000.0)
+    line = concluded(comparison(STEP, old, new, other)).lines[1]
+    assert line == "Most of it: kernel new, renamed: +300 µs of +410 µs a step"
