@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.analysis.compare.comparability import obstacles_of
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Limits
+from nsyswrap.analysis.compare.model import Limits, Side
+from nsyswrap.analysis.compare.noise import FEWEST_RUNS
+from nsyswrap.analysis.compare.pairing import pair_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle, Side
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "kernel", "range")
-FEWEST_RUNS = 3  # of a point that is compared
 LIMITS = Limits(error_rate=0.01)  # of a whole history
 _CHANGED = ("slower", "faster", "clock")
 
@@ -110,8 +112,9 @@ class History:
 
 def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
     """Return the rows of the sides over time. ``limits.error_rate`` is that of the whole history."""
-    ordered, remarks = _in_order(sides)
-    points = _points(ordered, [compare(*pair, limits).obstacles for pair in pairwise(ordered)])
+    ordered, remarks = _in_order(_with_equal_rows(sides))
+    breaks = [obstacles_of(*pair) for pair in pairwise(ordered)]
+    points = tuple(map(Point, _labels(ordered), ordered, [(), *breaks]))
     neighbors, ends = _judged(points, limits)
     changes, drifts = _changes(neighbors), _changes(ends)
     undecided = Counter(key for step in neighbors for key in step.undecided)
@@ -142,16 +145,21 @@ def stretches(points: Sequence[Point]) -> list[range]:
     return [range(start, end) for start, end in pairwise(starts)]
 
 
+def _with_equal_rows(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides with the modes of a kernel merged everywhere if the runs do not agree on them."""
+    runs = [run for side in sides for run in side.runs]
+    rows = pair_rows(Side("", tuple(runs)), Side("", ()))
+    tables = [{one.key: row for one in rows if (row := one.base[number])} for number in range(len(runs))]
+    merged = (replace(run, rows=table) for run, table in zip(runs, tables, strict=True))
+    return [replace(side, runs=tuple(islice(merged, len(side.runs)))) for side in sides]
+
+
 def _in_order(sides: Sequence[Side]) -> tuple[list[Side], list[str]]:
     """Return the sides by the start of their runs, or as given if that is not known."""
     starts = [min((run.setup.started for run in side.runs), default="") for side in sides]
     if all(starts):
         return [sides[i] for i in sorted(range(len(sides)), key=starts.__getitem__)], []
     return list(sides), ["The start of some runs is not known: points are in the order given."]
-
-
-def _points(sides: Sequence[Side], breaks: Sequence[tuple[Obstacle, ...]]) -> tuple[Point, ...]:
-    return tuple(map(Point, _labels(sides), sides, [(), *breaks]))
 
 
 def _labels(sides: Sequence[Side]) -> list[str]:
