@@ -1,8 +1,9 @@
 """Follow rows over points in time: the runs of each commit, and where a row became slower or faster.
 
-Neighboring points are compared as two sides are. Where the setup differs (another GPU, another driver), the
-line breaks: points of different stretches are not compared. The first and the last point of a stretch are
-compared as well, because small changes add up. All comparisons of a history share one error rate.
+Each point is compared with the point before it, and with the three before it together, whose runs tell
+smaller changes from noise. Where the setup differs (another GPU, another driver), the line breaks: points of
+different stretches are not compared. The first and the last point of a stretch are compared as well, because
+small changes add up. All comparisons of a history share one error rate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "kernel", "range")
-LIMITS = Limits(error_rate=0.01)  # of a whole history
+LIMITS = Limits(max_slower=0.02, error_rate=0.01)  # the error rate is of a whole history
+_TOGETHER = 3  # points before one
 _CHANGED = ("slower", "faster", "clock")
 
 
@@ -58,9 +60,9 @@ class Change(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The comparison of two points, by their numbers."""
+    """The comparison of a point with others before it, by their numbers."""
 
-    before: int
+    before: tuple[int, ...]
     since: int
     comparison: Comparison
 
@@ -115,8 +117,8 @@ def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
     ordered, remarks = _in_order(_with_equal_rows(sides))
     breaks = [obstacles_of(*pair) for pair in pairwise(ordered)]
     points = tuple(map(Point, _labels(ordered), ordered, [(), *breaks]))
-    neighbors, ends = _judged(points, limits)
-    changes, drifts = _changes(neighbors), _changes(ends)
+    neighbors, together, ends = _judged(points, limits)
+    changes, drifts = _changes([*neighbors, *together]), _changes(ends)
     undecided = Counter(key for step in neighbors for key in step.undecided)
     keys = dict.fromkeys(key for side in ordered for run in side.runs for key in run.rows)
     series = [
@@ -172,26 +174,38 @@ def _labels(sides: Sequence[Side]) -> list[str]:
     ]
 
 
-def _judged(points: Sequence[Point], limits: Limits) -> tuple[list[_Step], list[_Step]]:
-    """Compare the neighbors within each stretch, and the ends of each stretch of more than two points."""
+def _judged(points: Sequence[Point], limits: Limits) -> tuple[list[_Step], list[_Step], list[_Step]]:
+    """Compare each point with the one before, with several before, and the ends of each stretch."""
     judged = [[i for i in stretch if points[i].is_compared] for stretch in stretches(points)]
-    neighbors = [pair for stretch in judged for pair in pairwise(stretch)]
-    ends = [(stretch[0], stretch[-1]) for stretch in judged if len(stretch) > len(("first", "last"))]
-    each = replace(limits, error_rate=limits.error_rate / max(len(ends) + len(neighbors), 1))
+    neighbors = [((before,), since) for stretch in judged for before, since in pairwise(stretch)]
+    together = [
+        (tuple(stretch[max(i - _TOGETHER, 0) : i]), stretch[i])
+        for stretch in judged
+        for i in range(2, len(stretch))
+    ]
+    ends = [((stretch[0],), stretch[-1]) for stretch in judged if len(stretch) > len(("first", "last"))]
+    number = len(neighbors) + len(together) + len(ends)
+    each = replace(limits, error_rate=limits.error_rate / max(number, 1))
 
-    def step(before: int, since: int) -> _Step:
-        return _Step(before, since, compare(points[before].side, points[since].side, each))
+    def step(before: tuple[int, ...], since: int) -> _Step:
+        base = Side("", tuple(run for i in before for run in points[i].side.runs))
+        return _Step(before, since, compare(base, points[since].side, each))
 
-    return [step(*pair) for pair in neighbors], [step(*pair) for pair in ends]
+    return (
+        [step(*pair) for pair in neighbors],
+        [step(*pair) for pair in together],
+        [step(*pair) for pair in ends],
+    )
 
 
 def _changes(steps: Iterable[_Step]) -> dict[Key, list[Change]]:
-    """Return the changes of each row in the order of time."""
+    """Return the changes of each row in the order of time. One among the points before hides the next."""
     changes: dict[Key, list[Change]] = {}
-    for step in steps:
+    for step in sorted(steps, key=lambda step: (step.since, len(step.before))):
         for pair in step.comparison.pairs:
-            if pair.judgement.outcome in _CHANGED:
-                change = Change(step.before, step.since, pair.judgement, pair.cost_ns)
+            found = {change.since for change in changes.get(pair.key, ())}
+            if pair.judgement.outcome in _CHANGED and not found & {*step.before[1:], step.since}:
+                change = Change(step.before[-1], step.since, pair.judgement, pair.cost_ns)
                 changes.setdefault(pair.key, []).append(change)
     return changes
 
