@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nsyswrap.base.text import printable
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 
+S = TypeVar("S")  # what a page is about
 _VOID = {"br", "input", "link", "meta"}  # elements without an end tag
 
 
@@ -29,7 +30,7 @@ class Markup(str):
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(Generic[S]):
     """A part of the page: its anchor, its name in the navigation, and the function that makes it.
 
     ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
@@ -37,7 +38,7 @@ class Section:
 
     anchor: str
     name: str
-    make: Callable[[Subject], Markup | None]
+    make: Callable[[S], Markup | None]
     reads: tuple[str, ...] = ()
 
 

@@ -25,16 +25,26 @@ _LONGEST_TEXT = 4_000  # characters of a cell
 _DETAIL = 4  # columns of a higher drop order are hidden first
 
 
-def folded_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
-    """Return a table of at most ``top`` rows that is hidden until a click opens it."""
+def folded_table(
+    table: Table, title: str | None = None, *, top: int = ROWS, whole: str | None = None
+) -> Markup:
+    """Return a table of at most ``top`` rows that is hidden until a click opens it; see ``open_table``."""
     name = title or table.schema.title
     return element(
-        "details", element("summary", "Table: ", name), open_table(table, name, top=top), class_="numbers"
+        "details",
+        element("summary", "Table: ", name),
+        open_table(table, name, top=top, whole=whole),
+        class_="numbers",
     )
 
 
-def open_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Markup:
-    """Return a table of at most ``top`` rows with its filter, its CSV button and its notes."""
+def open_table(
+    table: Table, title: str | None = None, *, top: int = ROWS, whole: str | None = None
+) -> Markup:
+    """Return a table of at most ``top`` rows with its filter, its CSV button and its notes.
+
+    ``whole`` is the option that gives all rows; by default the report is named.
+    """
     name = title or table.schema.title
     order = _reading_order(table.columns)
     columns = [table.columns[i] for i in order]
@@ -45,7 +55,13 @@ def open_table(table: Table, title: str | None = None, *, top: int = ROWS) -> Ma
     scroller = element(
         "div", grid, class_="scroller", tabindex="0", role="region", aria_label=f"Table: {name}"
     )
-    return element("div", _tools(table, name, len(rows)), scroller, _notes(table, top), class_="table")
+    return element(
+        "div",
+        _tools(table, name, len(rows)),
+        scroller,
+        _notes(table, top, whole or f"-r {table.schema.name}"),
+        class_="table",
+    )
 
 
 def _reading_order(columns: Sequence[Column]) -> list[int]:
@@ -104,6 +120,8 @@ def _cell(column: Column, value: object, short_names: Mapping[str, str]) -> Mark
     kind = _classes(column)
     if column.unit is not Unit.TEXT:
         text = moment(value) if column.is_timestamp else human(value, column.unit)
+        is_more = column.signed and isinstance(value, (int, float)) and value > 0 and text.strip("0.")
+        text = f"+{text}" if is_more else text
         return element("td", text, class_=kind, data_value="" if value is None else repr(value))
     if value is None:
         return element("td", "-", class_=kind, data_value="")
@@ -132,15 +150,15 @@ def _classes(column: Column) -> str:
     return f"{kind} aside" if column.drop_order else kind
 
 
-def _notes(table: Table, top: int) -> Markup:
-    return joined(element("p", text, class_="note") for text in _note_texts(table, top))
+def _notes(table: Table, top: int, whole: str) -> Markup:
+    return joined(element("p", text, class_="note") for text in _note_texts(table, top, whole))
 
 
-def _note_texts(table: Table, top: int) -> Iterator[str]:
+def _note_texts(table: Table, top: int, whole: str) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: none found."
     if (more := len(table) - top) > 0:
-        yield f"{more:,} more row{'' if more == 1 else 's'}: -r {table.schema.name}"
+        yield f"{more:,} more row{'' if more == 1 else 's'}: {whole}"
     if table.selection:
         yield f"Selected: {table.selection}"
     yield from table.notes

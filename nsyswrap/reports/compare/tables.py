@@ -26,6 +26,10 @@ _CHANGE = Column(
 _BETWEEN = Column(
     "interval", "Between", Unit.TEXT, "interval of the change, at the error rate of the comparison", 4
 )
+_ENDS = (
+    Column("low_percent", "Low", Unit.PERCENT, "lower end of the interval of the change", signed=True),
+    Column("high_percent", "High", Unit.PERCENT, "upper end of the interval of the change", signed=True),
+)
 _COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", signed=True)
 _STEP_COST = Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base, in a steady step", 1, signed=True)
 _NAME_HEADERS: dict[Group, str] = {
@@ -51,16 +55,20 @@ _EACH: dict[Group, str] = {
 }
 
 
-def group_table(comparison: Comparison, group: Group, names: Mapping[Key, str]) -> Table:
+def group_table(
+    comparison: Comparison, group: Group, names: Mapping[Key, str], *, sortable: bool = False
+) -> Table:
     """Return the rows of a group as people read them, those that cost most first.
 
     ``names`` has the name that is shown for each row. Columns that would be empty are left out.
+    ``sortable`` has the ends of intervals as numbers.
     """
     pairs = comparison.of(group)
     shown = [_shown(pair, names[pair.key]) for pair in sorted(pairs, key=_by_cost)]
     columns = tuple(
         column
-        for column in _columns(group, pairs)
+        for one in _columns(group, pairs)
+        for column in (_ENDS if sortable and one is _BETWEEN else (one,))
         if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in shown)
     )
     rows = [tuple(row[column.name] for column in columns) for row in shown]
@@ -120,6 +128,8 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
         "new_ns": None if pair.is_removed else new,
         "change_percent": change_percent(pair),
         "interval": interval(pair.judgement) or None,
+        "low_percent": _change(pair.judgement.low),
+        "high_percent": _change(pair.judgement.high),
         "rate": _rate(pair),
         "step_cost_ns": step_cost_ns(pair) or None,
         "cost_ns": pair.cost_ns,
@@ -161,6 +171,10 @@ def change_percent(pair: Pair) -> float | None:
         return (pair.judgement.ratio - 1) * PERCENT
     base, new = typical_ns(pair)
     return (new / base - 1) * PERCENT if base else None
+
+
+def _change(ratio: float | None) -> float | None:
+    return None if ratio is None else (ratio - 1) * PERCENT
 
 
 def interval(judgement: Judgement) -> str:
@@ -233,8 +247,8 @@ def _figures(pair: Pair) -> dict[str, object]:
         "base_typical_ns": pair.base_typical_ns,
         "new_typical_ns": pair.new_typical_ns,
         "change_percent": change_percent(pair),
-        "low_percent": None if judged.low is None else (judged.low - 1) * PERCENT,
-        "high_percent": None if judged.high is None else (judged.high - 1) * PERCENT,
+        "low_percent": _change(judged.low),
+        "high_percent": _change(judged.high),
         "base_per_step_ns": pair.base_per_step_ns,
         "new_per_step_ns": pair.new_per_step_ns,
         "step_cost_ns": step_cost_ns(pair),
@@ -290,8 +304,7 @@ SCHEMA = Schema(
         Column(
             "change_percent", "Change", Unit.PERCENT, "change of the typical time, of the base", signed=True
         ),
-        Column("low_percent", "Low", Unit.PERCENT, "lower end of the interval of the change", signed=True),
-        Column("high_percent", "High", Unit.PERCENT, "upper end of the interval of the change", signed=True),
+        *_ENDS,
         Column("base_per_step_ns", "Base per Step", Unit.NS, "time in a steady step"),
         Column("new_per_step_ns", "New per Step", Unit.NS, "time in a steady step"),
         Column("step_cost_ns", "Cost per Step", Unit.NS, "new minus base in a steady step", signed=True),

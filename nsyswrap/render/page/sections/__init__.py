@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nsyswrap.render.page.html import Section
+    from nsyswrap.render.page.subject import Subject
 
 # From the top of the page to the bottom.
 NAMES = (
@@ -23,6 +24,6 @@ NAMES = (
 )
 
 
-def all_sections() -> list[Section]:
+def all_sections() -> list[Section[Subject]]:
     """Return the sections of ``NAMES`` in the order of the page."""
     return [importlib.import_module(f"{__name__}.{name}").SECTION for name in NAMES]

@@ -1,0 +1,113 @@
+"""The steps of both sides, one above the other, as bars split by what the GPU did and why it was idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import duration
+from nsyswrap.render.page.bars import Part, stacked_bar
+from nsyswrap.render.page.colors import CAUSES, COPIES, GRAY, KERNELS, Style
+from nsyswrap.render.page.html import Section, element, section
+from nsyswrap.render.row_names import row_names
+from nsyswrap.reports.compare.conclusion import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import Comparison, Key, Pair
+    from nsyswrap.render.page.html import Markup
+
+_MOST = 9  # parts; the rest is one more
+_SMALL = 0.005  # of the longer step: such parts are put together
+_REST = "the rest"
+_IDLE = "idle_"
+_TEXTURES = 3
+
+
+def make(comparison: Comparison) -> Markup | None:
+    """Return a bar for each side; None without steps."""
+    pairs = comparison.of("budget")
+    known = [pair for pair in pairs if max(_times(pair)) > 0]
+    if not known:
+        return None
+    longest = max(sum(_times(pair)[side] for pair in known) for side in (0, 1))
+    known.sort(key=lambda pair: (pair.key.name.startswith(_IDLE), -max(_times(pair))))
+    large = sorted(known, key=lambda pair: -max(_times(pair)))[:_MOST]
+    shown = [pair for pair in known if pair in large and max(_times(pair)) >= _SMALL * longest]
+    rest = [pair for pair in known if pair not in shown]
+    bars = _Bars(shown, rest, row_names(pair.key for pair in known), longest)
+    return section(
+        "step",
+        "One step on both sides",
+        element(
+            "p", "Both bars have one scale. First what the GPU did, then why it was idle.", class_="note"
+        ),
+        bars.draw("Base", 0),
+        bars.draw("New", 1),
+    )
+
+
+def _times(pair: Pair) -> tuple[float, float]:
+    return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """Both bars: the pairs with parts of their own, those that are one more, and names."""
+
+    shown: Sequence[Pair]
+    rest: Sequence[Pair]
+    names: Mapping[Key, str]
+    longest: float
+
+    def draw(self, title: str, side: int) -> Markup:
+        """Return the bar of a side, 0 or 1."""
+        styles = _styles([pair.key for pair in self.shown])
+        parts = [
+            Part(
+                _name(pair.key, self.names), _times(pair)[side], _text(side, *_times(pair)), styles[pair.key]
+            )
+            for pair in self.shown
+        ]
+        if self.rest:
+            base, new = (sum(_times(pair)[number] for pair in self.rest) for number in (0, 1))
+            parts.append(Part(_REST, (base, new)[side], _text(side, base, new), Style(GRAY, 0)))
+        return stacked_bar(f"{title}: {duration(sum(part.size for part in parts))}", parts, self.longest)
+
+
+def _name(key: Key, names: Mapping[Key, str]) -> str:
+    return f"idle: {names[key]}" if key.name.startswith(_IDLE) else names[key]
+
+
+def _text(side: int, base: float, new: float) -> str:
+    """Return the time; on the new side with the difference if it can be read."""
+    before, after = duration(base), duration(new)
+    return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
+
+
+def _styles(keys: Sequence[Key]) -> dict[Key, Style]:
+    """Return a style for each row, all different: the usual one, or the next that is free."""
+    styles: dict[Key, Style] = {}
+    for key in keys:
+        wanted = _usual(key.name)
+        free = (
+            Style((wanted.hue + turn) % GRAY, (wanted.texture + texture) % _TEXTURES)
+            for turn in range(GRAY)
+            for texture in range(_TEXTURES)
+        )
+        styles[key] = next(style for style in (wanted, *free) if style not in styles.values())
+    return styles
+
+
+def _usual(state: str) -> Style:
+    """Return the style of a state elsewhere; idle time has a texture."""
+    if state.startswith(_IDLE):
+        usual = CAUSES.get(state.removeprefix(_IDLE), Style(GRAY, 1))
+        return usual._replace(texture=usual.texture or 1)
+    return KERNELS.get(
+        state.removesuffix("_kernel"), COPIES["Host-to-Device"] if state == "memcpy" else Style(GRAY, 2)
+    )
+
+
+SECTION = Section("step", "Steps", make)

@@ -1,0 +1,142 @@
+"""Plot a comparison: what grew and shrank, with its interval, above the steps of both sides by cause.
+
+The bars are relative differences of the parts that cost most. Their colors are the verdicts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import MaxNLocator
+
+from nsyswrap.base.units import duration
+from nsyswrap.render.comparison_names import short_names
+from nsyswrap.render.comparison_parts import parts_of
+from nsyswrap.render.plots.figure import (
+    GRAY,
+    NAMES,
+    drawable,
+    fitted,
+    plot_settings,
+    sheet,
+    time_axis,
+)
+from nsyswrap.render.row_names import row_names
+from nsyswrap.reports.compare.conclusion import conclude, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from nsyswrap.analysis.compare.model import Comparison, Pair
+    from nsyswrap.render.comparison_parts import ChangedPart
+    from nsyswrap.render.plots.figure import Sheet
+
+COLORS = {
+    "slower": "#d04f00",
+    "faster": "#008a63",
+    "same": "#6f7682",
+    "cannot tell": "#b9bec7",
+    "lower clock": "#c57a00",
+    "added or removed": "#0072b2",
+    "no verdict": "#b9bec7",
+}
+_MOST_ROWS, _MOST_CAUSES = 12, 8
+_LINE_IN, _AXIS_IN, _STEP_IN = 0.36, 0.75, 1.5
+_NAME_COLUMNS = 34
+_BAR = 0.6
+_CAUSES = ("#0072b2", "#7cc8f2", "#b1568a", "#8f7f00", "#e69f00", "#d04f00", "#008a63", "#444444", "#bbbbbb")
+
+
+def draw_comparison(comparison: Comparison) -> Sheet:
+    """Return the figure of a comparison."""
+    with plot_settings():
+        return _figure(comparison)
+
+
+def _figure(comparison: Comparison) -> Sheet:
+    found = parts_of(comparison)
+    shown = found.largest(_MOST_ROWS)
+    causes = _causes(comparison)
+    verdicts = {part.verdict: COLORS[part.verdict] for part in shown}
+    heights = [max(len(shown), 1) * _LINE_IN + _AXIS_IN, *([_STEP_IN] if causes else [])]
+    verdict = conclude(comparison, short_names(comparison)).lines[0]
+    drawn = sheet(
+        sum(heights), verdict, _notes(comparison, found.unit, len(found.parts) - len(shown)), verdicts
+    )
+    axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    _bars(axes[0], shown, found.unit)
+    if causes:
+        _steps(axes[1], causes)
+    return drawn
+
+
+def _notes(comparison: Comparison, unit: str, more: int) -> list[str]:
+    base, new = comparison.base, comparison.new
+    return [
+        f"base: {base.name} ({len(base.runs)} runs), new: {new.name} ({len(new.runs)} runs)",
+        f"line: interval of the difference; bar: new minus base in a {unit}"
+        + (f"; {more:,} smaller differences are not drawn" if more else ""),
+        *(f"the sides differ: {one.about}: {one.base} → {one.new}" for one in comparison.obstacles),
+        *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts else []),
+    ]
+
+
+def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
+    """Draw new minus base of each part, the largest on top."""
+    labels = fitted([part.name for part in parts], _NAME_COLUMNS)
+    for row, part in enumerate(parts):
+        axes.barh(row, part.cost_ns, height=_BAR, color=COLORS[part.verdict])
+        if part.interval:
+            low, high = part.interval
+            axes.plot([low, high], [row, row], color="black", linewidth=1.2, marker="|", markersize=6)
+        text = drawable(f"{signed(part.cost_ns)}  {part.text}".strip())
+        axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
+    axes.axvline(0, color=GRAY, linewidth=0.8)
+    axes.set_yticks(range(len(parts)), labels, **NAMES)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(parts) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    longest = max((abs(part.cost_ns) for part in parts), default=1.0)
+    time_axis(axes.xaxis, longest, f"new minus base in a {unit}")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    if not parts:
+        axes.text(0.5, 0.5, "no difference", transform=axes.transAxes, ha="center", color=GRAY)
+
+
+def _causes(comparison: Comparison) -> list[tuple[str, float, float]]:
+    """Return name and time of each cause on both sides in a step, the longest first; the rest is one more."""
+    pairs = comparison.of("budget")
+    names = row_names(pair.key for pair in pairs)
+    every = [(_cause_name(pair, names[pair.key]), *_times(pair)) for pair in pairs]
+    every = sorted((one for one in every if max(one[1:]) > 0), key=lambda one: -max(one[1:]))
+    rest = every[_MOST_CAUSES:]
+    return every[:_MOST_CAUSES] + (
+        [("the rest", sum(one[1] for one in rest), sum(one[2] for one in rest))] if rest else []
+    )
+
+
+def _cause_name(pair: Pair, name: str) -> str:
+    return f"idle: {name}" if pair.key.name.startswith("idle_") else name
+
+
+def _times(pair: Pair) -> tuple[float, float]:
+    return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
+
+
+def _steps(axes: Axes, causes: Sequence[tuple[str, float, float]]) -> None:
+    """Draw one step of both sides as stacked bars."""
+    lefts = [0.0, 0.0]
+    for (name, *times), color in zip(causes, _CAUSES, strict=False):
+        axes.barh(
+            [0, 1], times, left=lefts, height=_BAR, color=color, label=drawable(name), edgecolor="white"
+        )
+        lefts = [left + time for left, time in zip(lefts, times, strict=True)]
+    labels = [f"{side}, {duration(whole)}" for side, whole in zip(("base", "new"), lefts, strict=True)]
+    axes.set_yticks([0, 1], labels, **NAMES)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(1.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    time_axis(axes.xaxis, max(lefts), "time of a step by cause")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.05), fontsize=7.5)
