@@ -18,6 +18,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
+from nsyswrap.cli.compare_pictures import check_pictures, picture_options, write_pictures
 from nsyswrap.cli.compare_run import run_options
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
@@ -102,6 +103,7 @@ class CompareCommand(Command):
     metavar="FILE",
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
+@picture_options
 def command(
     paths: Sequence[str],
     *,
@@ -113,6 +115,8 @@ def command(
     into: Path | None,
     trace: str,
     force: bool,
+    view: Path | None,
+    plot: Path | None,
     **options: Any,
 ) -> None:
     """Say whether NEW is slower than BASE, and which part of it.
@@ -121,6 +125,7 @@ def command(
     batch folder, BATCH:LABEL for one combination of a batch, or a saved baseline.
     Separate several paths of a side with --. A verdict takes 3 runs a side.
     """
+    check_pictures(view, plot, force=force)
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():
@@ -128,7 +133,7 @@ def command(
             recorded = compare_run.record(paths, runs, into=into, trace=trace, force=force)
             base, new = load_sides(*([str(path)] for path in recorded))
             compare_run.check_gpu_work(base, new)
-        elif into or force:
+        elif into or (force and not (view or plot)):
             raise UsageError(f"{'--into' if into else '--force'} belongs to --run", "add --run N")
         else:
             base, new = load_sides(*split_sides(paths))
@@ -138,6 +143,7 @@ def command(
             comparison = replace(comparison, obstacles=wanted)
         refuse(comparison, anyway=anyway)
         show(comparison, form, output, top)
+        write_pictures(comparison, view, plot)
         if gated:
             result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs))
             sys.exit(gate.finish(result, gated, lambda: comparison_markdown.render(comparison)))

@@ -58,7 +58,7 @@ run_options = with_options(
         help="Record into DIR/base/run-1, DIR/new/run-1, ...",
     ),
     option(RUN, "--trace", default="cuda,nvtx", show_default=True, metavar="APIS", help="Trace these APIs."),
-    option(RUN, "--force", is_flag=True, help="Replace the runs in DIR."),
+    option(RUN, "--force", is_flag=True, help="Replace runs in DIR, and files."),
 )
 
 

@@ -85,7 +85,7 @@ def _notes(comparison: Comparison, unit: str, more: int) -> list[str]:
 
 def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     """Draw new minus base of each part, the largest on top."""
-    labels = fitted([part.name for part in parts], _NAME_COLUMNS)
+    labels = fitted(_labels(parts), _NAME_COLUMNS)
     for row, part in enumerate(parts):
         axes.barh(row, part.cost_ns, height=_BAR, color=COLORS[part.verdict])
         if part.interval:
@@ -103,6 +103,12 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if not parts:
         axes.text(0.5, 0.5, "no difference", transform=axes.transAxes, ha="center", color=GRAY)
+
+
+def _labels(parts: Sequence[ChangedPart]) -> list[str]:
+    """Return the names, with the grid where kernels share one."""
+    names = [part.name for part in parts]
+    return [f"{part.name} {part.detail}" if names.count(part.name) > 1 else part.name for part in parts]
 
 
 def _causes(comparison: Comparison) -> list[tuple[str, float, float]]:
