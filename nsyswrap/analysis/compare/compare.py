@@ -10,7 +10,7 @@ from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
 from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
 from nsyswrap.analysis.compare.model import GROUPS, Comparison, Limits, Pair
 from nsyswrap.analysis.compare.noise import FEWEST_RUNS
-from nsyswrap.analysis.compare.pairing import pair_rows, renamed
+from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def compare(
     also where only the command differs, which users do on purpose. Only rows of the ``family`` get verdicts
     and share the error rate.
     """
-    base, new = with_full_names(base, new)
     limits = limits or Limits()
+    base, new = with_full_names(base, new)
     obstacles = obstacles_of(base, new)
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
     rows = pair_rows(base, new)
@@ -50,12 +50,13 @@ def compare(
     judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
     old_names = renamed(rows)
     pairs = [
-        Pair(row.key, row.base, row.new, judgement, old_names.get(row.key))
+        Pair(row.key, row.base, row.new, judgement, row.launched_as or old_names.get(row.key))
         for row, judgement in zip(rows, judgements, strict=True)
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
     few = () if no_verdicts else _few_runs(base, new)
-    remarks = (*few, *_left_out(base, new), *remarks_of(base, new))
+    other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
+    remarks = (*few, *_left_out(base, new), *other_steps, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 
@@ -86,6 +87,13 @@ def _few_runs(base: Side, new: Side) -> tuple[str, ...]:
     return (
         f"{text} slower or faster once in {chance} comparisons; {RECOMMENDED_RUNS} runs a side recommended",
     )
+
+
+def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
+    """Return that the steps of the runs are not the same, if a run has any."""
+    if not any(run.steps for run in (*base.runs, *new.runs)):
+        return ()
+    return ("the runs have different steps: nothing is compared by step, causes are those of the whole run",)
 
 
 def _unless_left_out(base: Side, new: Side, rows: Rows, judgement: Judgement) -> Judgement:

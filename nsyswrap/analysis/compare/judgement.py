@@ -132,7 +132,7 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
 
 def _value(rows: Rows, row: Row) -> float | None:
     """Return the time that is judged; None if the run does not have it."""
-    if row.typical_ns is None and rows.key.group in HEADLINE and row.count:
+    if row.typical_ns is None and row.count and (rows.key.group in HEADLINE or rows.all_first):
         return row.total_ns / row.count
     return row.typical_ns
 
@@ -292,6 +292,10 @@ def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     notes = [judgement.why]
     if count[0] != count[1] and rows.key.group in _ONE_OF:
         notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")
+    if rows.launched_as and rows.launched_as.detail != rows.key.detail:
+        notes.append(f"launched as {rows.launched_as.detail} in the base")
+    if rows.all_first and rows.key.group == "kernel":
+        notes.append("first launches: there are no others")
     if rows.is_merged:
         notes.append("modes differ between runs: taken together")
     return replace(judgement, why="; ".join(filter(None, notes)))

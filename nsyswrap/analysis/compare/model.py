@@ -24,6 +24,7 @@ GROUPS: dict[Group, str] = {
     "copy": "Copies",
     "range": "NVTX ranges",
 }
+WHOLE_RUN = "whole run"  # detail of the budget rows that are not of a step
 HEADLINE: tuple[Group, ...] = ("total", "step", "launch")  # these have half of the error rate to themselves
 
 
@@ -31,8 +32,8 @@ class Key(NamedTuple):
     """The identity of a row, the same in all runs.
 
     ``name``: full kernel name, API call, kind of copy, path of an NVTX range, state of a step_budget, or
-    label of the steps. ``detail``: grid and block of a kernel. ``mode``: 1 and up for kernels whose durations
-    have several modes, the fastest first; else 0.
+    label of the steps. ``detail``: grid and block of a kernel, or WHOLE_RUN. ``mode``: 1 and up for kernels
+    whose durations have several modes, the fastest first; else 0.
     """
 
     group: Group
@@ -46,10 +47,12 @@ class Row:
     """The figures of a row in one run; times in ns.
 
     ``count`` and ``total_ns`` are of all launches, calls, copies or steps. ``typical_ns`` is the trimmed mean
-    of one, without first launches; None if there are only those. ``error`` is its standard error from the
-    values within the run, relative to it. ``per_step_ns`` is the time in a steady step, None without steps.
+    of one, without first launches and the first call of each function; None if there are only those.
+    ``error`` is its standard error from the values within the run, relative to it; 0.0 if it has a single
+    value. ``per_step_ns`` is the time in a steady step, None without steps.
     ``clock_mhz`` is the mean SM clock of the ``clock_samples`` that fell into its own time.
-    ``durations``, of kernels only: pairs of duration in ns and count, at most 32, ascending.
+    ``durations``, of kernels only: pairs of duration in ns and count, at most 32, ascending. First launches
+    are in it, so that the counts add up to ``count``.
     """
 
     count: int
@@ -150,7 +153,8 @@ class Judgement:
 class Pair:
     """One row of both sides. ``base`` and ``new`` have an entry for each run, None where it is absent.
 
-    ``renamed_from``: this row was added, and is probably that removed one under another name.
+    ``renamed_from``: this row was added, and is probably that removed one under another name. With rows on
+    both sides, the kernel is the same and its base was launched with another grid or block.
     """
 
     key: Key

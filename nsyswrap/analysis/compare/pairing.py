@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import Key, Row
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -29,18 +29,25 @@ _SUFFIX = re.compile(r"(?<=[_.$])(?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{6,}|(?:\d+[a-z]{
 class Rows:
     """The rows of a key in each run of both sides, None where it is absent.
 
-    ``is_merged``: the modes of this kernel differ between runs, so all of it is one row.
+    ``is_merged``: the modes of this kernel differ between runs, so all of it is one row. ``launched_as``: the
+    key of the base, where the new side launches this kernel with another grid or block.
     """
 
     key: Key
     base: tuple[Row | None, ...]
     new: tuple[Row | None, ...]
     is_merged: bool = False
+    launched_as: Key | None = None
 
     @property
     def in_both(self) -> bool:
         """True if at least one run of each side has the row."""
         return any(self.base) and any(self.new)
+
+    @property
+    def all_first(self) -> bool:
+        """True if no run repeats it: then first launches are all that can be compared."""
+        return self.in_both and all(row.typical_ns is None for row in (*self.base, *self.new) if row)
 
 
 @dataclass
@@ -51,11 +58,15 @@ class _Kernel:
 
 
 def pair_rows(base: Side, new: Side) -> list[Rows]:
-    """Return the rows of all keys of both sides."""
+    """Return the rows of all keys of both sides.
+
+    Times in a step are compared if all runs have the same steps, else time by cause is that of the whole run.
+    """
     merged = _kernels_to_merge([*base.runs, *new.runs])
-    tables = [[_merged(run.rows, merged) for run in side.runs] for side in (base, new)]
+    with_steps = have_same_steps(base, new)
+    tables = [[_table(run.rows, merged, with_steps=with_steps) for run in side.runs] for side in (base, new)]
     keys = dict.fromkeys(key for side in tables for run in side for key in run)
-    return [
+    rows = [
         Rows(
             key,
             tuple(run.get(key) for run in tables[0]),
@@ -63,6 +74,43 @@ def pair_rows(base: Side, new: Side) -> list[Rows]:
             is_merged=key in merged.values(),
         )
         for key in keys
+    ]
+    return _relaunched(rows)
+
+
+def have_same_steps(base: Side, new: Side) -> bool:
+    """Return True if all runs have steps of the same labels."""
+    steps = {
+        frozenset(key.name for key in run.rows if key.group == "step") for run in (*base.runs, *new.runs)
+    }
+    return len(steps) == 1 and steps != {frozenset()}
+
+
+def _relaunched(rows: list[Rows]) -> list[Rows]:
+    """Bring kernels together that the new side launches as often as the base, but with another grid or block.
+
+    A name with several such launches stays apart: it is not clear which belong together.
+    """
+    removed, added = (
+        _only_ones(
+            {
+                row.key: _traits(row)
+                for row in rows
+                if row.key.group == "kernel" and not row.in_both and any(row.base) == is_removed
+            },
+            lambda key, own: (key.name, key.mode, own.count),
+        )
+        for is_removed in (True, False)
+    )
+    of_key = {row.key: row for row in rows}
+    joint = {added[trait]: removed[trait] for trait in removed.keys() & added.keys()}
+    gone = set(joint.values())
+    return [
+        replace(row, base=of_key[joint[row.key]].base, launched_as=joint[row.key])
+        if row.key in joint
+        else row
+        for row in rows
+        if row.key not in gone
     ]
 
 
@@ -174,12 +222,12 @@ def _agree(kernel: _Kernel) -> bool:
     )
 
 
-def _merged(rows: Mapping[Key, Row], merged: Mapping[Key, Key]) -> dict[Key, Row]:
-    if not merged:
-        return dict(rows)
+def _table(rows: Mapping[Key, Row], merged: Mapping[Key, Key], *, with_steps: bool) -> dict[Key, Row]:
+    """Return the rows to compare of a run."""
     parts: dict[Key, list[Row]] = defaultdict(list)
     for key, row in rows.items():
-        parts[merged.get(key, key)].append(row)
+        if key.group != "budget" or with_steps != (key.detail == WHOLE_RUN):
+            parts[merged.get(key, key)].append(row if with_steps else replace(row, per_step_ns=None))
     return {key: merge_rows(part) if len(part) > 1 else part[0] for key, part in parts.items()}
 
 

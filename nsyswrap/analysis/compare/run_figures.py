@@ -53,7 +53,7 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         of_group: dict[Group, dict[Key, dict[str, Any]]] = {
             "total": total_rows(view, run),
             "step": step_rows(parts),
-            "budget": budget_rows(parts),
+            "budget": budget_rows(view, parts),
             "launch": launch_rows(view),
             "kernel": kernel_rows(view, windows),
             "api": api_rows(view, windows),

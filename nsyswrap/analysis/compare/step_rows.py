@@ -8,11 +8,11 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, rows_by
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key
 from nsyswrap.analysis.compare.rows import Events, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.step_budget import STATES
+from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.global_ids import machine_ids
 
@@ -73,26 +73,29 @@ def step_rows(parts: Sequence[JudgedPart]) -> Fields:
     return fields
 
 
-def budget_rows(parts: Sequence[JudgedPart]) -> Fields:
-    """Return the time of each state in the judged part, summed over processes and devices.
+def budget_rows(capture: Capture, parts: Sequence[JudgedPart]) -> Fields:
+    """Return the time of each state in a steady step and in the whole run, summed over processes and GPUs.
 
-    The typical time is the mean of a steady step, outliers included, so that the states add up; without
-    steps it is the total. ``count`` is the number of steady steps of the first process, or 1.
+    The typical time is the mean of a steady step, outliers included, so that the states add up. ``count`` is
+    the number of steady steps of the first process.
     """
     steps = [part for part in parts if part.steps.found]
+    whole = budgets_of(capture)
     fields: Fields = {}
     for state in STATES:
-        total = sum(int(b.state_ns[state].sum()) for part in parts for b in part.budgets)
-        if total:
+        if total := sum(int(budget.state_ns[state].sum()) for part in steps for budget in part.budgets):
             by_step = [_by_step(part, state) for part in steps]
             mean = sum(float(ns.mean()) for ns in by_step)
             fields[Key("budget", state)] = {
-                "count": len(by_step[0]) if steps else 1,
+                "count": len(by_step[0]),
                 "total_ns": total,
-                "typical_ns": mean if steps else float(total),
+                "typical_ns": mean,
                 "error": _error_of_mean(by_step, mean),
-                "per_step_ns": mean if steps else None,
+                "per_step_ns": mean,
             }
+        if total := sum(int(budget.state_ns[state].sum()) for budget in whole):
+            row = {"count": 1, "total_ns": total, "typical_ns": float(total)}
+            fields[Key("budget", state, WHOLE_RUN)] = row
     return fields
 
 
