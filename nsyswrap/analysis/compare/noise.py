@@ -1,9 +1,9 @@
 """The noise between runs: what a row's own few runs show, and what rows of its kind add to it.
 
 Three or five runs show the spread of a row badly: by chance it is often far too small. Rows of one kind in
-the same runs (kernels with kernels) show how much spread is usual and how much that differs from row to row:
-the empirical Bayes estimate of G. K. Smyth, Statistical Applications in Genetics 3 (2004), which DNA
-microarrays made usual. Here it only ever raises a spread. A row much noisier than its kind stands alone.
+the same runs (kernels with kernels) show how much spread is usual, and how much that differs from row to row.
+This is the empirical Bayes estimate of variances by G. K. Smyth (Statistical Applications in Genetics and
+Molecular Biology 3, 2004). Here it never lowers a spread, and a row much noisier than its kind stands alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ FEWEST_RUNS = 3  # a side
 FEWEST_ROWS = 5  # of a kind, to learn from each other
 _MOST_FREEDOM = 40.0  # that a row gets from its kind: rows of a run are not independent of each other
 _OUTLIER = 4.0  # times the usual variance: such a row has a noise of its own
+_EXACT = 1e-6  # relative
 _LEAST_VARIANCE = 1e-8  # (0.01 %)²: timestamps are no better
 
 
@@ -82,16 +83,17 @@ def _usual(variance: NDArray[Any], freedom: NDArray[Any]) -> tuple[float, float]
     """
     half = freedom / 2
     logs = np.log(variance) - special.digamma(half) + np.log(half)
-    beyond = float(np.var(logs, ddof=1) - np.mean(special.polygamma(1, half)))
+    beyond = float(np.var(logs, ddof=1) - np.mean(special.zeta(2, half)))
     more = 2 * _inverse_trigamma(beyond) if beyond > 0 else np.inf
     more = min(more, _MOST_FREEDOM)
     return float(np.exp(np.mean(logs) + special.digamma(more / 2) - np.log(more / 2))), more
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Solve trigamma(x) = value by Newton's method, which converges from this start for each value > 0."""
-    x = 0.5 + 1 / value
-    for _ in range(20):
-        trigamma = float(special.polygamma(1, x))
-        x += trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+    """Solve trigamma(x) = zeta(2, x) = value > 0 by Newton's method, from a start that is never too large."""
+    x, step = 0.5 + 1 / value, 1.0
+    while abs(step) > _EXACT * x:
+        trigamma = float(special.zeta(2, x))
+        step = trigamma * (trigamma / value - 1) / (2 * float(special.zeta(3, x)))
+        x += step
     return x
