@@ -28,6 +28,7 @@ from contenders import (
     by_us,
     environment,
     on_export,
+    on_two_exports,
     timed,
 )
 from measure import measured
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
 
 _MAKER = str(Path(__file__).with_name("make_export.py"))
+_COMPARED = 10**5  # kernels, from which on two exports are compared
 _SHORT_RUNS = 5  # in each round, of what takes a fraction of a second
 
 
@@ -138,6 +140,7 @@ def _exports(options: argparse.Namespace, scratch: Path) -> Iterator[Path]:
 
 
 def _on(export: Path, nsys: Nsys, rounds: int, scratch: Path) -> Bench:
+    """Return what was measured on an export; a comparison of small ones says nothing of its speed."""
     kernels, calls = (_rows(export, EVENTS[kind].table) for kind in ("kernel", "api"))
     _say(f"{kernels:,} kernels: comparing what is said of them")
     _check(nsys, export, scratch)
@@ -145,7 +148,8 @@ def _on(export: Path, nsys: Nsys, rounds: int, scratch: Path) -> Bench:
     size = f"{kernels:,} kernels, {calls:,} API calls, {export.stat().st_size / 1e6:,.0f} MB"
     medians = f"medians of {rounds} round{'s' * (rounds != 1)}"
     title = f"{size}: nsys {nsys.version} and nsyswrap say the same; {medians}"
-    return Bench(title, kernels, timed(on_export(nsys), export, rounds, scratch))
+    contenders = [*on_export(nsys), *(on_two_exports() if kernels >= _COMPARED else ())]
+    return Bench(title, kernels, timed(contenders, export, rounds, scratch))
 
 
 def _rows(export: Path, table: str) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from made_ranges import add_ranges
 from measure import Cost, measured
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ SUMMARIES = (KERNELS, "cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_siz
 NSYS, OURS = "nsys stats", "nsyswrap"
 OURS_ALONE, PANDAS, NSYS_AI = "nsyswrap (kernels)", "pandas (kernels)", "nsys-ai (top kernels)"
 SCREEN, IMPORT_PANDAS = "nsyswrap report add2/both", "import pandas"
+# Two runs are compared, read as a default screen reads one; and both with NVTX ranges in them.
+REPORT, COMPARE, COMPARE_RANGES = "nsyswrap report", "nsyswrap compare", "nsyswrap compare (NVTX)"
 HELP, IMPORT_CLICK = "nsyswrap --help", "import click"
 
 
@@ -51,6 +54,24 @@ def on_export(nsys: Nsys) -> list[Contender]:
         top = [program, "skill", "run", "top_kernels"]
         found.append(Contender(NSYS_AI, lambda export, _: [*top, str(export)], own_copy=True))
     return found
+
+
+def on_two_exports() -> list[Contender]:
+    """Return the comparison of an export with a copy, after the screen that it is held against."""
+    return [
+        Contender(REPORT, lambda export, _: [sys.executable, "-m", "nsyswrap", "report", str(export)]),
+        Contender(COMPARE, _compare),
+        Contender(
+            COMPARE_RANGES, lambda export, folder: _compare(export, folder, ranges=True), own_copy=True
+        ),
+    ]
+
+
+def _compare(export: Path, folder: Path, *, ranges: bool = False) -> list[str]:
+    if ranges:
+        add_ranges(export)
+    other = shutil.copy(export, folder / "new.sqlite")
+    return [sys.executable, "-m", "nsyswrap", "compare", str(export), str(other)]
 
 
 def at_the_start() -> list[Contender]:

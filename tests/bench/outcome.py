@@ -6,7 +6,20 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from contenders import HELP, IMPORT_CLICK, IMPORT_PANDAS, NSYS, NSYS_AI, OURS, OURS_ALONE, PANDAS, SCREEN
+from contenders import (
+    COMPARE,
+    COMPARE_RANGES,
+    HELP,
+    IMPORT_CLICK,
+    IMPORT_PANDAS,
+    NSYS,
+    NSYS_AI,
+    OURS,
+    OURS_ALONE,
+    PANDAS,
+    REPORT,
+    SCREEN,
+)
 from measure import middle
 
 if TYPE_CHECKING:
@@ -67,8 +80,12 @@ def _on_one(bench: Bench) -> Iterator[Ratio]:
     speed = 25 if many else 15 if bench.kernels >= 10**6 else None
     at = f"{bench.kernels:,} kernels"
     yield Ratio(f"{NSYS} / {OURS}, time, {at}", _time(bench, NSYS, OURS), at_least=speed)
-    memory = middle(bench.costs[OURS]).peak_bytes / middle(bench.costs[NSYS]).peak_bytes
+    memory = _memory(bench, OURS, NSYS)
     yield Ratio(f"{OURS} / {NSYS}, memory, {at}", memory, at_most=0.5 if many else None)
+    for compared in (COMPARE, COMPARE_RANGES):
+        if compared in bench.costs:
+            yield Ratio(f"{compared} / {REPORT}, time, {at}", _time(bench, compared, REPORT), at_most=3)
+            yield Ratio(f"{compared} / {REPORT}, memory, {at}", _memory(bench, compared, REPORT), at_most=2)
     for other in (PANDAS, NSYS_AI):
         if other in bench.costs:
             yield Ratio(f"{other} / {OURS_ALONE}, time, {at}", _time(bench, other, OURS_ALONE))
@@ -82,6 +99,10 @@ def _growth(small: Bench, large: Bench) -> Ratio:
 
 def _time(bench: Bench, one: str, other: str) -> float:
     return middle(bench.costs[one]).wall_s / middle(bench.costs[other]).wall_s
+
+
+def _memory(bench: Bench, one: str, other: str) -> float:
+    return middle(bench.costs[one]).peak_bytes / middle(bench.costs[other]).peak_bytes
 
 
 def as_text(benches: Sequence[Bench], found: Sequence[Ratio]) -> str:

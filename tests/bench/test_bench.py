@@ -15,8 +15,10 @@ import pytest
 from conftest import ROOT
 from tiny_export import API, KERNEL
 
+from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.base.errors import CheckFailed
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import open_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +117,20 @@ def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str],
     assert growth["reached"] is (growth["measured"] <= 2)
 
 
+def test_made_ranges_are_steps(export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    from made_ranges import add_ranges  # noqa: PLC0415 - the bench's modules are found from here on
+
+    copy = tmp_path / "ranges.sqlite"
+    copy.write_bytes(export.read_bytes())
+    add_ranges(copy)
+    made = run_figures(open_capture(copy))
+    assert "'train_step'" in {key.name for key in made.rows if key.group == "step"}
+    paths = {key.name for key in made.rows if key.group == "range"}
+    assert len(paths) == 1 + 3 + 3 * 20
+    assert "train_step/backward/layer 19" in paths
+
+
 def test_answers_that_differ_are_not_timed(
     nsys: str, environment: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +140,22 @@ def test_answers_that_differ_are_not_timed(
     done = bench(environment, "--export", export, "--nsys", liar, REAL_NSYS=nsys)
     assert (done.returncode, done.stdout) == (1, "")
     assert "cuda_api_sum, line 3: nsys says" in done.stderr
+
+
+def test_two_exports_with_ranges_are_compared(
+    environment: dict[str, str], export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    from contenders import on_two_exports  # noqa: PLC0415 - the bench's modules are found from here on
+
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(export.read_bytes())
+    *_, ranges = on_two_exports()
+    done = subprocess.run(
+        ranges.argv(copy, tmp_path), env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Launches: 2,000 on both sides" in done.stdout) == (0, True), done.stderr
+    assert "train_step" in done.stdout
 
 
 def test_what_is_no_export_is_said(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
@@ -169,3 +201,21 @@ def test_goals_are_those_of_large_exports(
         {"": None, ">= 15": True, ">= 25": False}[speed],
     )
     assert (small.measured, small.goal, small.reached) == (0.5, memory, True if memory else None)
+
+
+def test_goals_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    from measure import Cost  # noqa: PLC0415 - the bench's modules are found from here on
+    from outcome import Bench, ratios  # noqa: PLC0415
+
+    names = ("nsyswrap report add2/both", "import pandas", "nsyswrap --help", "import click", "nsys stats")
+    costs = {name: [Cost(1, 1)] for name in (*names, "nsyswrap", "nsyswrap report")}
+    costs |= {"nsyswrap compare": [Cost(2, 1)], "nsyswrap compare (NVTX)": [Cost(4, 3)]}
+    found = {
+        ratio.what: (ratio.goal, ratio.reached)
+        for ratio in ratios([Bench("", 9, costs)], Bench("", 0, costs))
+    }
+    assert found["nsyswrap compare / nsyswrap report, time, 9 kernels"] == ("<= 3", True)
+    assert found["nsyswrap compare / nsyswrap report, memory, 9 kernels"] == ("<= 2", True)
+    assert found["nsyswrap compare (NVTX) / nsyswrap report, time, 9 kernels"] == ("<= 3", False)
+    assert found["nsyswrap compare (NVTX) / nsyswrap report, memory, 9 kernels"] == ("<= 2", False)
