@@ -10,7 +10,7 @@ from made_runs import made_side, side_of
 from nsyswrap.analysis.compare.gate import GateLimits
 from nsyswrap.analysis.compare.model import Key
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.cli.gate import annotation, check_gate, finish, gate_limits
+from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +158,17 @@ def test_a_summary_that_cannot_be_written_does_not_change_the_code(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     assert end_of(QUIET, QUIET) == 0
     assert "summary of the job was not written" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_an_error_is_an_annotation_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for setting, shown in (("true", "::error title=nsyswrap gate::x.json not found\n"), ("", "")):
+        monkeypatch.setenv("GITHUB_ACTIONS", setting)
+        with pytest.raises(CaptureError), errors_annotated():
+            raise CaptureError("x.json not found")
+        assert capsys.readouterr().err == shown
 
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:

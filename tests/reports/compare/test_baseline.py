@@ -160,6 +160,11 @@ def test_a_command_is_another_one_if_its_arguments_are() -> None:
     assert stored_command(()) == ()
 
 
+def test_the_hash_of_the_arguments_tells_nothing_of_a_password() -> None:
+    one, other = (stored_command(("a.out", "--password", word)) for word in ("hunter2hunter2", "swordfish99"))
+    assert one == other != stored_command(("a.out", "--user", "me"))
+
+
 def test_a_long_name_is_short_readable_and_found_again(tmp_path: Path) -> None:
     keys = [Key("kernel", LONG + end, "1x1x1") for end in ("a>", "b>")]
     fresh = side_with(dict.fromkeys(keys, ROW))
