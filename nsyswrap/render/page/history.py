@@ -134,7 +134,10 @@ def _commits(history: History, names: Names) -> Iterator[Markup]:
             continue
         shown = [
             element(
-                "li", element("b", names[series.key]), " ", _change_text(history, series, change, at=number)
+                "li",
+                element("b", _in_list(series.key, names)),
+                " ",
+                _change_text(history, series, change, at=number),
             )
             for series, change in found[:_MOST_NAMED]
         ]
@@ -144,6 +147,11 @@ def _commits(history: History, names: Names) -> Iterator[Markup]:
             element("span", history.points[number].label, class_="commit"),
             element("ul", *shown, element("li", f"{more:,} more below") if more > 0 else None),
         )
+
+
+def _in_list(key: Key, names: Names) -> str:
+    """Return the name among rows of other kinds."""
+    return f"NVTX range {names[key]}" if key.group == "range" else names[key]
 
 
 def _breaks(points: Sequence[Point]) -> Iterator[str]:
@@ -202,7 +210,7 @@ def _change_text(history: History, series: Series, change: Change, at: int | Non
 def _interval(judgement: Judgement) -> str:
     if judgement.low is None or judgement.high is None:
         return ""
-    return f" ({_percent(judgement.low)} to {_percent(judgement.high)})"
+    return f" ({_percent(judgement.low).removesuffix(' %')} to {_percent(judgement.high)})"
 
 
 def _percent(ratio: float | None) -> str:
