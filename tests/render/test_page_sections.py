@@ -51,7 +51,7 @@ def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.anchor)
-def test_it_says_which_reports_it_reads(section: Section, tmp_path: Path) -> None:
+def test_it_says_which_reports_it_reads(section: Section[Subject], tmp_path: Path) -> None:
     subject = Asked({"x": open_capture(write(tmp_path / "x.sqlite", *everything()))})
     subject.names = set()
     markup = section.make(subject)
