@@ -1,0 +1,175 @@
+"""What the pytest fixture ``gpu_profile`` is: it profiles a program, and counts what the GPU did."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nsyswrap.api import runs as api_runs
+from nsyswrap.base.errors import NsyswrapError, Unavailable, UsageError
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.find import VARIABLE
+from nsyswrap.base.text import printable
+from nsyswrap.record.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.api.captures import Capture, Table
+    from nsyswrap.api.profiled_events import Events
+    from nsyswrap.api.runs import Run
+    from nsyswrap.record.program import Program
+
+with lazy_imports():
+    from nsyswrap.api import function_call, profiled_events
+    from nsyswrap.record import program as programs
+
+
+@dataclass(repr=False)
+class Profiler:
+    """The value of the fixture. ``folder`` gets the runs, ``beside`` is the folder of the test."""
+
+    folder: Path
+    beside: Path
+    item: pytest.Item
+    _calls: int = 0
+
+    def __call__(  # noqa: PLR0913 - the options of a run
+        self,
+        program: str | Path | Callable[..., object],
+        *arguments: Any,
+        runs: int = 1,
+        module: bool = False,
+        trace: str = "cuda,nvtx",
+        graphs: str | None = None,
+        capture_range: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        nsys_args: Sequence[str] = (),
+        discard_rep: bool = True,
+    ) -> Profile:
+        """Profile a script, an executable, a .cu file, a module (with ``module``) or a function.
+
+        A relative path is looked up in the current folder, then beside the test. A function is one at the top
+        of a module; ``arguments`` of a function are pickled. ``runs`` repeats the run. ``timeout`` is in
+        seconds, for each run. The test fails if the program does, and is skipped where nsys or nvcc is
+        missing; where NSYSWRAP_NSYS is set, it fails. Raises UsageError for a wrong use.
+        """
+        __tracebackhide__ = True
+        if runs < 1:
+            raise UsageError(f"invalid value for runs: {runs}", "use 1 or more")
+        self._calls += 1
+        folder = self.folder / f"gpu_profile-{self._calls}"
+        folder.mkdir(mode=0o700)
+        options = Options(
+            trace, stats=False, graphs=graphs, capture_range=capture_range, extra=tuple(nsys_args)
+        )
+        try:
+            made, variables = self._program(program, arguments, folder, module=module)
+            spec = RunSpec(
+                made,
+                folder,
+                options,
+                env={**(env or {}), **variables},
+                timeout_s=timeout,
+                discard_rep=discard_rep,
+                is_locked=True,  # so that `nsyswrap runs` does not list it
+            )
+            done = [_run(spec, folder / f"run-{number}", number, runs) for number in range(1, runs + 1)]
+        except Unavailable as error:
+            if VARIABLE in os.environ:
+                raise error.with_traceback(None) from None
+            pytest.skip(f"gpu_profile: {error}")
+        except NsyswrapError as error:  # the traceback ends in the test
+            raise error.with_traceback(None) from None
+        except pytest.fail.Exception as failure:
+            raise failure.with_traceback(None) from None
+        return Profile(self, folder, tuple(done))
+
+    def __repr__(self) -> str:
+        return "<gpu_profile>"
+
+    def _program(
+        self,
+        program: str | Path | Callable[..., object],
+        arguments: tuple[Any, ...],
+        folder: Path,
+        *,
+        module: bool,
+    ) -> tuple[Program, dict[str, str]]:
+        if callable(program):
+            return function_call.program_of(program, arguments, folder / "call.pickle")
+        name = str(program) if module else str(self.find(program))
+        return programs.resolve([name, *map(str, arguments)], module=module), {}
+
+    def find(self, path: str | Path) -> Path:
+        """Return a path that is beside the test as one from the current folder; any other as it is."""
+        beside = self.beside / path
+        if not Path(path).exists() and beside.exists():
+            return Path(os.path.relpath(beside))
+        return Path(path)
+
+
+def _run(spec: RunSpec, folder: Path, number: int, count: int) -> Run:
+    run = api_runs.run(replace(spec, output=folder, repeat={"number": number, "count": count}))
+    status = run.status
+    if status.outcome == "interrupted":
+        raise KeyboardInterrupt
+    if status.outcome != "done":
+        ending = f"{status.outcome.replace('_', ' ')} under nsys: {status.message}"
+        rest = f"its output is below; the run folder is {run.folder}"
+        pytest.fail(printable("\n".join(filter(None, (ending, status.hint, rest))), "\n"))
+    return run
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """A profiled program: its runs, and what the GPU did in them.
+
+    Times are medians of the runs. Counts raise UsageError if the runs do not agree.
+    """
+
+    profiler: Profiler
+    folder: Path
+    runs: tuple[Run, ...]
+
+    @property
+    def capture(self) -> Capture:
+        """The capture of the first run; raises CaptureError if nsys left none."""
+        return self.captures[0]
+
+    @cached_property
+    def captures(self) -> tuple[Capture, ...]:
+        """The captures of all runs, in their order."""
+        return tuple(run.capture for run in self.runs)
+
+    def report(self, name: str, **options: Any) -> Table:
+        """Make one report of the first run by name, such as ``cuda_gpu_kern_sum``."""
+        return self.capture.report(name, **options)
+
+    def kernels(self, pattern: str = "*") -> Events:
+        """Return the kernels whose full or base name matches a pattern such as ``add*``."""
+        return profiled_events.kernels(self.captures, pattern)
+
+    def copies(self, pattern: str = "*") -> Events:
+        """Return the copies of a kind: ``H2D``, ``Host-to-Device``, ``*2D``; migrations are ``UM H2D``."""
+        return profiled_events.copies(self.captures, pattern)
+
+    def calls(self, pattern: str = "*") -> Events:
+        """Return the CUDA API calls whose name matches a pattern such as ``cudaMalloc*``."""
+        return profiled_events.calls(self.captures, pattern)
+
+    @property
+    def launches(self) -> Events:
+        """The API calls that launched kernels or CUDA graphs, with the CPU time in them."""
+        return profiled_events.launches(self.captures)
+
+    def __repr__(self) -> str:
+        ran = f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'}"
+        return f"<Profile of {self.runs[0].folder.parent.name}: {ran} in {self.folder}>"

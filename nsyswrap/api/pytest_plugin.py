@@ -1,0 +1,30 @@
+"""The pytest fixture ``gpu_profile``. pytest loads this file always, so it imports little.
+
+It is here and not in ``cli``, whose package loads click.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.base.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api.gpu_profile import Profiler
+
+with lazy_imports():
+    from nsyswrap.api import gpu_profile as profiles
+
+
+@pytest.fixture
+def gpu_profile(request: pytest.FixtureRequest, tmp_path: Path) -> Profiler:
+    """Profile a program or a function under nsys, in a process of its own.
+
+    ``gpu_profile("train.py", "--steps", "3")`` or ``gpu_profile(function, *arguments)`` returns the profile:
+    ``assert gpu_profile("train.py").kernels("add*").count == 10``. See docs/pytest.md.
+    """
+    return profiles.Profiler(tmp_path, request.path.parent, request.node)
