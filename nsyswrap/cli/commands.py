@@ -16,7 +16,7 @@ COMMANDS = {
     "runs": (_MANY, "List the runs begun here, open one, remove old ones."),
     "demo": (_LEARNING, "Run two small experiments, or show them recorded."),
     "scenarios": (_LEARNING, "List, explain and run small experiments."),
-    "export": (_SHARING, "Write a capture for Perfetto, or as Parquet."),
+    "export": (_SHARING, "Write captures for Perfetto, as Parquet, as metrics."),
     "redact": (_SHARING, "Remove secrets from a capture before sharing it."),
     "doctor": (_SETUP, "Check this machine for recording, or check a capture."),
 }

@@ -1,4 +1,4 @@
-"""``nsyswrap export``: a capture as a timeline for Perfetto, or its events as Parquet."""
+"""``nsyswrap export``: a capture as a timeline for Perfetto, its events as Parquet, or runs as metrics."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, newest_capture, selection_options
-from nsyswrap.cli.output import data_stream, note, step
+from nsyswrap.cli.options import OUTPUT, captures_argument, newest_capture, output_option, selection_options
+from nsyswrap.cli.output import data_stream, note, print_data, step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nsyswrap.analysis.compare.model import RunFigures
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
 with lazy_imports():
-    from nsyswrap.capture import capture as captures
+    from nsyswrap.analysis.compare import model, run_figures
+    from nsyswrap.capture import capture as capture_files
     from nsyswrap.capture import schema
+    from nsyswrap.capture import selection as selections
     from nsyswrap.render import events_parquet
+    from nsyswrap.render import metrics as metric_formats
     from nsyswrap.render import perfetto as perfetto_trace
+    from nsyswrap.reports.compare import sides
+    from nsyswrap.reports.runs import metrics as run_metrics
+
+METRICS = ("openmetrics", "github-benchmark")
 
 
 @click.command(
@@ -29,9 +40,10 @@ with lazy_imports():
     examples=(
         "nsyswrap export run1 --perfetto trace.json.gz",
         "nsyswrap export run1 --parquet events --time 1s/2s",
+        "nsyswrap export runs --metrics openmetrics -o gpu.prom",
     ),
 )
-@click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
+@captures_argument
 @option(
     OUTPUT,
     "--perfetto",
@@ -46,28 +58,73 @@ with lazy_imports():
     metavar="DIR",
     help="Write the events of each kind to DIR/<kind>.parquet.",
 )
+@option(
+    OUTPUT,
+    "--metrics",
+    type=click.Choice(METRICS),
+    metavar="FORMAT",
+    help="Write the main figures: openmetrics or github-benchmark.",
+)
+@output_option("Write the metrics to FILE, not to stdout.", metavar="FILE")
 @option(OUTPUT, "--force", is_flag=True, help="Replace the files of an earlier export.")
 @selection_options("no")
 def command(
-    capture: Path | None, *, perfetto: Path | None, parquet: Path | None, selection: Selection, force: bool
+    captures: Sequence[Path],
+    *,
+    perfetto: Path | None,
+    parquet: Path | None,
+    metrics: str | None,
+    output: Path | None,
+    selection: Selection,
+    force: bool,
 ) -> None:
-    """Write a capture for Perfetto, or as Parquet.
+    """Write a capture for Perfetto or as Parquet, or the metrics of runs.
 
     CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Open the timeline in
     ui.perfetto.dev or chrome://tracing. The Parquet files have the columns of Capture.events(). Messages on
     stderr list all that was written and left out.
+
+    Metrics are medians of equal runs: give several captures, the folder of runs, or a baseline.
     """
-    if perfetto is None and parquet is None:
-        raise UsageError("no output is named", "use --perfetto FILE, --parquet DIR or both")
-    taken = [perfetto] if perfetto is not None and not _is_stdout(perfetto) and perfetto.exists() else []
+    _check_outputs(captures, perfetto=perfetto, parquet=parquet, metrics=metrics, output=output)
+    written = [path for path in (perfetto, output) if path is not None and not _is_stdout(path)]
+    taken = [path for path in written if path.exists()]
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
-    selected = _open_selected(capture or newest_capture(), selection)
-    if perfetto is not None:
-        _write_trace(selected, perfetto)
-    if parquet is not None:
-        _write_events(selected, parquet)
+    paths = captures or (newest_capture(),)
+    if perfetto is not None or parquet is not None:
+        selected = _open_selected(paths[0], selection)
+        if perfetto is not None:
+            _write_trace(selected, perfetto)
+        if parquet is not None:
+            _write_events(selected, parquet)
+    if metrics is not None:
+        _write_metrics(paths, metrics, output, selection)
+
+
+def _check_outputs(
+    paths: Sequence[Path],
+    *,
+    perfetto: Path | None,
+    parquet: Path | None,
+    metrics: str | None,
+    output: Path | None,
+) -> None:
+    if output is not None and metrics is None:
+        raise UsageError(
+            "--output is for --metrics", "add --metrics FORMAT, or use --perfetto FILE or --parquet DIR"
+        )
+    if perfetto is None and parquet is None and metrics is None:
+        raise UsageError("no output is named", "use --perfetto FILE, --parquet DIR or --metrics FORMAT")
+    if len(paths) > 1 and (perfetto is not None or parquet is not None):
+        raise UsageError(
+            f"--{'perfetto' if perfetto is not None else 'parquet'} takes one capture, {len(paths)} given",
+            "only --metrics takes several",
+        )
+    streams = [path for path in (perfetto, output) if path is not None and _is_stdout(path)]
+    if perfetto in streams and metrics is not None and output in (None, *streams):
+        raise UsageError("the timeline and the metrics cannot both go to stdout", "use -o FILE")
 
 
 def _is_stdout(path: Path) -> bool:
@@ -80,7 +137,7 @@ def _in_use(folder: Path) -> bool:
 
 
 def _open_selected(path: Path, selection: Selection) -> Capture:
-    capture = captures.open_capture(path).viewed(selection=selection)
+    capture = capture_files.open_capture(path).viewed(selection=selection)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
     if capture.selected:
@@ -107,3 +164,30 @@ def _write_events(capture: Capture, folder: Path) -> None:
         rows = events_parquet.write(capture, folder)
     held = ", ".join(f"{count:,} {schema.EVENTS[kind].title}" for kind, count in rows.items())
     note(f"wrote {len(rows)} Parquet file{'' if len(rows) == 1 else 's'} to {folder}/: {held}")
+
+
+def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, selection: Selection) -> None:
+    source = sides.source_of(paths)
+    if selection == selections.EVERYTHING:
+        side = sides.load(source, lambda text: note(f"nsyswrap: {text}"))
+    elif source.baseline:
+        raise UsageError(f"{source.baseline}: no part of a baseline can be selected", "use its captures")
+    else:
+        runs = [_figures(run.path, run.label, selection) for run in source.runs]
+        side = model.Side(source.name, tuple(runs))
+    found = run_metrics.metrics_of(side)
+    content = metric_formats.FORMATS[name](found)
+    if output is None or _is_stdout(output):
+        print_data(content)
+    else:
+        write(output, content)
+    samples = sum(len(family.samples) for family in found.families)
+    where = "stdout" if output is None or _is_stdout(output) else output
+    runs_text = f"{found.runs} run{'' if found.runs == 1 else 's'}"
+    note(f"wrote {where}: {samples} metrics of {runs_text}")
+    for text in found.notes:
+        note(f"nsyswrap: {text}")
+
+
+def _figures(path: Path, label: str, selection: Selection) -> RunFigures:
+    return run_figures.run_figures(_open_selected(path, selection), label)
