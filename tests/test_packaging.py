@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from nsyswrap.api import pytest_plugin
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -22,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-# PyTorch installs triton, and every environment has pip. typing_extensions is for the type checker alone.
-NOT_ASKED_FOR = {"pip", "triton", "typing_extensions"}
+# PyTorch installs triton, and every environment has pip. typing_extensions is for the type checker alone. The
+# plugin for pytest is imported by pytest only.
+NOT_ASKED_FOR = {"pip", "pytest", "triton", "typing_extensions"}
 USER_SCRIPT = """
 import nsyswrap
 
@@ -103,6 +106,11 @@ def test_the_wheel_has_all_that_is_used(wheel: zipfile.ZipFile) -> None:
         "nsyswrap",
         f"nsyswrap-{PROJECT['version']}.dist-info",
     }
+
+
+def test_pytest_finds_the_plugin(wheel: zipfile.ZipFile) -> None:
+    entries = wheel.read(f"nsyswrap-{PROJECT['version']}.dist-info/entry_points.txt").decode()
+    assert f"[pytest11]\nnsyswrap = {pytest_plugin.__name__}\n" in f"{entries}\n"
 
 
 @pytest.mark.slow

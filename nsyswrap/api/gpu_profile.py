@@ -21,13 +21,16 @@ from nsyswrap.record.spec import RunSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from nsyswrap.analysis.compare.gate import Metric
     from nsyswrap.api.captures import Capture, Table
+    from nsyswrap.api.profile_verdict import Verdict
     from nsyswrap.api.profiled_events import Events
     from nsyswrap.api.runs import Run
     from nsyswrap.record.program import Program
 
 with lazy_imports():
-    from nsyswrap.api import function_call, profiled_events
+    from nsyswrap.analysis.compare import gate
+    from nsyswrap.api import function_call, profile_verdict, profiled_events
     from nsyswrap.record import program as programs
 
 
@@ -154,7 +157,7 @@ class Profile:
         return self.capture.report(name, **options)
 
     def kernels(self, pattern: str = "*") -> Events:
-        """Return the kernels whose full or base name matches a pattern such as ``add*``."""
+        """Return the kernels whose full, readable or function name matches, as ``add*`` does."""
         return profiled_events.kernels(self.captures, pattern)
 
     def copies(self, pattern: str = "*") -> Events:
@@ -169,6 +172,34 @@ class Profile:
     def launches(self) -> Events:
         """The API calls that launched kernels or CUDA graphs, with the CPU time in them."""
         return profiled_events.launches(self.captures)
+
+    def compare(  # noqa: PLR0913 - the options of a gate
+        self,
+        baseline: str | Path,
+        *,
+        max_slower: float = 0.05,
+        min_time_ns: float = 10_000.0,
+        kernels: Sequence[str] = (),
+        metrics: Sequence[Metric] = (),
+        strict: bool = False,
+        anyway: bool = False,
+    ) -> Verdict:
+        """Compare the runs with a file of `nsyswrap baseline save`, as `nsyswrap compare --gate` does.
+
+        The result is true unless something became slower by more than ``max_slower``, a share, and by more
+        than ``min_time_ns``, or the runs cannot be compared. ``metrics`` are total, step, launch_overhead and
+        kernels; ``kernels`` has patterns. Where noise hides the answer the result is true; with ``strict``
+        false. ``anyway`` also compares other commands. Raises CaptureError if the baseline cannot be read.
+        """
+        __tracebackhide__ = True
+        limits = gate.GateLimits(max_slower, min_time_ns, tuple(kernels), tuple(metrics), is_strict=strict)
+        path = self.profiler.find(baseline)
+        try:
+            found = profile_verdict.verdict(path, self.captures, self.folder, limits, anyway=anyway)
+        except NsyswrapError as error:
+            raise error.with_traceback(None) from None
+        self.profiler.item.add_report_section("call", "gpu_profile", "\n".join([str(path), *found.lines]))
+        return found
 
     def __repr__(self) -> str:
         ran = f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'}"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.names import event_names
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
@@ -106,7 +108,7 @@ class Events:
 
 
 def kernels(captures: Sequence[Capture], pattern: str) -> Events:
-    """Return the kernels whose full or base name is or matches ``pattern``.
+    """Return the kernels whose name is or matches ``pattern``: the full, the readable or the function's.
 
     Raises NotInCapture if CUDA was not traced, or CUDA graphs were recorded without their kernels.
     """
@@ -115,12 +117,12 @@ def kernels(captures: Sequence[Capture], pattern: str) -> Events:
             raise NotInCapture(
                 f"{capture.source} has CUDA graphs without their kernels", "profile with graphs='node'"
             )
-    return _named(captures, "kernel", "kernels", pattern, _kernel_matches)
+    return _named(captures, "kernel", "kernels", pattern, _is_kernel)
 
 
 def calls(captures: Sequence[Capture], pattern: str) -> Events:
     """Return the API calls whose name matches. Raises NotInCapture if CUDA was not traced."""
-    return _named(captures, "api", "API calls", pattern, _call_matches)
+    return _named(captures, "api", "API calls", pattern, _fits)
 
 
 def copies(captures: Sequence[Capture], pattern: str) -> Events:
@@ -155,7 +157,7 @@ def _named(
     kind: str,
     noun: str,
     pattern: str,
-    matches: Callable[[Capture, str], NDArray[Any]],
+    fits: Callable[[str, str], bool],
 ) -> Events:
     durations, others = [], set[str]()
     for capture in captures:
@@ -163,28 +165,21 @@ def _named(
         if not capture.has(kind):
             durations.append(np.empty(0, np.int64))
             continue
-        rows = matches(capture, pattern)
+        codes, names = name_codes(capture.viewed(names="full", nvtx_names=False), kind)
+        rows = np.array([fits(name or "", pattern) for name in names], bool)[codes]
         durations.append(_durations(capture, kind)[rows])
         if not rows.any():
-            others |= set(map(str, event_names(capture.viewed(names="base"), kind)))
+            others |= {readable(name) for name in names if name}
     return Events(noun, pattern, tuple(durations), why_none=_others(noun, others) or _why_none(captures))
 
 
-def _kernel_matches(capture: Capture, pattern: str) -> NDArray[Any]:
-    full, base = (_matching(capture.viewed(names=form), "kernel", pattern) for form in ("full", "base"))
-    either: NDArray[Any] = full | base
-    return either
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
-def _call_matches(capture: Capture, pattern: str) -> NDArray[Any]:
-    return _matching(capture, "api", pattern)
-
-
-def _matching(capture: Capture, kind: str, pattern: str) -> NDArray[Any]:
-    names = event_names(capture, kind)
-    fitting = {name for name in set(names) if name == pattern or fnmatchcase(str(name), pattern)}
-    marks: NDArray[Any] = np.array([name in fitting for name in names], bool)
-    return marks
+def _is_kernel(name: str, pattern: str) -> bool:
+    function = parse(name)
+    return any(_fits(form, pattern) for form in (name, readable(name), function.path, function.base))
 
 
 def _is_kind(label: str, pattern: str) -> bool:

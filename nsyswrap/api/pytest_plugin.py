@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.base.lazy import lazy_imports
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api.gpu_profile import Profiler
-
-with lazy_imports():
-    from nsyswrap.api import gpu_profile as profiles
 
 
 @pytest.fixture
@@ -27,4 +22,6 @@ def gpu_profile(request: pytest.FixtureRequest, tmp_path: Path) -> Profiler:
     ``gpu_profile("train.py", "--steps", "3")`` or ``gpu_profile(function, *arguments)`` returns the profile:
     ``assert gpu_profile("train.py").kernels("add*").count == 10``. See docs/pytest.md.
     """
+    from nsyswrap.api import gpu_profile as profiles  # noqa: PLC0415 - pytest looks into a plugin's names
+
     return profiles.Profiler(tmp_path, request.path.parent, request.node)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+from prometheus_client.openmetrics import parser
 from recorded import SHIPPED
 
 from nsyswrap.base.errors import NsyswrapError
@@ -17,11 +17,17 @@ from nsyswrap.cli.export import METRICS
 from nsyswrap.render.metrics import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from conftest import Cli
 
 BOTH = SHIPPED / "add2" / "both"
+
+
+def parse(text: str) -> Iterable[Any]:
+    read: Any = parser.text_string_to_metric_families  # the package has types, but not for this
+    return list(read(text))
 
 
 def refused(*arguments: str | Path) -> NsyswrapError:

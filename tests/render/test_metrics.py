@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+from prometheus_client.openmetrics import parser
 
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
@@ -59,7 +59,8 @@ def of(*runs: RunFigures) -> Metrics:
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:
-    return {family.name: family for family in parse(FORMATS["openmetrics"](metrics))}
+    read: Any = parser.text_string_to_metric_families  # the package has types, but not for this
+    return {family.name: family for family in read(FORMATS["openmetrics"](metrics))}
 
 
 def value(family: Metric) -> float:

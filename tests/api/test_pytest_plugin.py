@@ -1,0 +1,154 @@
+"""The pytest plugin: a session that does not use it, and ``gpu_profile`` in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.api import pytest_plugin
+from nsyswrap.record import gpus
+from nsyswrap.record.doctor.programs import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nsyswrap.api.gpu_profile import Profiler
+
+    Session = Callable[..., subprocess.CompletedProcess[str]]
+
+ROOT = Path(__file__).resolve().parents[2]
+MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.version", "nsyswrap.base.lazy", "nsyswrap.api"}
+NO_GPU = gpus.query().error
+
+UNUSED = f"""
+import sys
+
+def test_nothing_is_loaded():
+    ours = {{name for name in sys.modules if name.partition(".")[0] == "nsyswrap"}}
+    assert ours == {MAY_LOAD | {"nsyswrap.api.pytest_plugin"}}
+    assert not {{"numpy", "pandas", "matplotlib", "click", "rich", "dataclasses_json"}} & set(sys.modules)
+"""
+USED = """
+import os
+from pathlib import Path
+
+import pytest
+
+
+class Point:
+    x = 2
+
+
+def work(number, point, path):
+    print("working", number, point.x, path, os.getpid())
+
+
+def fail():
+    print("about to fail")
+    raise ValueError("out of luck")
+
+
+def test_function(gpu_profile, capfd):
+    profile = gpu_profile(work, 3, Point(), Path("a b"), runs=2)
+    out = capfd.readouterr().out
+    assert out.count("working 3 2 a b") == 2
+    assert str(os.getpid()) not in out
+    assert [run.folder.name for run in profile.runs] == ["run-1", "run-2"]
+    assert (profile.kernels("add*").count, profile.launches.count) == (0, 0)
+    assert "GPU" in repr(profile.kernels())
+    assert profile.report("diagnostics").frame is not None
+    command = profile.runs[0].folder.joinpath("run.json").read_text()
+    assert __name__ + ":work" in command
+    assert str(gpu_profile.folder) not in command.partition('"cwd"')[0]
+
+
+def test_script_beside(gpu_profile, monkeypatch, capfd):
+    monkeypatch.chdir("/")
+    gpu_profile("script.py", "--steps", 3)
+    assert capfd.readouterr().out == "['--steps', '3']\\n"
+
+
+def test_failing(gpu_profile):
+    gpu_profile(fail)
+
+
+def test_lambda(gpu_profile):
+    gpu_profile(lambda: 1)
+
+
+def test_no_baseline(gpu_profile):
+    gpu_profile("script.py").compare("missing.json")
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """Runs pytest on a test file, with this plugin and no others but those named."""
+
+    def run(text: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_it.py").write_text(text)
+        (tmp_path / "script.py").write_text("import sys; print(sys.argv[1:])\n")
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+        plugins = ("-p", pytest_plugin.__name__, "-p", "no:cacheprovider")
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *plugins, "--basetemp=tmp", "-q", "-rs", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def test_a_session_that_does_not_use_it_loads_nothing(session: Session) -> None:
+    done = session(UNUSED, "-W", "error")
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_fixture_is_explained(session: Session) -> None:
+    done = session("", "--fixtures")
+    assert "gpu_profile" in done.stdout
+    assert "Profile a program or a function under nsys" in done.stdout
+
+
+@pytest.mark.usefixtures("nsys")
+def test_programs_and_functions(session: Session, tmp_path: Path) -> None:
+    done = session(USED, "-p", "xdist", "-n", "2", NSYSWRAP_NSYS=os.environ.get("NSYSWRAP_NSYS", ""))
+    assert "3 failed, 2 passed" in done.stdout, done.stdout
+    text = done.stdout
+    assert "Failed: program failed under nsys: test_it:fail ended with exit code 1" in text
+    assert "about to fail" in text
+    assert "ValueError: out of luck" in text
+    assert "is a lambda: another process cannot import it" in text
+    assert "missing.json not found" in text
+    assert "nsyswrap baseline save missing.json" in text
+    assert "nsyswrap/api" not in text  # tracebacks end in the test
+    assert list(tmp_path.glob("tmp/*/test_failing0/gpu_profile-1/run-1/status.json"))
+
+
+def test_without_nsys_a_test_is_skipped_unless_it_was_named(session: Session, tmp_path: Path) -> None:
+    text = "def test(gpu_profile):\n    gpu_profile('script.py')\n"
+    named = session(text, NSYSWRAP_NSYS=str(tmp_path / "no-nsys"))
+    assert named.returncode == 1, named.stdout
+    assert "Unavailable" in named.stdout
+    assert "no-nsys" in named.stdout
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("nsys")
+@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+def test_kernels_are_counted(gpu_profile: Profiler) -> None:
+    profile = gpu_profile(probe.__file__, "gpu")
+    adds, copies = profile.kernels("vector_add*"), profile.copies("H2D")
+    assert adds.count == probe.ROUNDS, adds
+    assert copies.count == 2 * probe.ROUNDS
+    assert 0 < adds.median_ns <= adds.total_ns
+    assert profile.launches.count == probe.ROUNDS
