@@ -73,5 +73,10 @@ def verdict(
         raise CaptureError(f"{baseline} not found", f"save these runs as the baseline: {command}")
     runs = [run_figures(capture, f"run-{number}") for number, capture in enumerate(captures, 1)]
     side = Side("this test", tuple(runs))
-    comparison = compare(read_baseline(baseline), side, limits.limits, anyway=anyway)
+    return verdict_of(read_baseline(baseline), side, limits, anyway=anyway)
+
+
+def verdict_of(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> Verdict:
+    """Return the verdict on two sides."""
+    comparison = compare(base, new, limits.limits, anyway=anyway)
     return Verdict(comparison, gate(comparison, limits), limits)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.api import pytest_plugin
+from nsyswrap.api.gpu_profile import Profiler
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from nsyswrap.api.gpu_profile import Profiler
 
     Session = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -121,7 +120,7 @@ def test_the_fixture_is_explained(session: Session) -> None:
 
 @pytest.mark.usefixtures("nsys")
 def test_programs_and_functions(session: Session, tmp_path: Path) -> None:
-    done = session(USED, "-p", "xdist", "-n", "2", NSYSWRAP_NSYS=os.environ.get("NSYSWRAP_NSYS", ""))
+    done = session(USED, "-p", "xdist", "-n", "2")
     assert "3 failed, 2 passed" in done.stdout, done.stdout
     text = done.stdout
     assert "Failed: program failed under nsys: test_it:fail ended with exit code 1" in text
@@ -145,8 +144,9 @@ def test_without_nsys_a_test_is_skipped_unless_it_was_named(session: Session, tm
 @pytest.mark.gpu
 @pytest.mark.usefixtures("nsys")
 @pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
-def test_kernels_are_counted(gpu_profile: Profiler) -> None:
-    profile = gpu_profile(probe.__file__, "gpu")
+def test_kernels_are_counted(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    # not by the fixture: where only PYTHONPATH has nsyswrap, pytest does not find its plugin
+    profile = Profiler(tmp_path, request.path.parent, request.node)(probe.__file__, "gpu")
     adds, copies = profile.kernels("vector_add*"), profile.copies("H2D")
     assert adds.count == probe.ROUNDS, adds
     assert copies.count == 2 * probe.ROUNDS
