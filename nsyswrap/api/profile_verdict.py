@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.gate import gate
+from nsyswrap.analysis.compare import gate
+from nsyswrap.analysis.compare.compare import NEEDS_SCIPY, compare
 from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.base.errors import CaptureError
@@ -52,7 +53,7 @@ class Verdict:
         """The conclusion, and the figures it is drawn from: a line for each row."""
         comparison = self.comparison
         obstacles = [f"{one.about}: baseline {one.base}, here {one.new}" for one in comparison.obstacles]
-        few = [_FEW] if comparison.no_verdicts and not obstacles else []
+        few = [] if obstacles or comparison.no_verdicts in ("", NEEDS_SCIPY) else [_FEW]
         lines = [
             gate_lines.conclusion(self.result, self.limits),
             *obstacles,
@@ -69,7 +70,7 @@ def verdict(
 ) -> Verdict:
     """Return the verdict on the runs of ``captures``, which are in ``folder``. Raises CaptureError."""
     if not baseline.exists():
-        command = f"nsyswrap baseline save {baseline} {folder}"
+        command = shlex.join(["nsyswrap", "baseline", "save", str(baseline), str(folder)])
         raise CaptureError(f"{baseline} not found", f"save these runs as the baseline: {command}")
     runs = [run_figures(capture, f"run-{number}") for number, capture in enumerate(captures, 1)]
     side = Side("this test", tuple(runs))
@@ -77,6 +78,13 @@ def verdict(
 
 
 def verdict_of(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> Verdict:
-    """Return the verdict on two sides."""
-    comparison = compare(base, new, limits.limits, anyway=anyway)
-    return Verdict(comparison, gate(comparison, limits), limits)
+    """Return the verdict on two sides; only the rows of the gate share the error rate.
+
+    Raises CaptureError for a pattern that no kernel matches.
+    """
+    family = gate.is_chosen(limits, gate.chosen_groups(limits, base, new))
+    comparison = compare(base, new, limits.limits, anyway=anyway, family=family)
+    result = gate.gate(comparison, limits)
+    if missing := gate.unmatched(result, limits):
+        raise CaptureError(f"no kernel matches {', '.join(map(repr, missing))}", "see the names: .kernels()")
+    return Verdict(comparison, result, limits)

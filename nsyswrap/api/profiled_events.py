@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.compare.gate import matches
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
@@ -178,8 +178,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _is_kernel(name: str, pattern: str) -> bool:
-    function = parse(name)
-    return any(_fits(form, pattern) for form in (name, readable(name), function.path, function.base))
+    return name == pattern or matches(name, pattern)
 
 
 def _is_kind(label: str, pattern: str) -> bool:

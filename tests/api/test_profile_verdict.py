@@ -43,6 +43,11 @@ def test_a_slower_kernel_fails_and_is_named() -> None:
     )
 
 
+def test_a_pattern_without_a_kernel_is_an_error() -> None:
+    with pytest.raises(CaptureError, match="no kernel matches 'gem'"):
+        verdict_of(BASE, BASE, GateLimits(kernels=("gem",)))
+
+
 def test_one_run_gives_no_verdict_and_fails() -> None:
     verdict = verdict_of(Side("base", BASE.runs[:1]), Side("new", BASE.runs[1:2]), KERNELS)
     assert not verdict

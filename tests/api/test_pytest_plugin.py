@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from doc_commands import blocks
 
-from nsyswrap.api import pytest_plugin
-from nsyswrap.api.gpu_profile import Profiler
+from nsyswrap.api import pytest_plugin, runs
+from nsyswrap.api.gpu_profile import Profile, Profiler
+from nsyswrap.api.profiled_events import Events
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     Session = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "pytest.md"
 MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.version", "nsyswrap.base.lazy", "nsyswrap.api"}
 NO_GPU = gpus.query().error
 
@@ -133,12 +138,35 @@ def test_programs_and_functions(session: Session, tmp_path: Path) -> None:
     assert list(tmp_path.glob("tmp/*/test_failing0/gpu_profile-1/run-1/status.json"))
 
 
-def test_without_nsys_a_test_is_skipped_unless_it_was_named(session: Session, tmp_path: Path) -> None:
-    text = "def test(gpu_profile):\n    gpu_profile('script.py')\n"
-    named = session(text, NSYSWRAP_NSYS=str(tmp_path / "no-nsys"))
-    assert named.returncode == 1, named.stdout
-    assert "Unavailable" in named.stdout
-    assert "no-nsys" in named.stdout
+def test_without_nsys_a_test_is_skipped_unless_it_was_named(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_nsys(_: object) -> None:
+        raise Unavailable("nsys not found", "install it")
+
+    monkeypatch.setattr(runs, "run", no_nsys)
+    monkeypatch.setenv("NSYSWRAP_NSYS", "/no/nsys")
+    profile = Profiler(tmp_path, tmp_path, request.node)
+    with pytest.raises(Unavailable, match="nsys not found"):
+        profile(sys.executable)
+    monkeypatch.delenv("NSYSWRAP_NSYS")
+    with pytest.raises(pytest.skip.Exception, match="gpu_profile: nsys not found"):
+        profile(sys.executable)
+
+
+def test_the_page_names_what_there_is() -> None:
+    named = set(re.findall(r"\bprofile\.(\w+)|`\.(\w+)`", PAGE.read_text(encoding="utf-8")))
+    names = {one or other for one, other in named} - {"cu"}
+    assert {"kernels", "compare", "total_bytes"} <= names
+    assert {name for name in names if not (hasattr(Profile, name) or hasattr(Events, name))} == set()
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("nsys", "torch")
+@pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
+def test_the_first_example_of_the_page(session: Session) -> None:
+    done = session(blocks(PAGE, "python")[0], "-k", "one_kernel")
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.gpu
