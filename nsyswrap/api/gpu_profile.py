@@ -203,4 +203,4 @@ class Profile:
 
     def __repr__(self) -> str:
         ran = f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'}"
-        return f"<Profile of {self.runs[0].folder.parent.name}: {ran} in {self.folder}>"
+        return f"<Profile: {ran} in {self.folder}>"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     import datetime as dt
 
+CALLER = "call_function.py"  # the script that calls the function which its first argument names
 _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
@@ -158,7 +159,7 @@ def program_of(run: dict[str, Any]) -> str:
     words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
     if len(words) == 1 or not Path(words[0]).name.startswith("python"):
         return Path(words[0]).name
-    if words[1] == "-m":
+    if words[1] == "-m" or Path(words[1]).name == CALLER:
         return "".join(words[2:3])
     return Path(words[0] if words[1].startswith("-") else words[1]).name
 

@@ -16,8 +16,10 @@ from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
 from nsyswrap.api.profiled_events import Events
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.recent_runs import CALLER
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
+from nsyswrap.record.in_program import call_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,10 +85,6 @@ def test_failing(gpu_profile):
 
 def test_lambda(gpu_profile):
     gpu_profile(lambda: 1)
-
-
-def test_no_baseline(gpu_profile):
-    gpu_profile("script.py").compare("missing.json")
 """
 
 
@@ -126,14 +124,12 @@ def test_the_fixture_is_explained(session: Session) -> None:
 @pytest.mark.usefixtures("nsys")
 def test_programs_and_functions(session: Session, tmp_path: Path) -> None:
     done = session(USED, "-p", "xdist", "-n", "2")
-    assert "3 failed, 2 passed" in done.stdout, done.stdout
+    assert "2 failed, 2 passed" in done.stdout, done.stdout
     text = done.stdout
     assert "Failed: program failed under nsys: test_it:fail ended with exit code 1" in text
     assert "about to fail" in text
     assert "ValueError: out of luck" in text
     assert "is a lambda: another process cannot import it" in text
-    assert "missing.json not found" in text
-    assert "nsyswrap baseline save missing.json" in text
     assert "nsyswrap/api" not in text  # tracebacks end in the test
     assert list(tmp_path.glob("tmp/*/test_failing0/gpu_profile-1/run-1/status.json"))
 
@@ -152,6 +148,10 @@ def test_without_nsys_a_test_is_skipped_unless_it_was_named(
     monkeypatch.delenv("NSYSWRAP_NSYS")
     with pytest.raises(pytest.skip.Exception, match="gpu_profile: nsys not found"):
         profile(sys.executable)
+
+
+def test_the_script_has_the_name_that_commands_know() -> None:
+    assert Path(call_function.__file__).name == CALLER
 
 
 def test_the_page_names_what_there_is() -> None:

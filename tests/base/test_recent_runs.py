@@ -208,6 +208,7 @@ def test_how_long_ago(seconds: float, text: str) -> None:
     [
         ({"command": ["/usr/bin/python3", "/home/me/train.py", "-x"]}, "train.py"),
         ({"command": ["python3.11", "-m", "pkg.tool", "-m"]}, "pkg.tool"),
+        ({"command": ["python", "/x/call_function.py", "test_add:train", "[3]"]}, "test_add:train"),
         ({"command": ["/opt/bin/app", "input"]}, "app"),
         ({"program": ["python", "add.py"], "nsys": None}, "add.py"),
         ({"command": ["/usr/bin/python3", "-c", "secret code"]}, "python3"),
