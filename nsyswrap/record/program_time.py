@@ -14,7 +14,8 @@ _READ_BYTES = 64
 class ProgramTime:
     """The duration of one program. Its launcher reports the start on ``writer``, the kernel the exit.
 
-    Both are noted while ``pause`` waits. Linux before 5.3 does not report the exit.
+    Both are noted while ``pause`` waits. Linux before 5.3 does not report the exit, nor does a Python that
+    was built without ``os.pidfd_open``, as conda's against an old C library.
     """
 
     def __init__(self) -> None:
@@ -58,5 +59,5 @@ class ProgramTime:
             self._process = os.pidfd_open(int(words[0]))
         except ProcessLookupError:
             self._end_ns = time.monotonic_ns()
-        except OSError:  # this kernel or container does not offer it
+        except (OSError, AttributeError):  # this kernel, container or Python does not offer it
             self._process = None

@@ -69,3 +69,9 @@ def test_a_kernel_without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
     assert timed("sleep", "0.2") is None
+
+
+def test_a_python_without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As conda's, which is built against the C library of an old system."""
+    monkeypatch.delattr(os, "pidfd_open")
+    assert timed("sleep", "0.2") is None
