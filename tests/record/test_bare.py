@@ -42,19 +42,22 @@ NAMES = r"""
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 int main(void)
 {
     static char name[10001];
-    struct rusage used;
+    char line[256];
+    long most_kb;
     memset(name, 'x', sizeof name - 1);
     for (int i = 0; i < 300; i++)
         nvtxRangePushA(name);
     for (int i = 0; i < 20000; i++)
         nvtxRangePushA(name), nvtxRangePop();
-    getrusage(RUSAGE_SELF, &used);
-    printf("%ld\n", used.ru_maxrss);
+    /* not getrusage: ru_maxrss survives exec, and so counts the process that started this one */
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %ld", &most_kb) == 1)
+            printf("%ld\n", most_kb);
 }
 """
 MOST_KB = 100_000  # the names that are not kept have 200 MB
@@ -101,7 +104,7 @@ def test_ranges_that_are_not_kept_use_no_memory(
     subprocess.run(["cc", f"-I{headers}", "-o", program, f"{program}.c", "-ldl"], check=True)
     _, times = run_bare(spec(tmp_path, program))
     assert not times.no_ranges
-    assert 5_000 < int(capfd.readouterr().out) < MOST_KB
+    assert 1_000 < int(capfd.readouterr().out) < MOST_KB
 
 
 def test_a_program_that_ends_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
