@@ -165,7 +165,7 @@ class Supervisor:
             is_time = now > self._began + START_S
         else:
             settled = now > self._started_at + SETTLE_S
-            is_time = settled and not all(map(self._is_nsys, self._members()))
+            is_time = settled and any(map(self._is_program, self._members()))
         if is_time:
             if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
                 self.process.send_signal(self._pending)
@@ -173,7 +173,7 @@ class Supervisor:
 
     def _enforce_limits(self) -> bool:
         """Kill what does not end in time; return True if nsys was killed."""
-        if not self.log.exists() and all(map(self._is_nsys, self._members())):
+        if not self.log.exists() and not any(map(self._is_program, self._members())):
             guard.kill(self._members())  # without its temporary folder nsys would wait forever
             return True
         if self._stopping_since is None:
@@ -183,7 +183,7 @@ class Supervisor:
             guard.kill(self._members())
             return True
         for pid in self._members():
-            if now - self._stopping_since > STOP_PROGRAM_S and not self._is_nsys(pid):
+            if now - self._stopping_since > STOP_PROGRAM_S and self._is_program(pid):
                 guard.kill([pid])
             elif _is_stopped(pid):  # it cannot handle the signal
                 with suppress(ProcessLookupError):
@@ -221,7 +221,7 @@ class Supervisor:
         deadline = time.monotonic() + LEAVE_S
         while (left := self._members()) and time.monotonic() < deadline:
             if self.received or self._stopping_since is not None or self.process.returncode < 0:
-                guard.kill([pid for pid in left if not self._is_nsys(pid)])
+                guard.kill([pid for pid in left if self._is_program(pid)])
             time.sleep(POLL_S)
         guard.kill(self._members())
         self._show("")
@@ -229,13 +229,18 @@ class Supervisor:
     def _members(self) -> list[int]:
         return self._run.living()
 
-    def _is_nsys(self, pid: int) -> bool:
-        """Return True if a process is nsys or one of its helpers, by its executable."""
+    def _is_program(self, pid: int) -> bool:
+        """Return True if a process is neither nsys nor one of its helpers, by its executable.
+
+        False for one that has ended since it was listed: at the program's end nsys may take no signal.
+        """
         try:
             executable = Path(f"/proc/{pid}/exe").readlink().name
+        except PermissionError:  # of another user: nsys and its helpers are our own
+            return True
         except OSError:
             return False
-        return pid == self.process.pid or executable.startswith(("nsys", "QdstrmImporter"))
+        return pid != self.process.pid and not executable.startswith(("nsys", "QdstrmImporter"))
 
 
 @contextmanager

@@ -50,6 +50,16 @@ if sys.argv[2] == "says so":
 program.wait()
 sys.exit(len(came))
 """
+WRITES_AFTER_ITS_PROGRAM = """
+import os, signal, sys, time
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+os.write(int(sys.argv[1]), b"s")
+time.sleep(0.2)
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(0.5)
+sys.exit(len(came))
+"""
 LEAVES_A_PROGRAM = """
 import os, subprocess, sys
 subprocess.Popen(["sleep", "60"])
@@ -132,6 +142,17 @@ def test_an_nsys_that_was_signalled_as_well_is_left_to_write(
     monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 5)
     with supervised(tmp_path, ENDS_A_SLOW_PROGRAM, said) as (supervisor, _):
         assert supervisor.wait(None) == Ending(signals, signal.SIGTERM, timed_out=False, killed=False)
+
+
+def test_a_program_that_ends_while_it_is_looked_at_is_no_reason_for_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nsys writes its report by then; a signal would stop that."""
+    with supervised(tmp_path, WRITES_AFTER_ITS_PROGRAM) as (supervisor, _):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        monkeypatch.setattr(guard.Members, "living", lambda _: [supervisor.process.pid, ended.pid])
+        assert supervisor.wait(None).code == 0
 
 
 def test_what_nsys_leaves_running_is_killed(tmp_path: Path) -> None:
