@@ -178,7 +178,8 @@ def test_several_forked_processes_are_one_cause(tmp_path: Path) -> None:
 def test_what_lies_outside_the_recorded_window_is_not_missed(tmp_path: Path, window: dict[str, Any]) -> None:
     run = {"gpu_processes": [FORKED, EXECUTED], "nsys": window}
     capture = with_run(tmp_path, run, nvtx("step", 0, 9))
-    assert missing_processes(capture) == []
+    assert missing_processes(capture) == ()
+    assert missing_processes(capture) is missing_processes(capture)  # for all parts of one screen
     found = [cause for cause in causes(capture, run) if "process 10" in cause]
     assert [cause.split(" (")[0] for cause in found] == ["possibly the GPU work was in forks"]
 
@@ -311,7 +312,7 @@ def test_missing_workers_fit_the_screen(tmp_path: Path, *, forked: bool | None, 
 
 def test_a_run_without_cuda_in_its_trace_misses_no_process(tmp_path: Path) -> None:
     run = {"gpu_processes": [EXECUTED], "nsys": {"trace": "nvtx"}}
-    assert missing_processes(with_run(tmp_path, run, nvtx("step", 0, 9))) == []
+    assert missing_processes(with_run(tmp_path, run, nvtx("step", 0, 9))) == ()
 
 
 @pytest.mark.parametrize("rows", [[], [call("cudaFree", 0, 5)]])

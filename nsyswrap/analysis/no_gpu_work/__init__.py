@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.no_gpu_work import processes, recording
 from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,11 +52,12 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Cause]:
     return [processes.api_calls(evidence), *causes, *_found(_GUESSES, evidence)]
 
 
-def missing_processes(capture: Capture) -> list[Cause]:
+@per_capture
+def missing_processes(capture: Capture) -> tuple[Cause, ...]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
     evidence = Evidence(capture.whole, run_facts(capture.source))
     missing = _found((processes.forked, processes.not_followed), evidence)
-    return [cause for cause in missing if cause.is_certain]
+    return tuple(cause for cause in missing if cause.is_certain)
 
 
 def _found(causes: Iterable[Callable[[Evidence], Iterator[Cause]]], evidence: Evidence) -> list[Cause]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
+from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.gpu_users import gpu_users_of
@@ -90,7 +91,7 @@ class Evidence:
         capture, pids = self.capture, set()
         for kind, field in _OWNERS.items():
             if capture.has(kind):
-                pids |= set(np.unique(process_ids(capture.columns(kind, field)[field])).tolist())
+                pids |= set(process_ids(distinct(capture.columns(kind, field)[field])[0]).tolist())
         return pids
 
     @cached_property
