@@ -17,9 +17,9 @@ import pytest
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys.command import Options, check_export
 from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
-from nsyswrap.record.batch import executors
+from nsyswrap.record.batch import executors, run_task
 from nsyswrap.record.batch.folder import read_state
-from nsyswrap.record.batch.run_task import claim_of, is_shared, local_folder
+from nsyswrap.record.batch.run_task import claim_of, local_folder
 from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -38,15 +38,6 @@ import time
 open("ready", "w").close()
 time.sleep(60)
 """
-MOUNTS = [
-    line.split()
-    for line in (
-        "/dev/sda1 / ext4 rw 0 0",
-        "server:/home /home nfs4 rw 0 0",
-        "tmpfs /home/me/scratch tmpfs rw 0 0",
-        "beegfs_nodev /data beegfs rw 0 0",
-    )
-]
 
 
 def planned(folder: Path, *command: str, **changes: object) -> Path:
@@ -173,20 +164,6 @@ def test_a_signal_leaves_a_complete_report(
     assert (run / DIGEST).exists()
 
 
-@pytest.mark.parametrize(
-    ("place", "shared"),
-    [
-        ("/var", False),
-        ("/home/me", True),
-        ("/home/me/scratch/x", False),
-        ("/data/a", True),
-        ("/homes", False),
-    ],
-)
-def test_which_folders_are_shared(place: str, *, shared: bool) -> None:
-    assert is_shared(Path(place), MOUNTS) is shared
-
-
 def test_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert local_folder() == str(tmp_path)
@@ -194,6 +171,9 @@ def test_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monk
     assert local_folder() == str(tmp_path)
     (tmp_path / "absent").mkdir()
     assert local_folder() == str(tmp_path / "absent")
+    mounted = f"/dev/vda / ext4 rw 0 0\nnodev {tmp_path / 'absent'} beegfs_nodev rw 0 0\n"
+    monkeypatch.setattr(run_task, "mounts", lambda: mounted)
+    assert local_folder() == str(tmp_path)
 
 
 def test_a_claim_names_the_task_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:

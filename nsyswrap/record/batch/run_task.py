@@ -25,6 +25,7 @@ from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import Claim
 from nsyswrap.record.batch.task import read_spec
+from nsyswrap.record.file_systems import file_system_of, is_network, mounts
 from nsyswrap.record.program import Program, resolve
 from nsyswrap.record.spec import RunSpec
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     Execute = Callable[[RunSpec, Callable[[], None]], Status]
 
-# File systems that several machines share. nsys' temporary files belong on a local disk.
-_SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "fuse.", "9p", "afs", "panfs", "wekafs")
 _TIMED_OUT = 75
 
 
@@ -154,20 +153,11 @@ def _temporary_folder(spec: TaskSpec, claim: Claim) -> Iterator[Path]:
 
 
 def local_folder() -> str:
-    """Return the first folder that is on no shared file system: the job's own, $TMPDIR, /tmp."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    """Return the first folder that is on no network file system: the job's own, $TMPDIR, /tmp."""
+    mounted = mounts()
     variables = [name for executor in executors.by_name().values() for name in executor.temporary_variables]
     folders = [os.environ.get(name, "") for name in (*variables, "TMPDIR")]
-    local = (f for f in folders if f and Path(f).is_dir() and not is_shared(Path(f), mounts))
+    local = (
+        f for f in folders if f and Path(f).is_dir() and not is_network(file_system_of(Path(f), mounted))
+    )
     return next(local, "/tmp")  # noqa: S108 - mkdtemp makes a private folder in it
-
-
-def is_shared(folder: Path, mounts: list[list[str]]) -> bool:
-    """Return True if the folder is on a file system that machines share. ``mounts``: rows of /proc/mounts."""
-    real = str(folder.resolve())
-    above = [
-        (len(point), kind)
-        for _, point, kind, *_ in mounts
-        if (real + "/").startswith(point.rstrip("/") + "/")
-    ]
-    return max(above, default=(0, ""))[1].startswith(_SHARED)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.record import outcome
+from nsyswrap.record.file_systems import file_system_of, is_network, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,10 +24,6 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
 _LEAST_ROOM = 100e6  # bytes
 _GOOD_ROOM = 2e9
 _BLOCK = bytes(1 << 16)  # a full file system may still take an empty file
-_NETWORK = re.compile(
-    r"nfs\d?|lustre|gpfs|beegfs|ceph|cifs|smb\w*|glusterfs|afs|panfs|wekafs|orangefs|pvfs2|9p|"
-    r"fuse\.(?:sshfs|glusterfs|ceph|juicefs|s3fs)"
-)
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 _MOST_PARANOID = 2  # above it nsys cannot sample the CPU
 _ONLY_FOR = "only your own --nsys-arg=--sample needs it"
@@ -114,7 +111,7 @@ def _folder(path: Path) -> Folder:
         with tempfile.NamedTemporaryFile(dir=path) as file:
             file.write(_BLOCK)
             file.flush()
-            file_system = file_system_of(Path(file.name), _text("/proc/mounts"))
+            file_system = file_system_of(Path(file.name), mounts())
         return Folder(str(path), "", shutil.disk_usage(path).free, file_system)
     except OSError as error:
         return Folder(str(path), error.strerror or str(error))
@@ -132,16 +129,6 @@ def _elsewhere() -> str:
             if _has_room(folder):
                 return folder.path
     return ""
-
-
-def file_system_of(path: Path, mounts: str) -> str:
-    """Return the type of the file system of a path, by the text of /proc/mounts; empty if not known."""
-    types = {}
-    for line in mounts.splitlines():
-        _, point, kind, *_ = (*line.split(" "), "", "", "")
-        types[re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)] = kind
-    real = path.resolve()
-    return next((types[str(parent)] for parent in (real, *real.parents) if str(parent) in types), "")
 
 
 def _loopback_error() -> str:
@@ -186,7 +173,7 @@ def _temporary(folder: Folder, elsewhere: str) -> Check:
     room = f"{folder.free_bytes / 1e9:,.1f} GB free at {folder.path}"
     if folder.free_bytes < _LEAST_ROOM:
         return Check("problem", "TMPDIR", f"only {room}; nsys writes the recording there", cure)
-    if _NETWORK.fullmatch(folder.file_system):
+    if is_network(folder.file_system):
         text = (
             f"{room}, on a network file system ({folder.file_system}): nsys is possibly slow or fails there"
         )

@@ -8,15 +8,16 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from nsyswrap.record.doctor import system
-from nsyswrap.record.doctor.system import Folder, System, checks, file_system_of, gather
+from nsyswrap.record.doctor.system import Folder, System, checks, gather
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nsyswrap.base.check import Check
 
 SHM = str(system.SHARED_MEMORY)
@@ -27,11 +28,6 @@ GOOD = System(
     paranoid=2,
     kernel="Linux version 6.18.44",
 )
-MOUNTS = """\
-/dev/vda / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/vdb /home/a\\040b xfs rw 0 0
-"""
 
 
 def check(subject: str, found: System) -> Check:
@@ -135,15 +131,6 @@ def test_shared_memory_that_cannot_be_written(tmp_path: Path) -> None:
     shm = replace(GOOD, shared_memory=Folder(SHM, "No such file or directory"))
     assert check(SHM, shm).cure.startswith("sudo mount -t tmpfs")
     assert check(SHM, replace(shm, container="Docker")).cure == "docker run --shm-size=1g IMAGE"
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/scratch/x", "ext4"), ("/home/me/x", "nfs4"), ("/home/a b/x", "xfs"), ("/homes", "ext4")],
-)
-def test_the_file_system_of_a_path(path: str, kind: str) -> None:
-    assert file_system_of(Path(path), MOUNTS) == kind
-    assert file_system_of(Path(path), "") == ""
 
 
 @pytest.mark.parametrize(
