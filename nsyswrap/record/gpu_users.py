@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.base.gpu_users import GpuUser
+from nsyswrap.record import proc
 from nsyswrap.record.guard import MARK
 
 DEVICE = "/dev/nvidia-uvm"
 INTERVAL_S = 0.5  # a shorter-lived process can be missed
 _MOST_CPU = 0.01  # of a core; for many processes with many files the interval is longer
 _UNSETTLED = -1  # as the number of open files: look again
-_PARENT = 1  # fields of /proc/PID/stat, counted after the program's name
-# Addresses that a fork inherits. An exec chooses them anew, unless address randomization is off.
+# Addresses in /proc/PID/stat that a fork inherits. An exec chooses them anew, unless randomization is off.
 _ADDRESSES = (23, 25, 45)  # start of the code, of the stack, of the arguments
 
 Image = tuple[str, ...]
@@ -61,7 +61,8 @@ class GpuUsers:
         """Look at the processes of the run; does nothing if called too soon.
 
         It takes 0.2 % of a core for 20 processes with 40 open files, 0.3 % before Linux 6.2. A process is
-        read again only if it has opened or closed files since, as CUDA does when it starts.
+        read again if it has opened or closed files since, as CUDA does when it starts. So is one that has the
+        device open but not mapped.
         """
         if time.monotonic() < self._due:
             return
@@ -77,16 +78,16 @@ class GpuUsers:
 
     def _sort_in_new(self) -> None:
         """Note of each new process whether it belongs to the run: by its parent, or by the mark."""
-        newest = _bytes("/proc/loadavg").rpartition(b" ")[2]  # the last process id that was given
+        newest = proc.contents("/proc/loadavg").rpartition(b" ")[2]  # the last process id that was given
         if newest and newest == self._newest:
             return
         self._newest = newest
-        alive = {int(name) for name in _names("/proc") if name.isdigit()}
+        alive = {int(name) for name in proc.names("/proc") if name.isdigit()}
         self._others &= alive
         self._members = {pid: process for pid, process in self._members.items() if pid in alive}
         for pid in sorted(alive - self._others - self._members.keys()):
-            parent = int((_stat(pid) or ["", "0"])[_PARENT])
-            if parent in self._members or self._mark in _bytes(f"/proc/{pid}/environ"):
+            parent = int((proc.stat(pid) or ["", "0"])[proc.PARENT])
+            if parent in self._members or self._mark in proc.environment(pid):
                 self._members[pid] = _Process(parent, self._members.get(parent))
             else:
                 self._others.add(pid)
@@ -105,17 +106,17 @@ class GpuUsers:
         if opened and not self._maps(pid):
             process.open_files = _UNSETTLED  # CUDA maps it later
         elif opened:
-            name = _bytes(f"/proc/{pid}/comm").decode(errors="replace").strip()
+            name = proc.name(pid)
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked)
 
     def _maps(self, pid: int) -> bool:
         """Return True if a process has mapped the device."""
-        return f" {self._device}\n".encode() in _bytes(f"/proc/{pid}/maps")
+        return f" {self._device}\n".encode() in proc.contents(f"/proc/{pid}/maps")
 
     def _opened(self, pid: int) -> set[str]:
         """Return the descriptors of the device."""
         folder = f"/proc/{pid}/fd"
-        return {number for number in _names(folder) if _link(f"{folder}/{number}") == self._device}
+        return {number for number in proc.names(folder) if proc.link(f"{folder}/{number}") == self._device}
 
 
 def _is_fork(image: Image, process: _Process) -> bool | None:
@@ -130,40 +131,15 @@ def _is_nsys(image: Image) -> bool:
 
 def _image(pid: int) -> Image:
     """Return what a process has in common with a fork of it; empty if this is not readable."""
-    stat = _stat(pid)
-    image = (_link(f"/proc/{pid}/exe"), *(stat[at] for at in _ADDRESSES if stat))
+    stat = proc.stat(pid)
+    image = (proc.link(f"/proc/{pid}/exe"), *(stat[at] for at in _ADDRESSES if stat))
     return image if stat and image[0] and "0" not in image else ()
-
-
-def _stat(pid: int) -> list[str]:
-    return _bytes(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
 
 
 def _open_files(pid: int) -> int | frozenset[str]:
     """Return the number of open files, which Linux 6.2 or newer tells at once, else their descriptors."""
     folder = f"/proc/{pid}/fd"
     try:
-        return os.stat(folder).st_size or frozenset(_names(folder))  # noqa: PTH116 - twice as fast
+        return os.stat(folder).st_size or frozenset(proc.names(folder))  # noqa: PTH116 - twice as fast
     except OSError:
         return 0
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - four times as fast
-    except OSError:
-        return []
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)  # noqa: PTH115 - four times as fast
-    except OSError:
-        return ""
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""

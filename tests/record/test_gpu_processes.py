@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.conditions import GpuProcess
-from nsyswrap.record import guard
+from nsyswrap.record import guard, proc
 from nsyswrap.record.conditions import processes
 from nsyswrap.record.conditions.processes import Processes
 
@@ -102,6 +102,6 @@ def test_a_process_that_is_known_is_not_looked_up_again(monkeypatch: pytest.Monk
     noted = Processes(TOKEN)
     with sleeping() as other:
         noted.note([[other]], before_program=False)
-        monkeypatch.setattr(processes, "_name", lambda _: pytest.fail("it was looked up"))
+        monkeypatch.setattr(proc, "name", lambda _: pytest.fail("it was looked up"))
         noted.note([[other, MISSING]], before_program=False)
     assert [process.pid for process in noted.of_gpu(0)] == [other, MISSING]

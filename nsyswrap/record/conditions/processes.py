@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.conditions import GpuProcess
-from nsyswrap.record import guard
+from nsyswrap.record import guard, proc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FIRST_NAMESPACE = 0xEFFFFFFC  # inode of the machine's own namespace of process ids (PROC_PID_INIT_INO)
-_PARENT = 1  # field of /proc/PID/stat, counted after the program's name
 
 
 class Processes:
@@ -32,7 +30,7 @@ class Processes:
         for pid in new:
             known = self._known.get(pid, GpuProcess(pid, began_before=before_program))
             is_visible = _is_visible(pid)
-            name, in_run = (_name(pid), self._has_mark(pid)) if is_visible else ("", None)
+            name, in_run = (proc.name(pid), self._has_mark(pid)) if is_visible else ("", None)
             self._known[pid] = GpuProcess(pid, name, in_run, known.began_before)
 
     def of_gpu(self, position: int) -> tuple[GpuProcess, ...]:
@@ -47,13 +45,12 @@ class Processes:
 
         ``guard.Members`` knows the same of all processes. Reading all of ``/proc`` takes too long here.
         """
-        try:
-            while pid:
-                if self._mark in _environment(pid):
-                    return True
-                pid = int(_stat(pid)[_PARENT])
-        except (OSError, IndexError):
-            return None
+        while pid:
+            if self._mark in proc.environment(pid):
+                return True
+            if not (stat := proc.stat(pid)):
+                return None
+            pid = int(stat[proc.PARENT])
         return False
 
 
@@ -62,33 +59,14 @@ def _is_visible(pid: int) -> bool:
 
     In a container some drivers return ids of the machine, which can be those of other processes here.
     """
+    is_alive = proc.stat(pid)[:1] not in ([], ["Z"])
     try:
-        is_alive = _stat(pid)[:1] != [b"Z"]
         in_container = Path("/proc/self/ns/pid").stat().st_ino != _FIRST_NAMESPACE
     except OSError:
         return False
     return is_alive and (not in_container or _has_gpu_open(pid))
 
 
-def _stat(pid: int) -> list[bytes]:
-    """Return the fields of a process after its name."""
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-
-
-def _environment(pid: int) -> bytes:
-    with suppress(PermissionError):  # of another user
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    return b""
-
-
 def _has_gpu_open(pid: int) -> bool:
-    with suppress(OSError):
-        links = (entry.readlink() for entry in Path(f"/proc/{pid}/fd").iterdir())
-        return any(str(link).startswith("/dev/nvidia") for link in links)
-    return False
-
-
-def _name(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").rstrip("\n")
-    return ""
+    folder = f"/proc/{pid}/fd"
+    return any(proc.link(f"{folder}/{number}").startswith("/dev/nvidia") for number in proc.names(folder))
