@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
+from warm_cli import WarmCli
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys import find as nsys_install
@@ -114,11 +116,20 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**outside, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}
 
 
+@pytest.fixture(scope="session")
+def warm_cli(environment: dict[str, str]) -> Generator[WarmCli, None, None]:
+    with closing(WarmCli(environment)) as warm:
+        yield warm
+
+
 @pytest.fixture
-def cli(tmp_path: Path, environment: dict[str, str]) -> Cli:
+def cli(tmp_path: Path, environment: dict[str, str], warm_cli: WarmCli) -> Cli:
     def run(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        words = [*map(str, arguments)]
+        if warm_cli.can_run(stdin, variables):
+            return warm_cli.run(words, tmp_path, stdin, variables, 120)
         return subprocess.run(
-            [sys.executable, "-c", MAIN, *map(str, arguments)],
+            [sys.executable, "-c", MAIN, *words],
             cwd=tmp_path,
             env={**environment, **variables},
             input=stdin,

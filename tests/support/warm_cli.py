@@ -1,0 +1,165 @@
+"""Run nsyswrap's commands in forks of a process that has done the imports, most of the time of a command.
+
+Each command still is a process of its own: it has its own folder, environment, streams and exit status.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
+_LENGTH = 8  # bytes, before each request
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MPL")  # variables of Python and libraries
+_PIPE_BYTES = 60_000  # a pipe takes as much at once
+
+
+class WarmCli:
+    """The process, on the side of the tests. ``environment`` is what all commands have in common."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        path = os.pathsep.join((str(Path(__file__).parent), environment.get("PYTHONPATH", "")))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, str(theirs.fileno())],
+            env={**environment, "PYTHONPATH": path},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        theirs.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self._socket.close()
+        self._process.wait(60)
+
+    def can_run(self, stdin: str, variables: dict[str, str]) -> bool:
+        """Return True if a command with this input and these variables would do the same as a new process."""
+        return len(stdin) < _PIPE_BYTES and not any(name.startswith(_READ_AT_START) for name in variables)
+
+    def run(
+        self, arguments: list[str], folder: Path, stdin: str, variables: dict[str, str], timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one command, as subprocess.run does."""
+        umask = os.umask(0)
+        os.umask(umask)
+        request = {"arguments": arguments, "folder": str(folder), "umask": umask}
+        request["environment"] = {**self._environment, **variables}
+        (stdin_end, feed), (out, stdout_end), (err, stderr_end), (told, tell) = (os.pipe() for _ in range(4))
+        os.write(feed, stdin.encode())
+        os.close(feed)
+        content, ends = json.dumps(request).encode(), [stdin_end, stdout_end, stderr_end, tell]
+        with self._lock:
+            socket.send_fds(self._socket, [len(content).to_bytes(_LENGTH, "big")], ends)
+            self._socket.sendall(content)
+        for end in ends:
+            os.close(end)
+        with open(told) as status, ThreadPoolExecutor(2) as threads:  # noqa: PTH123 - a descriptor
+            pid, late = int(status.readline()), threading.Event()
+
+            def kill() -> None:
+                late.set()
+                os.kill(pid, signal.SIGKILL)
+
+            timer = threading.Timer(timeout_s, kill)
+            timer.start()
+            stdout, stderr = threads.map(_text, (out, err))
+            code = int(status.readline())
+            timer.cancel()
+        if late.is_set():
+            raise subprocess.TimeoutExpired(arguments, timeout_s, stdout, stderr)
+        return subprocess.CompletedProcess(arguments, code, stdout, stderr)
+
+
+def _text(descriptor: int) -> str:
+    with open(descriptor) as file:
+        return file.read()
+
+
+def serve(number: int) -> None:
+    """Fork for each request on the socket ``number``, until the tests close their end."""
+    import pandas  # noqa: F401, ICN001, PLC0415
+
+    from nsyswrap.cli import main  # noqa: F401, PLC0415
+
+    sys.path.remove(str(Path(__file__).parent))
+    gc.freeze()
+    with socket.socket(fileno=number) as requests:
+        while True:
+            head, descriptors, *_ = socket.recv_fds(requests, _LENGTH, 4)
+            if not head:
+                break
+            request = json.loads(_received(requests, int.from_bytes(head, "big")))
+            if os.fork() == 0:
+                requests.close()
+                _attend(request, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+    with suppress(ChildProcessError):
+        while os.wait():
+            pass
+
+
+def _received(requests: socket.socket, length: int) -> bytes:
+    content = b""
+    while len(content) < length:
+        content += requests.recv(length - len(content))
+    return content
+
+
+def _attend(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Tell the id of the command's process, then how it ended."""
+    *streams, tell = descriptors
+    if (pid := os.fork()) == 0:
+        os.close(tell)
+        for target, descriptor in enumerate(streams):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        _run(request)
+    for descriptor in streams:
+        os.close(descriptor)
+    os.write(tell, b"%d\n" % pid)
+    os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _run(request: dict[str, Any]) -> NoReturn:
+    from nsyswrap.cli import main  # noqa: PLC0415
+
+    atexit._clear()  # noqa: SLF001 - what the imports registered is not this process' own
+    os.chdir(request["folder"])
+    os.umask(request["umask"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv[1:] = request["arguments"]
+    code: object = 1
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:  # noqa: BLE001 - shown, as by the interpreter
+        traceback.print_exc()
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does
+    atexit._run_exitfuncs()  # noqa: SLF001
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
