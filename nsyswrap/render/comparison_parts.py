@@ -64,7 +64,7 @@ class Parts:
 
 def parts_of(comparison: Comparison) -> Parts:
     """Return the parts of a step, or of a run if a side has no steps."""
-    by_step = any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
+    by_step = has_steps(comparison)
     names = short_names(comparison)
     pairs = {pair.key: pair for pair in (*comparison.of("kernel"), *_others(comparison, by_step=by_step))}
     renamed = {pair.renamed_from for pair in pairs.values() if pair.renamed_from}
@@ -79,9 +79,20 @@ def parts_of(comparison: Comparison) -> Parts:
 
 
 def _others(comparison: Comparison, *, by_step: bool) -> list[Pair]:
-    if not by_step:
-        return list(comparison.of("copy"))
-    return [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
+    causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
+    return causes if causes or by_step else list(comparison.of("copy"))
+
+
+def times_by_cause(pair: Pair, *, by_step: bool) -> tuple[float, float]:
+    """Return the time of a cause on both sides in ns, in a step or in a run."""
+    if by_step:
+        return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
+    return pair.base_total_ns, pair.new_total_ns
+
+
+def has_steps(comparison: Comparison) -> bool:
+    """Return True if the time by cause is that of a step, not that of a run."""
+    return any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
 
 
 def _part(pair: Pair, old: Pair, names: Mapping[Key, str], *, by_step: bool) -> ChangedPart | None:

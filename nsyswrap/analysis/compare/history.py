@@ -19,6 +19,7 @@ from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Limits, Side
 from nsyswrap.analysis.compare.noise import FEWEST_RUNS
 from nsyswrap.analysis.compare.pairing import pair_rows
+from nsyswrap.base.text import without_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -169,7 +170,9 @@ def _labels(sides: Sequence[Side]) -> list[str]:
     commits = [{run.setup.commit for run in side.runs} for side in sides]
     labels = [min(found) if len(found) == 1 else "" for found in commits]
     return [
-        f"{label} ({side.name})" if labels.count(label) > 1 and label else label or side.name
+        f"{label} ({without_folders(side.name)})"
+        if labels.count(label) > 1 and label
+        else label or without_folders(side.name)
         for label, side in zip(labels, sides, strict=True)
     ]
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.history import history_of
+from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.page.document import document
 from nsyswrap.render.page.html import Markup, element, section
@@ -265,7 +266,7 @@ def _point_row(point: Point) -> tuple[object, ...]:
         point.started or None,
         len(point.side.runs),
         setup.sm_clock_mhz,
-        point.side.name,
+        without_folders(point.side.name),
         ", ".join(setup.gpus) or None,
         setup.driver or None,
         setup.node or None,

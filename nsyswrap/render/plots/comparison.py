@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import MaxNLocator
 
+from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.comparison_names import short_names
-from nsyswrap.render.comparison_parts import parts_of
+from nsyswrap.render.comparison_parts import has_steps, parts_of, times_by_cause
 from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
@@ -68,14 +69,16 @@ def _figure(comparison: Comparison) -> Sheet:
     axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _bars(axes[0], shown, found.unit)
     if causes:
-        _steps(axes[1], causes)
+        _causes_bars(axes[1], causes, found.unit)
     return drawn
 
 
 def _notes(comparison: Comparison, unit: str, more: int) -> list[str]:
     base, new = comparison.base, comparison.new
     return [
-        f"base: {base.name} ({len(base.runs)} runs), new: {new.name} ({len(new.runs)} runs)",
+        without_folders(
+            f"base: {base.name} (runs: {len(base.runs)}), new: {new.name} (runs: {len(new.runs)})"
+        ),
         f"line: interval of the difference; bar: new minus base in a {unit}"
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
         *(f"the sides differ: {one.about}: {one.base} → {one.new}" for one in comparison.obstacles),
@@ -115,7 +118,8 @@ def _causes(comparison: Comparison) -> list[tuple[str, float, float]]:
     """Return name and time of each cause on both sides in a step, the longest first; the rest is one more."""
     pairs = comparison.of("budget")
     names = row_names(pair.key for pair in pairs)
-    every = [(_cause_name(pair, names[pair.key]), *_times(pair)) for pair in pairs]
+    by_step = has_steps(comparison)
+    every = [(_cause_name(pair, names[pair.key]), *times_by_cause(pair, by_step=by_step)) for pair in pairs]
     every = sorted((one for one in every if max(one[1:]) > 0), key=lambda one: -max(one[1:]))
     rest = every[_MOST_CAUSES:]
     return every[:_MOST_CAUSES] + (
@@ -127,12 +131,8 @@ def _cause_name(pair: Pair, name: str) -> str:
     return f"idle: {name}" if pair.key.name.startswith("idle_") else name
 
 
-def _times(pair: Pair) -> tuple[float, float]:
-    return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
-
-
-def _steps(axes: Axes, causes: Sequence[tuple[str, float, float]]) -> None:
-    """Draw one step of both sides as stacked bars."""
+def _causes_bars(axes: Axes, causes: Sequence[tuple[str, float, float]], unit: str) -> None:
+    """Draw one step, or run, of both sides as stacked bars."""
     lefts = [0.0, 0.0]
     for (name, *times), color in zip(causes, _CAUSES, strict=False):
         axes.barh(
@@ -144,5 +144,5 @@ def _steps(axes: Axes, causes: Sequence[tuple[str, float, float]]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(1.5, -0.5)
     axes.grid(visible=False, axis="y")
-    time_axis(axes.xaxis, max(lefts), "time of a step by cause")
+    time_axis(axes.xaxis, max(lefts), f"time of a {unit} by cause")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.05), fontsize=7.5)

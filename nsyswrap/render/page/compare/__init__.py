@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import without_folders
 from nsyswrap.render.page.document import document
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def compare_page(comparison: Comparison) -> str:
     ]
     made = ((section.anchor, section.name, section.make(comparison)) for section in sections)
     return document(
-        f"{comparison.base.name} → {comparison.new.name}",
+        without_folders(f"{comparison.base.name} → {comparison.new.name}"),
         [(anchor, name, markup) for anchor, name, markup in made if markup is not None],
         styles=("page.css", "compare.css"),
         scripts=("tables.js", "paper.js"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import without_folders
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.reports.compare.conclusion import conclude
@@ -23,7 +24,9 @@ def make(comparison: Comparison) -> Markup:
     heading, colon, rest = verdict.partition(":")
     level = _CLASSES.get(made.outcome, "")
     first = (element("b", heading, class_=level), colon, rest) if colon else (verdict,)
-    obstacles = [element("li", f"{one.about}: {one.base} → {one.new}") for one in comparison.obstacles]
+    obstacles = [
+        element("li", without_folders(f"{one.about}: {one.base} → {one.new}")) for one in comparison.obstacles
+    ]
     return section(
         "conclusion",
         "Conclusion",
@@ -33,7 +36,10 @@ def make(comparison: Comparison) -> Markup:
             "article",
             element("p", *first, class_="answer-verdict"),
             *(element("p", line) for line in (*others, *made.counts)),
-            *(element("p", f"Note: {remark}", class_="note") for remark in comparison.remarks),
+            *(
+                element("p", without_folders(f"Note: {remark}"), class_="note")
+                for remark in comparison.remarks
+            ),
             class_="tile answer",
         ),
     )

@@ -53,7 +53,7 @@ def _card(name: str, side: Side) -> Markup:
     runs = f"{len(side.runs):,} run{'' if len(side.runs) == 1 else 's'}"
     return element(
         "article",
-        element("h3", f"{name}: {side.name}"),
+        element("h3", without_folders(f"{name}: {side.name}")),
         element("p", runs),
         *(element("p", text) for text in _facts(side.runs[0].setup)),
         class_="card",
@@ -79,7 +79,7 @@ def _row(side: str, run: RunFigures) -> tuple[object, ...]:
     setup = run.setup
     return (
         side,
-        run.label,
+        without_folders(run.label),
         setup.started or None,
         setup.node or None,
         run.steps or None,

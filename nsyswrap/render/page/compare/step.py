@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
+from nsyswrap.render.comparison_parts import has_steps, times_by_cause
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.colors import CAUSES, COPIES, GRAY, KERNELS, Style
 from nsyswrap.render.page.html import Section, element, section
@@ -15,7 +16,7 @@ from nsyswrap.reports.compare.conclusion import signed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Key, Pair
+    from nsyswrap.analysis.compare.model import Comparison, Key
     from nsyswrap.render.page.html import Markup
 
 _MOST = 9  # parts; the rest is one more
@@ -26,20 +27,20 @@ _TEXTURES = 3
 
 
 def make(comparison: Comparison) -> Markup | None:
-    """Return a bar for each side; None without steps."""
-    pairs = comparison.of("budget")
-    known = [pair for pair in pairs if max(_times(pair)) > 0]
-    if not known:
+    """Return a bar for each side; None without causes."""
+    by_step = has_steps(comparison)
+    every = {pair.key: times_by_cause(pair, by_step=by_step) for pair in comparison.of("budget")}
+    times = {key: both for key, both in every.items() if max(both) > 0}
+    if not times:
         return None
-    longest = max(sum(_times(pair)[side] for pair in known) for side in (0, 1))
-    known.sort(key=lambda pair: (pair.key.name.startswith(_IDLE), -max(_times(pair))))
-    large = sorted(known, key=lambda pair: -max(_times(pair)))[:_MOST]
-    shown = [pair for pair in known if pair in large and max(_times(pair)) >= _SMALL * longest]
-    rest = [pair for pair in known if pair not in shown]
-    bars = _Bars(shown, rest, row_names(pair.key for pair in known), longest)
+    longest = max(map(sum, zip(*times.values(), strict=True)))
+    large = sorted(times, key=lambda key: -max(times[key]))[:_MOST]
+    seen = [key for key in large if max(times[key]) >= _SMALL * longest]
+    seen.sort(key=lambda key: (key.name.startswith(_IDLE), -max(times[key])))
+    bars = _Bars(times, seen, row_names(times), longest)
     return section(
         "step",
-        "One step on both sides",
+        f"One {'step' if by_step else 'run'} on both sides",
         element(
             "p", "Both bars have one scale. First what the GPU did, then why it was idle.", class_="note"
         ),
@@ -48,30 +49,25 @@ def make(comparison: Comparison) -> Markup | None:
     )
 
 
-def _times(pair: Pair) -> tuple[float, float]:
-    return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
-
-
 @dataclass(frozen=True)
 class _Bars:
-    """Both bars: the pairs with parts of their own, those that are one more, and names."""
+    """Both bars: the times of all rows, those that are parts of their own, and names."""
 
-    shown: Sequence[Pair]
-    rest: Sequence[Pair]
+    times: Mapping[Key, tuple[float, float]]
+    shown: Sequence[Key]
     names: Mapping[Key, str]
     longest: float
 
     def draw(self, title: str, side: int) -> Markup:
         """Return the bar of a side, 0 or 1."""
-        styles = _styles([pair.key for pair in self.shown])
+        styles = _styles(self.shown)
         parts = [
-            Part(
-                _name(pair.key, self.names), _times(pair)[side], _text(side, *_times(pair)), styles[pair.key]
-            )
-            for pair in self.shown
+            Part(_name(key, self.names), self.times[key][side], _text(side, *self.times[key]), styles[key])
+            for key in self.shown
         ]
-        if self.rest:
-            base, new = (sum(_times(pair)[number] for pair in self.rest) for number in (0, 1))
+        rest = [both for key, both in self.times.items() if key not in styles]
+        if rest:
+            base, new = (sum(both[number] for both in rest) for number in (0, 1))
             parts.append(Part(_REST, (base, new)[side], _text(side, base, new), Style(GRAY, 0)))
         return stacked_bar(f"{title}: {duration(sum(part.size for part in parts))}", parts, self.longest)
 
