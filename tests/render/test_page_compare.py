@@ -111,6 +111,13 @@ def test_a_history_without_changes_says_so_and_no_more() -> None:
     assert "▲ slower since" not in text
 
 
+def test_a_history_that_compares_nothing_does_not_say_that_nothing_changed() -> None:
+    text = text_of(history_page(made_points(2, runs=1)))
+    assert "Nothing could be compared in 2 points" in text
+    assert "No row is found" not in text
+    assert "no change found" not in text
+
+
 @pytest.mark.parametrize(("kind", "scheme"), [("compare", "dark"), ("history", "light")])
 def test_a_browser_shows_it(kind: str, scheme: str, tmp_path: Path, visit: Visit) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

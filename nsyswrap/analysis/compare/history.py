@@ -101,12 +101,16 @@ class Series:
 
 @dataclass(frozen=True)
 class History:
-    """Rows over points, the most changed first within their group. ``remarks`` are for readers."""
+    """Rows over points, the most changed first within their group. ``remarks`` are for readers.
+
+    ``compared`` counts the points that were compared with the one before.
+    """
 
     points: tuple[Point, ...]
     series: tuple[Series, ...]
     limits: Limits
     remarks: tuple[str, ...] = ()
+    compared: int = 0
 
     def of(self, *groups: Group) -> tuple[Series, ...]:
         """Return the series of some groups."""
@@ -139,6 +143,7 @@ def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
         tuple(sorted(with_times, key=_most_changed)),
         limits,
         (*remarks, *_unjudged(points), *(f"Not judged: {reason}." for reason in reasons)),
+        sum(not step.comparison.no_verdicts for step in neighbors),
     )
 
 

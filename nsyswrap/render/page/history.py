@@ -95,11 +95,12 @@ def _changes_section(history: History, names: Names) -> Markup:
     """Return what changed at which commit, the newest first, and where the setup differs."""
     changed = sum(bool(series.found) for series in history.series)
     limits = history.limits
-    lead = (
-        f"{changed:,} of {len(history.series):,} rows changed by more than {100 * limits.max_slower:g} %"
-        if changed
-        else f"No row is found to have changed by more than {100 * limits.max_slower:g} %"
-    )
+    amount = f"{100 * limits.max_slower:g} %"
+    lead = "Nothing could be compared"
+    if history.compared:
+        lead = f"No row is found to have changed by more than {amount}"
+    if changed:
+        lead = f"{changed:,} of {len(history.series):,} rows changed by more than {amount}"
     undecided = sum(bool(series.undecided) and not series.found for series in history.series)
     return section(
         "changes",
@@ -219,7 +220,9 @@ def _percent(ratio: float | None) -> str:
 
 
 def _without_change(history: History, series: Series) -> str:
-    pairs = len(history.points) - 1
+    pairs = history.compared
+    if not pairs:
+        return "not judged"
     if series.undecided:
         return f"no change found; cannot tell at {series.undecided:,} of {pairs:,} points"
     return "no change found"
@@ -245,7 +248,7 @@ def _table_row(history: History, series: Series) -> tuple[object, ...]:
     return (
         series.key.name,
         detail(series.key),
-        last.judgement.outcome if last else "no change found",
+        last.judgement.outcome if last else _without_change(history, series),
         history.points[last.since].label if last else None,
         None if ratio is None else 100 * (ratio - 1),
         last.cost_ns if last else None,
