@@ -71,7 +71,7 @@ def third_party(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("folder", "extras", "one"),
     [
-        ("nsyswrap", ["parquet", "scenarios"], "numpy"),
+        ("nsyswrap", ["compare", "parquet", "scenarios"], "numpy"),
         ("scenarios", ["scenarios"], "torch"),
         ("tests", ["scenarios", "test"], "hypothesis"),
     ],

@@ -39,8 +39,7 @@ METRICS = ("openmetrics", "github-benchmark")
     cls=Command,
     examples=(
         "nsyswrap export run1 --perfetto trace.json.gz",
-        "nsyswrap export run1 --parquet events --time 1s/2s",
-        "nsyswrap export runs --metrics openmetrics -o gpu.prom",
+        "nsyswrap export run1 run2 --metrics openmetrics -o gpu.prom",
     ),
 )
 @captures_argument

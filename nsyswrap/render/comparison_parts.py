@@ -104,7 +104,7 @@ def _part(pair: Pair, old: Pair, names: Mapping[Key, str], *, by_step: bool) -> 
     word = verdict(pair)
     name = f"GPU idle: {names[pair.key]}" if pair.key.name.startswith("idle_") else names[pair.key]
     text = _text(pair, word) if old is pair else f"probably renamed from {names[old.key]}"
-    return ChangedPart(name, detail(pair.key), base, new, _interval(pair, base), _style_key(word), text)
+    return ChangedPart(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
 
 
 def _interval(pair: Pair, base_ns: float) -> Interval | None:

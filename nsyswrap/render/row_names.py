@@ -23,12 +23,6 @@ def row_names(keys: Iterable[Key]) -> dict[Key, str]:
     return {key: kernels[key.name] if key.group == "kernel" else _name(key) for key in every}
 
 
-def detail(key: Key) -> str:
-    """Return the grid and block of a kernel, and which of its modes a row is; empty for other rows."""
-    parts = (key.detail, f"mode {key.mode}" if key.mode else "")
-    return ", ".join(filter(None, parts))
-
-
 def _name(key: Key) -> str:
     known = key.group == "budget" and key.name in step_budget.STATES  # a saved baseline may have others
     return state_names.state_name(key.name) if known else key.name

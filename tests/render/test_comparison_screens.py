@@ -17,7 +17,7 @@ STEP = pair("step", "'train'", 5_110_000.0, 5_520_000.0, judged("cannot tell", 0
 FIRST = """\
 Slower: step 'train' 5.11 → 5.52 ms, +8.0 % (between +7.1 and +8.9 %)
 Most of it: kernel add<4>, grid 1 1 1, block 32 1 1: +380 µs of +410 µs a step
-Other rows: 1 slower (kernel add<4>, grid 1 1 1, block 32 1 1)
+Other rows: 1 slower (kernel add<4>, grid 1 1 1, block 32 1 1, +8.0 %)
 base: before (5 runs)
 new: after (5 runs)
 

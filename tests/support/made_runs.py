@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +140,15 @@ def made_run(  # noqa: PLR0913 - as above
             Key("range", "step"): _rows_of(steps, step * steps, steps),
             Key("range", "step/forward"): _rows_of(steps, step * steps * 0.6, steps),
         }
+    rows |= {
+        Key("budget", state, WHOLE_RUN): Row(1, total, total)
+        for state, total in (
+            ("gemm_kernel", busy),
+            ("memcpy", copy),
+            ("idle_launch", launch),
+            ("idle_host", host),
+        )
+    }
     return RunFigures(label, setup, rows, steps)
 
 

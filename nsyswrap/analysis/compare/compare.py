@@ -50,7 +50,7 @@ def compare(
     judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
     old_names = renamed(rows)
     pairs = [
-        Pair(row.key, row.base, row.new, judgement, row.launched_as or old_names.get(row.key))
+        Pair(row.key, row.base, row.new, judgement, row.base_key or old_names.get(row.key))
         for row, judgement in zip(rows, judgements, strict=True)
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
@@ -93,7 +93,7 @@ def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
     """Return that the steps of the runs are not the same, if a run has any."""
     if not any(run.steps for run in (*base.runs, *new.runs)):
         return ()
-    return ("the runs have different steps: nothing is compared by step, causes are those of the whole run",)
+    return ("the runs have different steps: time by cause is that of the whole run",)
 
 
 def _unless_left_out(base: Side, new: Side, rows: Rows, judgement: Judgement) -> Judgement:

@@ -292,10 +292,10 @@ def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     notes = [judgement.why]
     if count[0] != count[1] and rows.key.group in _ONE_OF:
         notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")
-    if rows.launched_as and rows.launched_as.detail != rows.key.detail:
-        notes.append(f"launched as {rows.launched_as.detail} in the base")
+    if rows.base_key:
+        notes.append(f"base: {rows.base_key.detail or rows.base_key.name}")
     if rows.all_first and rows.key.group == "kernel":
-        notes.append("first launches: there are no others")
+        notes.append("first launches alone")
     if rows.is_merged:
         notes.append("modes differ between runs: taken together")
     return replace(judgement, why="; ".join(filter(None, notes)))

@@ -17,7 +17,7 @@ Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judge
 GROUPS: dict[Group, str] = {
     "total": "Totals",
     "step": "Steps",
-    "budget": "Time of a step by cause",
+    "budget": "Time by cause",
     "launch": "Launch overhead",
     "kernel": "Kernels",
     "api": "CUDA API calls",
@@ -153,8 +153,8 @@ class Judgement:
 class Pair:
     """One row of both sides. ``base`` and ``new`` have an entry for each run, None where it is absent.
 
-    ``renamed_from``: this row was added, and is probably that removed one under another name. With rows on
-    both sides, the kernel is the same and its base was launched with another grid or block.
+    ``renamed_from``: this kernel was added, and is probably that removed one under another name. With rows on
+    both sides it is the key of the base: another grid or block, or another label of the steps.
     """
 
     key: Key
@@ -172,6 +172,16 @@ class Pair:
     def is_removed(self) -> bool:
         """True if no new run has the row."""
         return not any(self.new)
+
+    @property
+    def is_renamed(self) -> bool:
+        """True if this is probably a removed kernel under another name."""
+        return self.is_added and self.renamed_from is not None
+
+    @property
+    def is_relaunched(self) -> bool:
+        """True if the base launched this kernel with another grid or block."""
+        return self.key.group == "kernel" and self.renamed_from is not None and not self.is_added
 
     @cached_property
     def base_count(self) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_DURATIONS = 32  # as in Row
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same
+_OTHER_STEPS = 2  # steps more or fewer: the start and the end of the steady part can move
 _SIMILAR = 1.25  # times as long: two kernels that may be the same
 _ARGUMENTS = re.compile(r"<[^<>]*>|\([^()]*\)")
 # A number, a hash or the specialisation that Triton appends: parts of a name that change with a build.
@@ -29,15 +30,15 @@ _SUFFIX = re.compile(r"(?<=[_.$])(?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{6,}|(?:\d+[a-z]{
 class Rows:
     """The rows of a key in each run of both sides, None where it is absent.
 
-    ``is_merged``: the modes of this kernel differ between runs, so all of it is one row. ``launched_as``: the
-    key of the base, where the new side launches this kernel with another grid or block.
+    ``is_merged``: the modes of this kernel differ between runs, so all of it is one row. ``base_key`` is that
+    of the base if it is another: the kernel had another grid or block, or the steps another label.
     """
 
     key: Key
     base: tuple[Row | None, ...]
     new: tuple[Row | None, ...]
     is_merged: bool = False
-    launched_as: Key | None = None
+    base_key: Key | None = None
 
     @property
     def in_both(self) -> bool:
@@ -60,7 +61,8 @@ class _Kernel:
 def pair_rows(base: Side, new: Side) -> list[Rows]:
     """Return the rows of all keys of both sides.
 
-    Times in a step are compared if all runs have the same steps, else time by cause is that of the whole run.
+    Times in a step are compared if the sides have the same steps. Otherwise the time by cause is that of the
+    whole run.
     """
     merged = _kernels_to_merge([*base.runs, *new.runs])
     with_steps = have_same_steps(base, new)
@@ -75,21 +77,37 @@ def pair_rows(base: Side, new: Side) -> list[Rows]:
         )
         for key in keys
     ]
-    return _relaunched(rows)
+    return _joint(rows, {**_relaunched(rows), **(_relabeled(base, new) if with_steps else {})})
 
 
 def have_same_steps(base: Side, new: Side) -> bool:
-    """Return True if all runs have steps of the same labels."""
-    steps = {
-        frozenset(key.name for key in run.rows if key.group == "step") for run in (*base.runs, *new.runs)
-    }
-    return len(steps) == 1 and steps != {frozenset()}
+    """Return True if all runs have steps of the same labels, or each side as many steps of its only label."""
+    labels = {_step_keys(run) for run in (*base.runs, *new.runs)}
+    return labels != {frozenset()} and (len(labels) == 1 or bool(_relabeled(base, new)))
 
 
-def _relaunched(rows: list[Rows]) -> list[Rows]:
-    """Bring kernels together that the new side launches as often as the base, but with another grid or block.
+def _step_keys(run: RunFigures) -> frozenset[Key]:
+    return frozenset(key for key in run.rows if key.group == "step")
 
-    A name with several such launches stays apart: it is not clear which belong together.
+
+def _relabeled(base: Side, new: Side) -> dict[Key, Key]:
+    """Return the key of the new steps with that of the base, if they only have another label.
+
+    The label of a sequence of GPU operations changes with their number. The number of steps stays.
+    """
+    labels = [{_step_keys(run) for run in side.runs} for side in (base, new)]
+    if labels[0] == labels[1] or any(len(found) != 1 or len(next(iter(found))) != 1 for found in labels):
+        return {}
+    counts = [median(run.steps for run in side.runs) for side in (base, new)]
+    keys = [next(iter(next(iter(found)))) for found in labels]
+    return {keys[1]: keys[0]} if abs(counts[0] - counts[1]) <= _OTHER_STEPS else {}
+
+
+def _relaunched(rows: list[Rows]) -> dict[Key, Key]:
+    """Return kernels that the new side launches as often as the base, but with another grid or block.
+
+    The value is the key of the base. A name with several such launches stays apart: it is not clear which
+    belong together.
     """
     removed, added = (
         _only_ones(
@@ -102,13 +120,14 @@ def _relaunched(rows: list[Rows]) -> list[Rows]:
         )
         for is_removed in (True, False)
     )
-    of_key = {row.key: row for row in rows}
-    joint = {added[trait]: removed[trait] for trait in removed.keys() & added.keys()}
-    gone = set(joint.values())
+    return {added[trait]: removed[trait] for trait in removed.keys() & added.keys()}
+
+
+def _joint(rows: list[Rows], base_keys: Mapping[Key, Key]) -> list[Rows]:
+    """Bring rows together whose key differs between the sides."""
+    of_key, gone = {row.key: row for row in rows}, set(base_keys.values())
     return [
-        replace(row, base=of_key[joint[row.key]].base, launched_as=joint[row.key])
-        if row.key in joint
-        else row
+        replace(row, base=of_key[old].base, base_key=old) if (old := base_keys.get(row.key)) else row
         for row in rows
         if row.key not in gone
     ]

@@ -12,7 +12,8 @@ from nsyswrap.render.page.document import document
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.trend import SIGNS, break_text, trend
-from nsyswrap.render.row_names import detail, row_names
+from nsyswrap.render.row_names import row_names
+from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _card(history: History, series: Series, name: str) -> Markup:
         element(
             "div",
             element("h3", name),
-            element("p", detail(series.key), class_="note") if detail(series.key) else None,
+            element("p", key_detail(series.key), class_="note") if key_detail(series.key) else None,
             *(element("p", _change_text(history, series, change)) for change in reversed(series.found)),
             element("p", _without_change(history, series), class_="note") if not series.found else None,
             *(element("p", text, class_="note") for text in _presence(history, series)),
@@ -247,7 +248,7 @@ def _table_row(history: History, series: Series) -> tuple[object, ...]:
     ratio = last.judgement.ratio if last else None
     return (
         series.key.name,
-        detail(series.key),
+        key_detail(series.key),
         last.judgement.outcome if last else _without_change(history, series),
         history.points[last.since].label if last else None,
         None if ratio is None else 100 * (ratio - 1),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.compare.baseline import side_rows, spread_percent
-from nsyswrap.reports.compare.tables import detail
+from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _figures(key: Key, rows: Iterable[Row | None], name: str) -> dict[str, Any]:
     return {
         "group": key.group,
         "name": name,
-        "detail": detail(key) or None,
+        "detail": key_detail(key) or None,
         "runs_count": len(known),
         "count": round(median(row.count for row in known)),
         "typical_ns": _median(row.typical_ns for row in known),

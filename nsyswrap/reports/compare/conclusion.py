@@ -14,7 +14,6 @@ from nsyswrap.reports.compare.tables import (
     detail,
     interval,
     percent,
-    shown_groups,
     step_cost_ns,
     typical_ns,
 )
@@ -108,20 +107,21 @@ def _verdict(comparison: Comparison, pair: Pair) -> str:
     figures += f"; {judged.why}" if judged.why else ""
     if judged.outcome == "same":
         return f"Same within {tolerance}: {figures}"
-    if judged.outcome == "cannot tell" and (sure := _direction(judged)):
+    if judged.outcome == "cannot tell" and (sure := _direction(judged, comparison.limits.max_slower)):
         return f"{sure}, but cannot tell if by more than {tolerance}: {figures}"
     if judged.outcome != "not judged":
-        return f"{_WORDS[judged.outcome]}: {figures}"
+        is_faster = judged.outcome == "clock" and (judged.ratio or 1.0) < 1
+        return f"{'Faster by the clock alone' if is_faster else _WORDS[judged.outcome]}: {figures}"
     if len(comparison.base.runs) == len(comparison.new.runs) == 1:
         return f"Differs within these two runs, no verdict: {figures}"
     return f"No verdict: {figures}" + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
 
 
-def _direction(judged: Judgement) -> str:
-    """Return in which direction the time changed for sure; empty if the interval has no change."""
-    if judged.low is not None and judged.low > 1:
+def _direction(judged: Judgement, tolerance: float) -> str:
+    """Return in which direction the time changed for sure, if it is the tolerance that is undecided."""
+    if judged.low is not None and 1 < judged.low <= 1 + tolerance:
         return "Slower"
-    return "Faster" if judged.high is not None and judged.high < 1 else ""
+    return "Faster" if judged.high is not None and 1 / (1 + tolerance) <= judged.high < 1 else ""
 
 
 def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
@@ -153,7 +153,7 @@ def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pai
     """Return the row with the largest cost in the direction of ``whole``, and this cost in ns."""
     costs = {pair.key: (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns for pair in pairs}
     for pair in pairs:
-        if pair.renamed_from in costs:  # under both names it is one kernel
+        if pair.is_renamed and pair.renamed_from in costs:  # under both names it is one kernel
             costs[pair.key] += costs[pair.renamed_from]
             costs[pair.renamed_from] = 0.0
     largest = max(pairs, key=lambda pair: costs[pair.key] / whole, default=None)
@@ -162,16 +162,15 @@ def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pai
 
 def _parts(comparison: Comparison) -> list[Pair]:
     """Return the rows that can be the cause: kernels, copies in time of their own, and idle time."""
-    budget = comparison.of("budget") if "budget" in shown_groups(comparison) else ()
-    causes = [pair for pair in budget if not pair.key.name.endswith("_kernel")]
+    causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
     return [*comparison.of("kernel"), *causes]
 
 
 def _named(pair: Pair, names: Mapping[Key, str]) -> str:
     name = names[pair.key]
     if pair.key.group == "kernel":
-        is_new = "renamed" if pair.renamed_from else "added"
-        more = [detail(pair.key), is_new if pair.is_added else "removed" if pair.is_removed else ""]
+        is_new = "renamed" if pair.is_renamed else "added"
+        more = [detail(pair), is_new if pair.is_added else "removed" if pair.is_removed else ""]
         return ", ".join(filter(None, (f"kernel {name}", *more)))
     return f"GPU idle, {name}" if pair.key.name.startswith("idle_") else name
 
@@ -183,14 +182,16 @@ def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     """
     others = [pair for pair in comparison.pairs if pair is not head]
     words: dict[Outcome, str] = {"slower": "slower", "faster": "faster"}
-    words |= {"clock": "slower by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
+    words |= {"clock": "by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
     counted = []
     for outcome, word in words.items():
         of_it = [pair for pair in others if pair.judgement.outcome == outcome]
         first = max(of_it, key=lambda pair: abs(pair.cost_ns), default=None)
         most = ""
         if first is not None and outcome in ("slower", "faster", "clock"):
-            most = f" ({'above all ' if len(of_it) > 1 else ''}{_of_group(first, names)})"
+            change = change_percent(first)
+            most = f"{_of_group(first, names)}{'' if change is None else f', {percent(change / PERCENT)} %'}"
+            most = f" ({'above all ' if len(of_it) > 1 else ''}{most})"
         counted += [f"{len(of_it):,} {word}{most}"] if of_it else []
     return f"Other rows: {', '.join(counted)}" if counted else ""
 
@@ -223,8 +224,8 @@ def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
     else:
         share = f" ({percent(new / base - 1)} %)" if base else ""
         yield f"Launches: {base:,.0f} → {new:,.0f}{share}"
-    yield from _of_kind("added", [p for p in kernels if p.is_added and p.renamed_from is None], names)
-    renamed = [pair for pair in kernels if pair.renamed_from is not None]
+    renamed = [pair for pair in kernels if pair.is_renamed]
+    yield from _of_kind("added", [p for p in kernels if p.is_added and p not in renamed], names)
     gone = {pair.renamed_from for pair in renamed}
     yield from _of_kind("removed", [p for p in kernels if p.is_removed and p.key not in gone], names)
     if renamed:
@@ -234,6 +235,9 @@ def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
             if p.renamed_from
         ]
         yield f"{_kernels(len(renamed))} probably renamed: {_some(pairs)}"
+    if relaunched := [pair for pair in kernels if pair.is_relaunched]:
+        shapes = [f"{names[pair.key]} {detail(pair)}" for pair in relaunched]
+        yield f"{_kernels(len(relaunched))} with another grid or block: {_some(shapes)}"
     other = [p for p in kernels if not p.is_added and not p.is_removed and p.base_count != p.new_count]
     if other:
         counts = [f"{names[p.key]} {p.base_count:,.0f} → {p.new_count:,.0f}" for p in other]
@@ -244,8 +248,9 @@ def _other_steps(comparison: Comparison) -> Iterable[str]:
     """Yield that the sides have steps, but none of the same label."""
     steps = comparison.of("step")
     base, new = ([p for p in steps if p.is_removed], [p for p in steps if p.is_added])
-    if comparison.of("budget") and "budget" not in shown_groups(comparison):
-        yield "Steps in some of the runs alone: the time by cause is not compared"
+    for pair in steps:
+        if pair.renamed_from:
+            yield f"Steps, taken as the same: {pair.renamed_from.name} → {pair.key.name}"
     if base and new and len(base) + len(new) == len(steps):
         labels = " → ".join(_some([pair.key.name for pair in part]) for part in (base, new))
         yield f"Steps with other labels: {labels}; so the whole run is compared"

@@ -83,12 +83,8 @@ def _by_cost(pair: Pair) -> tuple[float, float]:
 
 
 def shown_groups(comparison: Comparison) -> list[Group]:
-    """Return the groups with rows that can be set side by side.
-
-    The time by cause is that of a steady step, or of the whole run where there are no steps.
-    """
-    has_steps = {run.steps > 0 for side in (comparison.base, comparison.new) for run in side.runs}
-    return [group for group in GROUPS if comparison.of(group) and (group != "budget" or len(has_steps) == 1)]
+    """Return the groups that have rows."""
+    return [group for group in GROUPS if comparison.of(group)]
 
 
 def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
@@ -121,7 +117,7 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
     base, new = typical_ns(pair)
     return {
         "name": name,
-        "detail": detail(pair.key).replace("grid ", "").replace("block ", ""),
+        "detail": detail(pair).replace("grid ", "").replace("block ", ""),
         "base_count": None if pair.is_added else int(pair.base_count),
         "new_count": None if pair.is_removed else int(pair.new_count),
         "base_ns": None if pair.is_added else base,
@@ -150,8 +146,17 @@ def arrow(before: str, after: str) -> str:
     return f"{figure} → {after}" if unit and after.endswith(f" {unit}") else f"{before} → {after}"
 
 
-def detail(key: Key) -> str:
+def detail(pair: Pair) -> str:
+    """Return grid and block of a kernel on both sides, and which of its modes a row is; else empty."""
+    if pair.is_relaunched and pair.renamed_from:
+        return f"{key_detail(pair.renamed_from)} → {key_detail(pair.key)}"
+    return key_detail(pair.key)
+
+
+def key_detail(key: Key) -> str:
     """Return grid and block of a kernel, and which of its modes a row is; empty for other rows."""
+    if key.group != "kernel":
+        return ""
     return ", ".join(filter(None, (key.detail, f"mode {key.mode}" if key.mode else "")))
 
 
@@ -215,7 +220,7 @@ def ns_per_byte(rows: Sequence[object]) -> float | None:
 
 def verdict(pair: Pair) -> str:
     """Return the outcome of a row in a word or two."""
-    if pair.renamed_from is not None:
+    if pair.is_renamed:
         return "renamed?"
     if pair.is_added or pair.is_removed:
         return "added" if pair.is_added else "removed"
@@ -313,7 +318,7 @@ SCHEMA = Schema(
         Column("base_per_byte_ns", "Base per Byte", Unit.NS, "time of the copies per byte"),
         Column("new_per_byte_ns", "New per Byte", Unit.NS, "time of the copies per byte"),
         Column("more_runs_count", "More Runs", Unit.COUNT, "so many runs a side would probably decide it"),
-        Column("renamed_from", "Renamed From", Unit.TEXT, "the removed kernel that this one probably is"),
-        Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block of that kernel"),
+        Column("renamed_from", "Renamed From", Unit.TEXT, "the name in the base, certain if the base has it"),
+        Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block in the base"),
     ),
 )

@@ -147,7 +147,7 @@ def _check(side: Side) -> None:
             )
         if not any(key.group == "budget" for key in run.rows):
             raise NotInCapture(
-                f"{run.label}: no GPU work was recorded, so there are no metrics",
+                f"{run.label}: no GPU work was recorded, nothing to export",
                 "nsyswrap report on this run says why",
             )
 

@@ -9,7 +9,7 @@ import pytest
 from made_runs import KERNELS, SETUP, MadeKernel, exact_row, made_side, side_of
 
 from nsyswrap.analysis.compare.compare import NEEDS_SCIPY, compare
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Key
+from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key
 
 GEMM, ATTENTION = KERNELS[0].name, KERNELS[1].name
 CLOCK = replace(SETUP, sm_clock_mhz=1782.0)
@@ -139,7 +139,7 @@ def test_a_row_that_may_have_been_left_out_is_not_called_added() -> None:
 
 
 def test_the_time_of_a_step_by_cause_is_judged_for_the_same_steps_alone() -> None:
-    new = made_side("new")
+    new = made_side("new", steps=30)
     others = tuple(
         replace(
             run,
@@ -151,9 +151,9 @@ def test_the_time_of_a_step_by_cause_is_judged_for_the_same_steps_alone() -> Non
         for run in new.runs
     )
     comparison = compare(made_side(), replace(new, runs=others))
-    assert {(pair.judgement.outcome, pair.judgement.why) for pair in comparison.of("budget")} == {
-        ("not judged", "the runs have different steps")
-    }
+    assert {pair.key.detail for pair in comparison.of("budget")} == {WHOLE_RUN}
+    assert {pair.base_per_step_ns for pair in comparison.pairs} == {None}
+    assert any("different steps" in remark for remark in comparison.remarks)
     assert outcomes(comparison)[f"kernel {GEMM}"] == "same"
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from made_runs import exact_row, side_of
 
-from nsyswrap.analysis.compare.model import Key, Row, Side
+from nsyswrap.analysis.compare.compare import compare
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Side
 from nsyswrap.analysis.compare.pairing import (
     MOST_DURATIONS,
+    have_same_steps,
     merge_durations,
     pair_rows,
     plain_name,
@@ -43,7 +46,7 @@ def test_modes_with_the_same_shares_stay_apart() -> None:
 def test_modes_that_differ_in_one_run_are_one_row_in_all(new: list[tuple[int, int]]) -> None:
     (row,) = pair_rows(modes([(50, 50), (50, 50)]), modes(new, "new"))
     assert (row.key, row.is_merged) == (WHOLE, True)
-    assert row.base[0] == Row(100, 2_000_000.0, 20_000.0, per_step_ns=100_000.0)
+    assert row.base[0] == Row(100, 2_000_000.0, 20_000.0)
     totals = [short * 10_000 + long * 30_000 for short, long in new]
     assert [entry.total_ns for entry in row.new if entry] == totals
     assert [entry.typical_ns for entry in row.new if entry] == [total / 100 for total in totals]
@@ -106,16 +109,44 @@ def suggestions(
     [
         ({("gemm<1>(int)", "g"): (9e3, 100)}, {("gemm<2>(int)", "g"): (5e4, 100)}),
         ({("triton_add_3", "g"): (9e3, 100)}, {("triton_add_4", "h"): (9e3, 100)}),
-        ({("gemm", "g"): (9e3, 100)}, {("gemm", "h"): (9e3, 100)}),
         ({("old", "g"): (9e3, 100)}, {("new", "g"): (1e4, 100)}),
     ],
-    ids=["template", "suffix", "grid", "duration"],
+    ids=["template", "suffix", "duration"],
 )
 def test_renamed_kernels_are_suggested(
     base: dict[tuple[str, str], tuple[float, int]], new: dict[tuple[str, str], tuple[float, int]]
 ) -> None:
     old, name = " ".join(next(iter(base))), " ".join(next(iter(new)))
     assert suggestions(base, new) == {name: old}
+
+
+def test_a_kernel_with_another_grid_is_one_row() -> None:
+    old, new, other = (Key("kernel", "add", grid) for grid in ("grid 1", "grid 4096", "grid 2"))
+    first = Row(1, 2e6)  # launched once in each run
+    sides = side_of("base", {old: [first] * 3}), side_of("new", {new: [replace(first, total_ns=1e6)] * 3})
+    (row,) = pair_rows(*sides)
+    assert (row.key, row.base_key, row.in_both, row.all_first) == (new, old, True, True)
+    (pair,) = compare(*sides).pairs
+    assert (pair.is_relaunched, pair.is_renamed, pair.renamed_from) == (True, False, old)
+    assert pair.judgement.outcome == "faster"
+    assert pair.judgement.ratio == pytest.approx(0.5)
+    assert pair.judgement.why == "base: grid 1; first launches alone"
+    ambiguous = side_of("new", {new: [first] * 3, other: [first] * 3})
+    assert {row.base_key for row in pair_rows(sides[0], ambiguous)} == {None}
+
+
+@pytest.mark.parametrize(("steps", "same"), [(20, True), (22, True), (23, False)])
+def test_steps_with_another_label_are_the_same_if_there_are_as_many(steps: int, *, same: bool) -> None:
+    old, new = (Key("step", f"a sequence of {number} GPU operations") for number in (40, 38))
+    state, whole = Key("budget", "idle_host"), Key("budget", "idle_host", WHOLE_RUN)
+    sides = (
+        side_of("base", {old: [1e6] * 3, state: [1e3] * 3, whole: [2e6] * 3}),
+        side_of("new", {new: [1e6] * 3, state: [1e3] * 3, whole: [2e6] * 3}, steps=steps),
+    )
+    assert have_same_steps(*sides) == same
+    rows = {row.key: row for row in pair_rows(*sides)}
+    assert rows.keys() == ({new, state} if same else {old, new, whole})
+    assert rows[new].in_both == same
 
 
 @pytest.mark.parametrize(

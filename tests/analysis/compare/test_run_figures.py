@@ -13,7 +13,7 @@ from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, 
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.compare import rows as compare_rows
-from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.compare.step_rows import (
     BUSY,
@@ -131,17 +131,21 @@ class TestAsNsys:
             row = of(figures, "step")[answer.steps.label]
             assert row.count == answer.steps.count - len(answer.steps.outliers)
         budget = {
-            name.removeprefix("idle_"): row.total_ns
-            for name, row in of(figures, "budget").items()
-            if name.startswith("idle_")
+            key.name.removeprefix("idle_"): row.total_ns
+            for key, row in figures.rows.items()
+            if key.name.startswith("idle_") and key.detail == ("" if answer.steps else WHOLE_RUN)
         }
         assert budget == dict(answer.idle_ns)
         busy = {
-            name: row.total_ns for name, row in of(figures, "budget").items() if not name.startswith("idle_")
+            key.name: row.total_ns
+            for key, row in figures.rows.items()
+            if key.group == "budget"
+            and not key.name.startswith("idle_")
+            and key.detail == ("" if answer.steps else WHOLE_RUN)
         }
         assert busy == dict(answer.busy_ns)
         if answer.steps and len(judged_parts(capture)) == 1:
-            per_step = sum(row.per_step_ns or 0 for row in of(figures, "budget").values())
+            per_step = sum(row.per_step_ns or 0 for key, row in figures.rows.items() if key.group == "budget")
             assert per_step * figures.steps == pytest.approx(answer.window_ns)
 
     def test_the_most_time_comes_first(self, made: Made) -> None:
@@ -281,7 +285,9 @@ def test_times_per_step_are_those_of_the_steady_steps(tmp_path: Path) -> None:
     step = of(made, "step")["'step'"]
     assert step.count == 11
     assert step.typical_ns == pytest.approx(LENGTH, rel=0.01)
-    budget = of(made, "budget")["other_kernel"]
+    budget = made.rows[Key("budget", "other_kernel")]
+    whole = made.rows[Key("budget", "other_kernel", WHOLE_RUN)]
+    assert (whole.total_ns, whole.per_step_ns, whole.count) == (4800, None, 1)
     assert (budget.total_ns, budget.per_step_ns, budget.typical_ns, budget.count) == (4400, 400, 400, 11)
 
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from made_comparison import SAME, SLOWER, UNJUDGED, comparison, judged, pair
-from made_runs import exact_row, made_side
+from made_runs import exact_row
 
-from nsyswrap.analysis.compare.model import Obstacle
+from nsyswrap.analysis.compare.model import Key, Obstacle
 from nsyswrap.reports.compare.conclusion import conclude, headline
-from nsyswrap.reports.compare.tables import shown_groups
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison
@@ -31,7 +30,7 @@ def test_a_slower_step_and_its_cause() -> None:
     assert made.lines == (
         "Slower: step 'train' 5.11 → 5.52 ms, +8.0 % (between +7.1 and +8.9 %)",
         "Most of it: kernel add, grid 1 1 1, block 32 1 1: +380 µs of +410 µs a step",
-        "Other rows: 1 slower (kernel add, grid 1 1 1, block 32 1 1), 1 the same",
+        "Other rows: 1 slower (kernel add, grid 1 1 1, block 32 1 1, +8.0 %), 1 the same",
     )
 
 
@@ -156,16 +155,20 @@ def test_another_number_of_launches_is_counted() -> None:
     assert concluded(comparison(STEP)).counts == ("No kernels on either side",)
 
 
-def test_the_time_by_cause_is_not_compared_if_a_side_has_no_steps() -> None:
-    """It is that of a step on one side, and of the whole run on the other."""
-    host = pair("budget", "idle_host", 2e9, 1e5, count=1)
-    span = pair("total", "first to last GPU operation", 3e9, 1e9, count=1)
-    compared = comparison(host, span)
-    with_steps = concluded(replace(compared, base=made_side("base", 1, steps=0)))
-    assert not any("idle_host" in line for line in with_steps.lines)
-    assert "Steps in some of the runs alone: the time by cause is not compared" in with_steps.counts
-    assert shown_groups(replace(compared, base=made_side("base", 1, steps=0))) == ["total"]
-    assert shown_groups(compared) == ["total", "budget"]
+def test_steps_with_another_label_are_told() -> None:
+    step = replace(
+        pair("step", "a sequence of 38 GPU operations", 5e6, 4e6), renamed_from=Key("step", "of 40")
+    )
+    assert (
+        "Steps, taken as the same: of 40 → a sequence of 38 GPU operations"
+        in concluded(comparison(step)).counts
+    )
+
+
+def test_a_kernel_with_another_grid_is_told() -> None:
+    add = replace(pair("kernel", "add", 5e6, 4e6), renamed_from=Key("kernel", "add", "grid 1, block 2"))
+    counts = concluded(comparison(add)).counts
+    assert f"1 kernel with another grid or block: add grid 1, block 2 → {add.key.detail}" in counts
 
 
 def test_a_renamed_kernel_is_a_cause_by_the_difference_of_both_names() -> None:
