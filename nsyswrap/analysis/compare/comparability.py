@@ -130,15 +130,14 @@ def _unknowns(base: Side, new: Side) -> Iterable[str]:
         "throttling": lambda setup: setup.throttled_percent is None,
         "SM clock": lambda setup: not setup.sm_clock_mhz,
     }
-    for side in (base, new):
-        # Without CUDA graphs there is no graph mode to know.
-        unknown = [
-            about
-            for about, lacks in facts.items()
-            if about != "CUDA graphs" and any(lacks(run.setup) for run in side.runs)
-        ]
-        if unknown:
-            yield f"{side.name}: not known of every run, and assumed equal: {', '.join(unknown)}"
+    # Without CUDA graphs there is no graph mode to know.
+    unknown = [
+        about
+        for about, lacks in facts.items()
+        if about != "CUDA graphs" and any(lacks(run.setup) for run in (*base.runs, *new.runs))
+    ]
+    if unknown:
+        yield f"not known of every run, and assumed equal: {', '.join(unknown)}"
 
 
 def _clocks(base: Side, new: Side) -> Iterable[str]:

@@ -82,7 +82,7 @@ def test_what_is_not_known_is_a_remark() -> None:
     assert obstacles([{}], [unknown]) == ()
     (remark,) = remarks_of(side(), side("new", unknown, {}))
     assert remark == (
-        "new: not known of every run, and assumed equal: GPU, command, other processes on the GPU, SM clock"
+        "not known of every run, and assumed equal: GPU, command, other processes on the GPU, SM clock"
     )
 
 
