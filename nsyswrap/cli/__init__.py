@@ -43,8 +43,8 @@ _OTHER_WORDS = {
 }
 _EPILOG = """\
 Exit codes:
-  0 success; 1 a check failed; 2 wrong usage; 3 gate undecided; 65 not a capture;
-  69 nsys or GPU missing; 70 nsys failed; 73 cannot write; 75 timed out; 78 wrong
+  0 success; 1 a check failed; 2 wrong usage; 3 gate undecided; 65 no capture;
+  69 no nsys or GPU; 70 nsys failed; 73 cannot write; 75 timed out; 78 wrong
   plan; 126/127 not executed/found; 129/130/143 interrupted; else the program's
 Completion of commands, reports and scenarios in bash (zsh: zsh_source):
   eval "$(_NSYSWRAP_COMPLETE=bash_source nsyswrap)"
