@@ -1,0 +1,135 @@
+"""Comparisons of real runs on a real GPU: equal programs, a slower kernel, another launch, a busy GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import ROOT
+
+from nsyswrap.record import gpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+NO_GPU = gpus.query().error
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.nsys,
+    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+]
+# Twenty kernels, each launched in every step. One can be slower by a share of its loop, one can be added.
+PROGRAM = r"""
+#include <cstdlib>
+#include <utility>
+
+template <int K> __global__ void work(float *x, int rounds) {
+  float v = x[threadIdx.x];
+  for (int i = 0; i < rounds; ++i) v = v * 1.0001f + 0.5f;
+  x[threadIdx.x] = v;
+}
+
+template <int K> void launch(float *x, int slow, int percent) {
+  const int rounds = 10000 + 500 * K;
+  work<K><<<1, 128>>>(x, K == slow ? rounds + rounds * percent / 100 : rounds);
+}
+
+template <int... K> void each(float *x, int slow, int percent, std::integer_sequence<int, K...>) {
+  (launch<K>(x, slow, percent), ...);
+}
+
+int main(int argc, char **argv) {
+  const int slow = std::atoi(argv[1]), percent = std::atoi(argv[2]), steps = std::atoi(argv[3]);
+  float *x;
+  if (cudaMalloc(&x, 4096) != cudaSuccess) return 1;
+  cudaMemset(x, 0, 4096);
+  for (int step = 0; step < steps; ++step) {
+    each(x, slow, percent, std::make_integer_sequence<int, 20>());
+    if (argc > 4) work<99><<<1, 128>>>(x, 10000);
+    cudaDeviceSynchronize();
+  }
+  return cudaGetLastError() != cudaSuccess;
+}
+"""
+EQUAL = ("-1", "0", "200")
+
+
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
+    folder = tmp_path_factory.mktemp("twenty")
+    (folder / "twenty.cu").write_text(PROGRAM)
+    subprocess.run([nvcc, "-std=c++17", "-arch=native", "-o", "twenty", "twenty.cu"], cwd=folder, check=True)
+    return str(folder / "twenty")
+
+
+def compared(cli: Cli, folder: Path, base: tuple[str, ...], new: tuple[str, ...]) -> dict[str, Any]:
+    """Return the JSON of five runs a side of two command lines, recorded in turns."""
+    done = cli("compare", "--run", "5", "--into", folder, "--format", "json", "--", *base, "--", *new)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def rows(comparison: dict[str, Any], *outcomes: str) -> list[tuple[str, str]]:
+    """Return group and name of the rows with one of these outcomes."""
+    return [(row["group"], row["name"]) for row in comparison["rows"] if row["outcome"] in outcomes]
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3])
+def test_a_program_and_itself(cli: Cli, tmp_path: Path, twenty: str, attempt: int) -> None:
+    comparison = compared(cli, tmp_path / f"runs-{attempt}", (twenty, *EQUAL), (twenty, *EQUAL))
+    assert rows(comparison, "slower", "faster", "clock") == []
+    assert not [row for row in comparison["rows"] if row["group"] == "kernel" and not row["base_count"]]
+
+
+def test_one_slower_kernel_of_twenty_is_named_and_only_it(cli: Cli, tmp_path: Path, twenty: str) -> None:
+    comparison = compared(cli, tmp_path / "runs", (twenty, *EQUAL), (twenty, "7", "12", "200"))
+    kernels = [name for group, name in rows(comparison, "slower") if group == "kernel"]
+    assert len(kernels) == 1
+    assert "work<(int)7>" in kernels[0] or "work<7>" in kernels[0]
+    assert rows(comparison, "faster") == []
+    (change,) = [row["change_percent"] for row in comparison["rows"] if row["name"] == kernels[0]]
+    assert change == pytest.approx(12, abs=3)
+
+
+def test_a_kernel_that_is_added_or_removed_is_listed(cli: Cli, tmp_path: Path, twenty: str) -> None:
+    more = (twenty, *EQUAL, "more")
+    for base, new, count in (((twenty, *EQUAL), more, "new_count"), (more, (twenty, *EQUAL), "base_count")):
+        comparison = compared(cli, tmp_path / count, base, new)
+        of_one = [row for row in comparison["rows"] if row["group"] == "kernel" and "99" in row["name"]]
+        assert [row[count] for row in of_one] == [200]
+        assert any(
+            f"1 kernel {'added' if count == 'new_count' else 'removed'}" in text
+            for text in comparison["counts"]
+        )
+
+
+def test_another_grid_is_found_with_its_factor(cli: Cli, tmp_path: Path) -> None:
+    program = str(ROOT / "kernels" / "add.cu")
+    comparison = compared(cli, tmp_path / "runs", (program, "1x256"), (program, "grid"))
+    (add,) = [row for row in comparison["rows"] if row["group"] == "kernel"]
+    assert add["outcome"] == "faster"
+    factor = add["new_total_ns"] / add["base_total_ns"]
+    assert 1 + add["change_percent"] / 100 == pytest.approx(factor, rel=0.2)
+    assert add["renamed_from_detail"] == "grid 1 1 1, block 256 1 1"
+
+
+def test_a_second_process_on_the_gpu_cannot_be_compared(cli: Cli, tmp_path: Path, twenty: str) -> None:
+    # NVML is asked ten times a second: both programs last longer.
+    for name in ("base", "new"):
+        beside = subprocess.Popen([twenty, "-1", "0", "100000"]) if name == "new" else None
+        try:
+            done = cli("profile", "--no-stats", "-o", tmp_path / name, twenty, "-1", "0", "2000")
+        finally:
+            if beside:
+                beside.kill()
+                beside.wait()
+        assert done.returncode == 0, done.stderr
+    done = cli("compare", tmp_path / "base", tmp_path / "new")
+    assert done.returncode == 65
+    assert "process" in done.stderr
