@@ -1,9 +1,9 @@
-"""The fast tier, ``pytest --fast``, and the table of the tests that did not run."""
+"""The fast tier, ``pytest --fast``, few cases of each test, ``--few``, and the table of the tests that did not run."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +44,18 @@ class Tiers:
             for fixture in MARKERS.keys() & getattr(item, "fixturenames", ()):
                 item.add_marker(MARKERS[fixture])
         if self.config.getoption("fast"):
+            for item in items:
+                if marker := next(filter(item.get_closest_marker, LEFT_OUT), None):
+                    item.stash[_REASON] = f"left out by --fast: {LEFT_OUT[marker]}"
+            self._leave_out(items)
+        if self.config.getoption("few"):
+            for cases in _cases(items):
+                for item in {*cases} - {cases[0], cases[len(cases) // 2], cases[-1]}:
+                    item.stash[_REASON] = "left out by --few: another case of a test with more than three"
             self._leave_out(items)
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
-        left_out = []
-        for item in items:
-            if marker := next(filter(item.get_closest_marker, LEFT_OUT), None):
-                item.stash[_REASON] = f"left out by --fast: {LEFT_OUT[marker]}"
-                left_out.append(item)
+        left_out = [item for item in items if _REASON in item.stash]
         items[:] = [item for item in items if _REASON not in item.stash]
         self.config.hook.pytest_deselected(items=left_out)
 
@@ -84,6 +88,14 @@ class Tiers:
             terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
+def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """Return the items of each test function, in their order."""
+    functions = defaultdict(list)
+    for item in items:
+        functions[item.parent, getattr(item, "originalname", item.name)].append(item)
+    return [*functions.values()]
+
+
 def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Return why a test was skipped, in one line, without the folders that vary from run to run."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -107,6 +119,7 @@ def pytest_report_header() -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     what = ", ".join(LEFT_OUT)
     parser.addoption("--fast", action="store_true", help=f"leave out the tests with these markers: {what}")
+    parser.addoption("--few", action="store_true", help="run three cases of each test: the first, middle and last")
 
 
 def pytest_configure(config: pytest.Config) -> None:
