@@ -12,7 +12,7 @@ from fixed_examples import FILES, FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 from page_files import EDGES, SHAPES, TABLE, Shape, by_pages, by_sqlite, example, fill, integers, opened
-from recorded import ROOT, capture_names, run_folder
+from recorded import DOZEN, ROOT, run_folder
 
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture import schema, sqlite_pages
@@ -149,7 +149,7 @@ def columns_from_pages(file: PageFile, table: str, names: list[str]) -> dict[str
     return found
 
 
-@pytest.mark.parametrize("name", [*capture_names(), *map(str, PUBLIC)])
+@pytest.mark.parametrize("name", [*DOZEN, *map(str, PUBLIC)])
 def test_every_table_of_a_real_export(name: str, tmp_path: Path) -> None:
     path = Path(name) if name.startswith("/") else run_folder(name, tmp_path) / EXPORT
     found = {}

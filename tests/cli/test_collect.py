@@ -10,7 +10,7 @@ import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
-from recorded import SHIPPED, capture_names, run_folder
+from recorded import DOZEN, SHIPPED, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
@@ -103,7 +103,7 @@ def test_runs_that_a_plan_left_out_later_do_not_count(cli: Cli, tmp_path: Path) 
 
 
 def test_recorded_runs_say_what_report_says(cli: Cli, tmp_path: Path) -> None:
-    folders = [run_folder(name, tmp_path / "in") for name in capture_names()]
+    folders = [run_folder(name, tmp_path / "in") for name in DOZEN]
     done = cli("collect", *folders, "-o", "out")
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "out" / "results.csv")

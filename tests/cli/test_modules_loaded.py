@@ -62,7 +62,7 @@ def check_modules(folder: Path) -> None:
     assert HEAVY & set(modules) == set()
 
 
-@pytest.mark.parametrize("more", [(), ("-r", "cuda_gpu_kern_sum,gpu_idle"), ("-r", "all", "--csv", "csv")])
+@pytest.mark.parametrize("more", [(), ("-r", "all", "--csv", "csv")])
 def test_profile(tmp_path: Path, cli: Cli, python_path: str, more: tuple[str, ...]) -> None:
     done = cli("profile", "--no-stats", *more, "--", sys.executable, "-c", "pass", PYTHONPATH=python_path)
     assert done.returncode == 0, done.stderr

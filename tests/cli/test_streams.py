@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     ["--help"],
-    ["report", "--help"],
     ["report", "x.sqlite"],
-    ["report", "x.sqlite", "--list"],
     ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", "json"],
-    ["report", "--explain", "gpu_idle"],
     ["redact", "--check", "x.sqlite"],
 )
 commands = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -82,8 +79,9 @@ def test_an_error_that_cannot_be_said_has_its_code_all_the_same(
 
 
 @pytest.mark.usefixtures("nsys")
-@pytest.mark.parametrize(("program", "code"), [("fails.py", 3), ("fine.py", 141)])
-@pytest.mark.parametrize("both", [True, False], ids=["stderr too", "stdout alone"])
+@pytest.mark.parametrize(
+    ("program", "code", "both"), [("fails.py", 3, True), ("fine.py", 141, False), ("fine.py", 141, True)]
+)
 def test_how_the_program_ended_outranks_a_closed_pipe(
     folder: Path,
     environment: dict[str, str],

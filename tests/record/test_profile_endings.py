@@ -118,9 +118,7 @@ def running(
         yield process
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_a_complete_report(
     tmp_path: Path, script: Path, environment: dict[str, str], number: signal.Signals, code: int
 ) -> None:

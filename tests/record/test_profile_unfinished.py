@@ -57,8 +57,9 @@ def profiling(folder: Path, environment: dict[str, str], *options: str) -> subpr
     return process
 
 
-@pytest.mark.parametrize("apart_s", [0.0, 0.3, 0.8])  # all within REPEAT_S, on a busy machine too
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(  # all within REPEAT_S, on a busy machine too
+    ("number", "apart_s"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.3), (signal.SIGINT, 0.8)]
+)
 def test_a_signal_that_is_repeated_at_once_costs_nothing(
     tmp_path: Path, environment: dict[str, str], number: signal.Signals, apart_s: float
 ) -> None:
@@ -191,15 +192,26 @@ def disk(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("discard", [True, False])
-@pytest.mark.parametrize("short_of", ["the report", "the export", "the copy", "the digest"])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the same program on a disk that is large enough."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    execute(RunSpec(resolve(["sh", "-c", "exit 3"]), folder, Options(stats=False)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("short_of", "discard"),
+    [
+        *(("the report", True), ("the export", False), ("the copy", True), ("the copy", False)),
+        ("the digest", True),
+    ],
+)
 def test_a_batch_on_a_disk_that_is_too_small(
-    tmp_path: Path, disk: Path, cli: Cli, short_of: str, *, discard: bool
+    whole: Path, disk: Path, cli: Cli, short_of: str, *, discard: bool
 ) -> None:
     try:
         options = ["--no-stats", *(["--discard-rep"] if discard else [])]
-        cli("batch", "sweep", "-o", "whole", "--no-stats", "--", "sh", "-c", "exit 3")
-        [whole] = (tmp_path / "whole" / "runs").iterdir()
         report, export = ((whole / name).stat().st_size for name in (REPORT, EXPORT))
         sizes = {"the report": 0.5 * report, "the export": report + 0.5 * export}
         kept = 0 if discard else report

@@ -54,6 +54,14 @@ def many_page(many: list[Member], tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="module")
+def nine_page(many: list[Member], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with all that a page of many has, for checks whose time grows with its cells."""
+    path = tmp_path_factory.mktemp("page") / "nine.html"
+    path.write_text(render_ranks("job", many[:9]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
 def straggler(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
     """Return both processes of a recorded job."""
     run = recorded.run_folder("ddp/straggler", tmp_path_factory.mktemp("straggler"))
@@ -229,7 +237,7 @@ def test_the_other_tables_say_the_rank(many_page: Path, visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["many_page", "straggler_page"])
+@pytest.mark.parametrize("name", ["nine_page", "straggler_page"])
 def test_contrast_headings_and_all_that_axe_looks_at(
     name: str, scheme: str, visit: Visit, request: pytest.FixtureRequest
 ) -> None:
@@ -242,9 +250,9 @@ def test_contrast_headings_and_all_that_axe_looks_at(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_shade_can_be_read(scheme: str, many_page: Path, visit: Visit) -> None:
+def test_every_shade_can_be_read(scheme: str, nine_page: Path, visit: Visit) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = visit(many_page, color_scheme=scheme)
+    page = visit(nine_page, color_scheme=scheme)
     page.evaluate(
         """shades => [...document.querySelectorAll("#ranks .heat td")].forEach(
           (cell, i) => (cell.className = `shade-${i % shades}`))""",

@@ -178,7 +178,7 @@ def anything(dice: Dice, folder: Path) -> Capture:
     return open_capture(write(folder / "x.sqlite", *rows))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_window_of_any_capture(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) -> None:
     dice = Dice(seed)
     capture = anything(dice, tmp_path)
@@ -187,7 +187,7 @@ def test_any_window_of_any_capture(seed: int, tmp_path: Path, nsys: str, roundin
         assert differing(nsys, capture, rounding, time=time) == [], time
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_range_of_any_capture(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) -> None:
     dice = Dice(100 + seed)
     capture = anything(dice, tmp_path)

@@ -198,7 +198,7 @@ def test_a_rank_that_dies_ends_the_others(running: subprocess.Popen[str], tmp_pa
     assert not list(tmp_path.glob("nsyswrap-*"))
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_no_rank_outlives_the_script(running: subprocess.Popen[str], sent: signal.Signals) -> None:
     ranks = ranks_of(running, 2)
     running.send_signal(sent)

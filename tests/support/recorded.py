@@ -29,6 +29,13 @@ BESIDE = {
     "add2_queued": ("add2", ("second", "none"), ("--n", "16777216", "--warmup", "100", "--queued")),
 }
 
+# Captures of each kind: kernels of one name and of many, copies, ranks, threads, graphs, streams, a full
+# queue.
+DOZEN = (
+    *("add/grid", "add2/both", "copies/faults", "copies/pinned", "ddp/straggler", "gelu/compile"),
+    *("graphs/nodes", "hybrid/threads", "nvtx/host", "overlap/four_streams", "rules/wasteful", "storm/busy"),
+)
+
 
 def write_goldens(name: str, contents: dict[str, bytes]) -> None:
     """Keep what nsys wrote of the run ``scenario/variant``, a CSV by report."""

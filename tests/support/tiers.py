@@ -1,4 +1,4 @@
-"""The fast tier, ``pytest --fast``, few cases of each test, ``--few``, and the table of the tests that did not run."""
+"""The tiers, ``pytest --fast`` and ``--few``, the order of files, and the table of the tests that did not run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+    from pathlib import Path
 
 # A test that asks for the fixture, itself or through another one, gets the marker.
 MARKERS = {"nsys": "nsys", "cluster": "slurm", "chromium": "browser", "nvcc": "nvcc", "torch": "torch"}
@@ -25,6 +26,9 @@ LEFT_OUT = {
     "nvcc": "needs nvcc",
     "slow": "slow",
 }
+
+# What a test with a marker takes, in seconds, roughly: workers begin with the files that take longest.
+SECONDS = {"slurm": 15.0, "nsys": 4.0, "nvcc": 4.0, "torch": 3.0, "browser": 2.0, "slow": 1.5}
 
 _REASON = pytest.StashKey[str]()
 _FOLDERS = re.compile(r"(?<!\S)/\S*/")
@@ -53,6 +57,8 @@ class Tiers:
                 for item in {*cases} - {cases[0], cases[len(cases) // 2], cases[-1]}:
                     item.stash[_REASON] = "left out by --few: another case of a test with more than three"
             self._leave_out(items)
+        if hasattr(self.config, "workerinput"):
+            _longest_files_first(items)
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
         left_out = [item for item in items if _REASON in item.stash]
@@ -88,6 +94,15 @@ class Tiers:
             terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
+def _longest_files_first(items: list[pytest.Item]) -> None:
+    """Sort the items so that no worker begins a long file when the others are done."""
+    spent: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        marker = next(filter(item.get_closest_marker, SECONDS), "")
+        spent[item.path] += SECONDS.get(marker, 0.05)
+    items.sort(key=lambda item: (-spent[item.path], item.path))
+
+
 def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
     """Return the items of each test function, in their order."""
     functions = defaultdict(list)
@@ -119,7 +134,9 @@ def pytest_report_header() -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     what = ", ".join(LEFT_OUT)
     parser.addoption("--fast", action="store_true", help=f"leave out the tests with these markers: {what}")
-    parser.addoption("--few", action="store_true", help="run three cases of each test: the first, middle and last")
+    parser.addoption(
+        "--few", action="store_true", help="of each test the first, the middle and the last case"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -112,7 +112,7 @@ WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in recorded.capture_names() if name not in WITHOUT_GPU_WORK],
+    [name for name in recorded.DOZEN if name not in WITHOUT_GPU_WORK],
 )
 @pytest.mark.slow
 def test_every_column_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
