@@ -1,4 +1,4 @@
-"""The tiers, ``pytest --fast`` and ``--few``, the order of files, and the table of the tests that did not run."""
+"""The tiers ``--fast`` and ``--few``, the order of the files, and the table of the tests that did not run."""
 
 from __future__ import annotations
 
