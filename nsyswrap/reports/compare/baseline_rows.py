@@ -29,7 +29,7 @@ SCHEMA = Schema(
         Column("count", "Count", Unit.COUNT, "median count of a run"),
         Column("typical_ns", "Time of One", Unit.NS, "median over the runs of the typical time of one"),
         Column("spread_percent", "Spread", Unit.PERCENT, "(max - min) / median of that time over the runs"),
-        Column("total_ns", "Time of a Run", Unit.NS, "median over the runs of the total"),
+        Column("total_ns", "Total Time", Unit.NS, "median over the runs of the total"),
         Column("per_step_ns", "Time of a Step", Unit.NS, "median over the runs of the time in a step"),
         Column("sm_clock_mhz", "SM Clock", Unit.NUMBER, "median SM clock in MHz in its time"),
     ),

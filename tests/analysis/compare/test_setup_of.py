@@ -27,7 +27,7 @@ MS = 1_000_000
 WORK = kernel("k", 0, 10)
 
 
-def setup(folder: Path, *rows: Row, **run: Any) -> Setup:
+def setup_of_run(folder: Path, *rows: Row, **run: Any) -> Setup:
     write(folder / EXPORT, WORK, *rows)
     if run:
         (folder / RUN).write_text(json.dumps(run), encoding="utf-8")
@@ -70,7 +70,9 @@ def test_a_gpu_at_its_full_clock_is_not_throttled(tmp_path: Path) -> None:
 def test_the_options_of_run_json(tmp_path: Path) -> None:
     nsys = {"version": "2025.3.1.0", "trace": "nvtx,cuda", "um_faults": True, "graphs": "node"}
     nsys |= {"capture_range": "cudaProfilerApi", "delay": 2.0, "duration": None, "follow_forks": False}
-    made = setup(tmp_path, command=["./a", "-n", "8"], nsys={**nsys, "extra": ["--gpu-metrics-devices=0"]})
+    made = setup_of_run(
+        tmp_path, command=["./a", "-n", "8"], nsys={**nsys, "extra": ["--gpu-metrics-devices=0"]}
+    )
     assert made.options == (
         "--trace=cuda,nvtx --cuda-um-page-faults=true --capture-range=cudaProfilerApi --delay=2 "
         "--gpu-metrics-devices=0"
@@ -88,8 +90,8 @@ def test_an_export_tells_the_same_options_as_run_json(tmp_path: Path) -> None:
     others = metadata(START_DELAY_MS="2000", TRACE_AFTER_FORK_BEFORE_EXEC="true")
     said = {"trace": "cuda,nvtx", "um_faults": True, "delay": 2.0, "follow_forks": True}
     (tmp_path / "run").mkdir()
-    alone = setup(tmp_path, *kinds, *faults, *others)
-    assert alone.options == setup(tmp_path / "run", *kinds, nsys=said).options
+    alone = setup_of_run(tmp_path, *kinds, *faults, *others)
+    assert alone.options == setup_of_run(tmp_path / "run", *kinds, nsys=said).options
     assert alone.options.endswith("--cuda-um-page-faults=true --trace-fork-before-exec=true --delay=2")
 
 
@@ -100,7 +102,7 @@ def test_recorded_nodes_of_graphs(tmp_path: Path) -> None:
 
 
 def test_what_an_export_does_not_tell_is_empty(tmp_path: Path) -> None:
-    made = setup(tmp_path)
+    made = setup_of_run(tmp_path)
     assert (made.gpus, made.driver, made.nsys, made.options, made.graphs, made.command) == (
         (),
         "",
@@ -115,18 +117,18 @@ def test_what_was_redacted_is_not_known(tmp_path: Path) -> None:
     command = metadata(
         PROCESS_0__COMMAND="python3", PROCESS_0__ARGUMENT_0="--token", PROCESS_0__ARGUMENT_1="redacted"
     )
-    made = setup(tmp_path, *command, host="redacted")
+    made = setup_of_run(tmp_path, *command, host="redacted")
     assert (made.command, made.node) == ((), "")
 
 
 def test_several_gpus_of_one_name_are_counted_and_of_several_names_are_not_known(tmp_path: Path) -> None:
     gpus = [row("TARGET_INFO_GPU", id=i, name="H200") for i in range(8)]
-    assert setup(tmp_path, *gpus, kernel("k", 0, 10, deviceId=3)).gpus == ("H200", "H200")
+    assert setup_of_run(tmp_path, *gpus, kernel("k", 0, 10, deviceId=3)).gpus == ("H200", "H200")
     (tmp_path / "mixed").mkdir()
     mixed = [row("TARGET_INFO_GPU", id=i, name=name) for i, name in enumerate(("H200", "L4"))]
-    assert setup(tmp_path / "mixed", *mixed).gpus == ()
+    assert setup_of_run(tmp_path / "mixed", *mixed).gpus == ()
 
 
 def test_messages_about_lost_events_are_counted(tmp_path: Path) -> None:
     lost = diagnostic("Not all CUDA events might have been collected.")
-    assert setup(tmp_path, lost, diagnostic("the clock was adjusted")).lost_events == 1
+    assert setup_of_run(tmp_path, lost, diagnostic("the clock was adjusted")).lost_events == 1
