@@ -47,7 +47,7 @@ _POINTS = Schema(
         Column("runs", "Runs", Unit.COUNT, "runs of this point"),
         Column(
             "sm_clock_mhz",
-            "SM clock (MHz)",
+            "SM Clock (MHz)",
             Unit.NUMBER,
             "median SM clock of the first run while the GPU worked",
         ),
@@ -62,11 +62,11 @@ _ROWS = Schema(
     "Rows",
     (
         Column("name", "Name", Unit.TEXT, "step, total, kernel or NVTX range", kernels=True),
-        Column("detail", "Grid, block", Unit.TEXT, "grid and block of a kernel"),
+        Column("detail", "Grid, Block", Unit.TEXT, "grid and block of a kernel"),
         Column("outcome", "Outcome", Unit.TEXT, "last change that was found"),
         Column("since", "Since", Unit.TEXT, "point at which it changed"),
         Column("change_percent", "Change", Unit.PERCENT, "of the time of one, at the last change"),
-        Column("cost_ns", "Cost per run", Unit.NS, "difference of the time of a run, at the last change"),
+        Column("cost_ns", "Cost/Run", Unit.NS, "difference of the time of a run, at the last change"),
         Column("first_ns", "First", Unit.NS, "median time of one at the first point that has the row"),
         Column("last_ns", "Last", Unit.NS, "median time of one at the last point that has the row"),
         Column("undecided", "Undecided", Unit.COUNT, "pairs of neighbors that cannot be told apart"),

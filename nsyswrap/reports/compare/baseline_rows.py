@@ -27,10 +27,10 @@ SCHEMA = Schema(
         Column("detail", "Detail", Unit.TEXT, "grid and block of a kernel, and its mode if it has several"),
         Column("runs_count", "Runs", Unit.COUNT, "runs that have the row"),
         Column("count", "Count", Unit.COUNT, "median count of a run"),
-        Column("typical_ns", "Time of One", Unit.NS, "median over the runs of the typical time of one"),
+        Column("typical_ns", "Typical Time", Unit.NS, "median over the runs of the typical time of one"),
         Column("spread_percent", "Spread", Unit.PERCENT, "(max - min) / median of that time over the runs"),
         Column("total_ns", "Total Time", Unit.NS, "median over the runs of the total"),
-        Column("per_step_ns", "Time of a Step", Unit.NS, "median over the runs of the time in a step"),
+        Column("per_step_ns", "Time by Step", Unit.NS, "median over the runs of the time in a step"),
         Column("sm_clock_mhz", "SM Clock", Unit.NUMBER, "median SM clock in MHz in its time"),
     ),
 )
