@@ -14,7 +14,7 @@ from nsyswrap.analysis.kernel_names.readable import readable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nsyswrap.analysis.compare.model import Comparison, Key, Pair, Side
+    from nsyswrap.analysis.compare.model import Comparison, Judgement, Key, Pair, Side
 
 Metric = Literal["total", "step", "launch_overhead", "kernels"]
 Verdict = Literal["passed", "slower", "cannot tell"]
@@ -53,8 +53,7 @@ class GateResult:
     """The chosen rows, each group by what it costs, and why no row was judged, if none was.
 
     ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have: a row
-    that is faster or the same is not. ``clock``
-    are slower because the clock was lower. ``absent`` are rows of one side alone. ``groups``: those chosen.
+    that is faster, the same or small is not. ``clock`` are slower because the clock was lower. ``absent`` are rows of one side alone. ``groups``: those chosen.
     """
 
     checked: tuple[Pair, ...]
@@ -69,13 +68,18 @@ class GateResult:
 
     @property
     def undecided(self) -> tuple[Pair, ...]:
-        """The rows that can be slower as well as not; all rows of both sides if no row was judged."""
-        if self.no_verdicts:
-            return tuple(pair for pair in self.checked if not (pair.is_added or pair.is_removed))
-        highest = 1 + self.max_slower
+        """The rows of both sides that can be slower as well as not; all of them if no row was judged."""
         return tuple(
-            pair for pair in self._of("cannot tell") if (pair.judgement.high or highest + 1) > highest
+            pair
+            for pair in self.checked
+            if not (pair.is_added or pair.is_removed) and (self.no_verdicts or self._is_open(pair.judgement))
         )
+
+    def _is_open(self, judgement: Judgement) -> bool:
+        if judgement.outcome == "not judged":  # as a row that some runs lack
+            return not judgement.is_small
+        highest = 1 + self.max_slower
+        return judgement.outcome == "cannot tell" and (judgement.high or highest + 1) > highest
 
     @property
     def clock(self) -> tuple[Pair, ...]:

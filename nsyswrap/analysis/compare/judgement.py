@@ -91,7 +91,10 @@ def judge_rows(
     Only rows of the ``family`` share the error rate and get a verdict. The others show what noise is usual.
     """
     reasons = [_not_judged(row, limits) for row in rows]
-    judgements = [unjudged(row, reason) for row, reason in zip(rows, reasons, strict=True)]
+    judgements = [
+        replace(unjudged(row, reason), is_small=row.in_both and _is_small(row, limits))
+        for row, reason in zip(rows, reasons, strict=True)
+    ]
     places = [place for place, reason in enumerate(reasons) if not reason]
     judged = [rows[place] for place in places]
     chosen = np.array([family(row.key) for row in judged], bool)
@@ -115,8 +118,7 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
     """Return why a row cannot be judged; empty if it can."""
     if not rows.in_both:
         return "added" if any(rows.new) else "removed"
-    totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
-    if max(totals) < limits.min_time_ns:
+    if _is_small(rows, limits):
         return f"under {duration(limits.min_time_ns)} a run"
     for side, name in ((rows.base, "base"), (rows.new, "new")):
         present = [row for row in side if row]
@@ -128,6 +130,14 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
         if len(side) < FEWEST_RUNS:
             return f"fewer than {FEWEST_RUNS} {name} runs"
     return "copies of other sizes" if _sizes_differ(rows) else ""
+
+
+def _is_small(rows: Rows, limits: Limits) -> bool:
+    """Return True if both sides spend less than the smallest time at stake on a row."""
+    return all(
+        median(row.total_ns if row else 0 for row in side) < limits.min_time_ns
+        for side in (rows.base, rows.new)
+    )
 
 
 def _value(rows: Rows, row: Row) -> float | None:
@@ -288,7 +298,7 @@ def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     stake_ns = abs(change - 1) * max(totals[0], totals[1] / ratio)
     if judgement.outcome != "same" and stake_ns < limits.min_time_ns:
         why = f"differs by under {duration(limits.min_time_ns)} a run"
-        return replace(judgement, outcome="not judged", more_runs=None, why=why)
+        return replace(judgement, outcome="not judged", more_runs=None, why=why, is_small=True)
     notes = [judgement.why]
     if count[0] != count[1] and rows.key.group in _ONE_OF:
         notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")

@@ -138,7 +138,8 @@ class Judgement:
 
     ``ratio`` is new / base of the typical times, ``low`` and ``high`` its interval; None if not known.
     ``more_runs``: so many runs a side would probably decide it; None if it is decided, or no number would.
-    ``why`` adds a reason to the outcome.
+    ``why`` adds a reason to the outcome. ``is_small``: not judged, because less than ``Limits.min_time_ns`` is
+    at stake.
     """
 
     outcome: Outcome
@@ -147,6 +148,7 @@ class Judgement:
     high: float | None = None
     more_runs: int | None = None
     why: str = ""
+    is_small: bool = False
 
 
 @dataclass(frozen=True)

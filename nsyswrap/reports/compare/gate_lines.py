@@ -76,7 +76,9 @@ def row_line(pair: Pair) -> str:
     if judgement.low is not None and judgement.high is not None:
         change.append(f"({_percent(judgement.low)} to {_percent(judgement.high)})")
     cost = f"{'+' if pair.cost_ns >= 0 else '-'}{duration(abs(pair.cost_ns))} a run"
-    return f"{_name(pair.key)}: {times[0]} -> {times[1]}, {' '.join(change)}, {cost}"
+    why = f"; {judgement.why}" if judgement.why else ""
+    figures = filter(None, (f"{times[0]} -> {times[1]}", " ".join(change), cost))
+    return f"{_name(pair.key)}: {', '.join(figures)}{why}"
 
 
 def _time(ns: float | None) -> str:

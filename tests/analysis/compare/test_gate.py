@@ -163,3 +163,12 @@ def test_a_pattern_without_a_kernel_is_named() -> None:
     sides = side_of("a", {GEMM: QUIET}), side_of("b", {GEMM: QUIET})
     limits = GateLimits(kernels=("*gemm*", "*softmax*"))
     assert unmatched(gated(*sides, limits), limits) == ("*softmax*",)
+
+
+def test_what_some_runs_lack_is_not_passed() -> None:
+    slow = [2 * value for value in QUIET]
+    base, new = side_of("a", {STEP: QUIET}), side_of("b", {STEP: [*slow[:4], None], GEMM: slow})
+    result = gated(base, new, GateLimits(metrics=("step",)))
+    assert result.checked[0].judgement.why == "absent from 1 of 5 new runs"
+    assert result.verdict == "cannot tell"
+    assert gated(base, new, GateLimits(metrics=("step",), min_time_ns=1e9)).verdict == "passed"
