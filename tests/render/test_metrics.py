@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from prometheus_client.openmetrics import parser
 
-from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.units import Unit
 from nsyswrap.render.metrics import FORMATS
@@ -48,6 +48,8 @@ def run(number: int = 1, kernel_ns: float = 4000.0, **setup: Any) -> RunFigures:
         Key("budget", "idle_host"): Row(4, 7500.0),
         Key("kernel", "add(float*)", "grid 1 1 1, block 1 1 1"): Row(3, kernel_ns - 1000.0, 1000.0),
         Key("kernel", "add(float*)", "grid 2 1 1, block 1 1 1"): Row(1, 1000.0, 1000.0),
+        Key("budget", "gemm_kernel", WHOLE_RUN): Row(1, 2500.0),
+        Key("budget", "idle_host", WHOLE_RUN): Row(1, 97_500.0),
         Key("copy", "Host-to-Device"): Row(2, 2000.0, 1000.0, size_bytes=4096),
         Key("launch", "repeat launch call"): Row(4, 20_000.0, 5000.0),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.analysis.compare.model import WHOLE_RUN
 from nsyswrap.analysis.compare.step_rows import BUSY, PROGRAM
 from nsyswrap.analysis.step_budget import BUSY as BUSY_STATES
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
@@ -204,9 +205,11 @@ def _known(labels: Labels, values: list[float | None]) -> tuple[Sample, ...]:
 
 
 def _busy_share(run: RunFigures) -> float | None:
-    states = {key.name: row.total_ns for key, row in run.rows.items() if key.group == "budget"}
-    whole = sum(states.values())
-    return sum(ns for state, ns in states.items() if state in BUSY_STATES) / whole if whole else None
+    budget = {key: row.total_ns for key, row in run.rows.items() if key.group == "budget"}
+    steady = {key: ns for key, ns in budget.items() if key.detail != WHOLE_RUN}
+    judged = steady or budget
+    whole = sum(judged.values())
+    return sum(ns for key, ns in judged.items() if key.name in BUSY_STATES) / whole if whole else None
 
 
 def _count(rows: list[Row]) -> float:
