@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _NOT_CHOSEN = "not in the gate"
 FEWEST_CLOCK_SAMPLES = 5  # a side
-_WIDEST = 20.0  # log of a ratio: beyond it an end of an interval means nothing, and could overflow
+_WIDEST = 20.0  # log of a ratio: beyond it a change means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
 _ONE_OF: dict[Group, str] = {
     "step": "steps",
@@ -122,11 +122,12 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
         return f"under {duration(limits.min_time_ns)} a run"
     for side, name in ((rows.base, "base"), (rows.new, "new")):
         present = [row for row in side if row]
-        if not any(_value(rows, row) is not None for row in present):
+        if all(row.typical_ns is None and _value(rows, row) is None for row in present):
             return "only first launches"
         absent = sum(not (row and _value(rows, row)) for row in side)
         if absent and (rows.key.group != "kernel" or len(side) - absent < FEWEST_RUNS):
-            return f"absent from {absent} of {len(side)} {name} runs"
+            what = "absent from" if len(present) < len(side) else "no time in"
+            return f"{what} {absent} of {len(side)} {name} runs"
         if len(side) < FEWEST_RUNS:
             return f"fewer than {FEWEST_RUNS} {name} runs"
     return "copies of other sizes" if _sizes_differ(rows) else ""
@@ -141,10 +142,11 @@ def _is_small(rows: Rows, limits: Limits) -> bool:
 
 
 def _value(rows: Rows, row: Row) -> float | None:
-    """Return the time that is judged; None if the run does not have it."""
-    if row.typical_ns is None and row.count and (rows.key.group in HEADLINE or rows.all_first):
-        return row.total_ns / row.count
-    return row.typical_ns
+    """Return the time that is judged; None if the run does not have it, or if it is 0, which has no log."""
+    value = row.typical_ns
+    if value is None and row.count and (rows.key.group in HEADLINE or rows.all_first):
+        value = row.total_ns / row.count
+    return value if value and value > 0 else None
 
 
 def _sizes_differ(rows: Rows) -> bool:
@@ -209,9 +211,9 @@ class Verdicts:
 
     def of(self, place: int) -> Judgement:
         """Return the judgement of a row."""
-        change, low, high = (float(values[place]) for values in self._interval)
-        ends = math.exp(max(low, -_WIDEST)), math.exp(min(high, _WIDEST))
-        return Judgement(self.outcomes[place], math.exp(change), *ends, more_runs=self._more_runs.get(place))
+        logs = (min(max(float(values[place]), -_WIDEST), _WIDEST) for values in self._interval)
+        ratio, low, high = map(math.exp, logs)
+        return Judgement(self.outcomes[place], ratio, low, high, more_runs=self._more_runs.get(place))
 
     @cached_property
     def _more_runs(self) -> dict[int, int]:

@@ -70,7 +70,7 @@ def stored_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_full_names(base: Side, new: Side) -> tuple[Side, Side]:
-    """Return both sides of a comparison with the same names for the same rows and commands.
+    """Return both sides of a comparison with the same names for the same rows, commands and options.
 
     What a side has from a baseline gets the full name from the other side, if that is fresh.
     """
@@ -81,18 +81,24 @@ def _with_names_of(side: Side, other: Side) -> Side:
     keys = {stored: key for run in other.runs for key in run.rows if (stored := stored_key(key)) != key}
     known = {run.setup.command for run in other.runs}
     commands = {short: full for full in known if (short := stored_command(full)) != full}
-    if not keys and not commands:
+    traced = {run.setup.options for run in other.runs}
+    options = {public(full): full for full in traced if public(full) != full}
+    if not keys and not commands and not options:
         return side
-    return replace(side, runs=tuple(_renamed(run, keys, commands) for run in side.runs))
+    return replace(side, runs=tuple(_renamed(run, keys, commands, options) for run in side.runs))
 
 
 def _renamed(
-    run: RunFigures, keys: Mapping[Key, Key], commands: Mapping[tuple[str, ...], tuple[str, ...]]
+    run: RunFigures,
+    keys: Mapping[Key, Key],
+    commands: Mapping[tuple[str, ...], tuple[str, ...]],
+    options: Mapping[str, str],
 ) -> RunFigures:
     command = commands.get(run.setup.command, run.setup.command)
+    traced = options.get(run.setup.options, run.setup.options)
     return replace(
         run,
-        setup=replace(run.setup, command=command),
+        setup=replace(run.setup, command=command, options=traced),
         rows={keys.get(key, key): row for key, row in run.rows.items()},
     )
 

@@ -31,6 +31,7 @@ _HEAD = 64  # bytes of a file that contain the mark
 _PAIRS = (32, 16, 8, 4, 2)  # of duration and count in a run of a kernel: so many as fit into SIZE
 _AGAIN = "restore the file, or save the baseline again"
 _DIGITS = 6  # of a time that is a mean
+_LARGEST = 2.0**63  # of a figure
 
 # The figures of a row: one value if all runs have the same, else a value for each run.
 Counts = int | list[int | None] | None
@@ -88,11 +89,14 @@ def baseline_text(side: Side) -> str:
 
 
 def is_baseline(path: Path) -> bool:
-    """Return True for a file that begins as a baseline does."""
+    """Return True for a file that begins as a baseline does. Raises CaptureError if it cannot be read."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        return _MARK.encode() in file.read(_HEAD)
+    try:
+        with path.open("rb") as file:
+            return _MARK.encode() in file.read(_HEAD)
+    except OSError as error:
+        raise CaptureError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
 
 
 def read_baseline(path: Path) -> Side:
@@ -245,6 +249,8 @@ def _side(stored: _Stored) -> Side:
     }
     if len(columns) < len(stored.rows):
         raise ValueError("a row occurs twice")
+    if any(run.steps < 0 or not _is_possible(asdict(run.setup).values()) for run in stored.runs):
+        raise ValueError("a figure of a run is below 0 or too large")
     return Side(
         stored.name,
         tuple(
@@ -291,14 +297,22 @@ def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
 
 
 def _of_each(value: Any, runs: int) -> list[Any]:  # noqa: ANN401 - Counts or Figures
-    if not isinstance(value, list):
-        return [value] * runs
-    if len(value) != runs:
-        raise ValueError(f"a row has figures of {len(value)} runs, not of {runs}")
-    return value
+    values = value if isinstance(value, list) else [value] * runs
+    if len(values) != runs:
+        raise ValueError(f"a row has figures of {len(values)} runs, not of {runs}")
+    if not _is_possible(values):
+        raise ValueError("a figure of a row is below 0 or too large")
+    return values
+
+
+def _is_possible(values: Iterable[object]) -> bool:
+    """Return True if all numbers are 0 or more, and none is larger than a time in ns can be."""
+    return all(0 <= value <= _LARGEST for value in values if isinstance(value, (int, float)))
 
 
 def _paired(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
     if len(flat) % 2:
         raise ValueError("durations without a count")
+    if not _is_possible(flat):
+        raise ValueError("a duration or its count is below 0")
     return zip(flat[::2], flat[1::2], strict=True)

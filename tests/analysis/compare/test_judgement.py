@@ -105,7 +105,7 @@ def test_rows_share_the_error_rate_by_halves() -> None:
         ([Row(1, 50_000.0)] * 3, STABLE, KERNEL, "only first launches"),
         ((*STABLE[:3], None), STABLE, API, "absent from 1 of 4 base runs"),
         ((*STABLE[:2], None), STABLE, KERNEL, "absent from 1 of 3 base runs"),
-        (STABLE, (*STABLE, 0.0), API, "absent from 1 of 6 new runs"),
+        (STABLE, (*STABLE, 0.0), API, "no time in 1 of 6 new runs"),
     ],
 )
 def test_rows_that_are_not_in_all_runs(base: Sequence[Any], new: Sequence[Any], key: Key, why: str) -> None:
@@ -178,3 +178,14 @@ def test_noise_without_end_is_no_error() -> None:
     assert found.outcome == "cannot tell"
     assert found.high is not None
     assert found.high < float("inf")
+
+
+@pytest.mark.parametrize("least", [0.0, -5.0])
+def test_a_time_of_zero_or_less_is_not_judged(least: float) -> None:
+    assert judged([2e5] * 3, [2e5, 2e5, least]).why == "no time in 1 of 3 new runs"
+
+
+def test_a_change_beyond_all_bounds_is_bounded() -> None:
+    judgement = judged([1e-300] * 3, [1e17] * 3)
+    assert judgement.outcome == "slower"
+    assert judgement.ratio == judgement.low == judgement.high

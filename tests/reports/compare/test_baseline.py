@@ -180,6 +180,14 @@ def test_a_long_name_is_short_readable_and_found_again(tmp_path: Path) -> None:
     assert with_full_names(saved, saved) == (saved, saved)
 
 
+def test_options_with_a_path_are_equal_to_those_saved(tmp_path: Path) -> None:
+    fresh = side_with({ADD: ROW}, setup=replace(SETUP, options="--trace=cuda --json=/home/zaphod/x.json"))
+    saved = reread(fresh, tmp_path)
+    assert "zaphod" not in saved.runs[0].setup.options
+    base, new = with_full_names(saved, fresh)
+    assert base.runs[0].setup.options == new.runs[0].setup.options
+
+
 def test_another_command_stays_another_one(tmp_path: Path) -> None:
     saved = reread(side_with({ADD: ROW}), tmp_path)
     fresh = side_with({ADD: ROW}, setup=replace(SETUP, command=("python", "train.py", "--fast")))
@@ -218,6 +226,10 @@ def test_a_damaged_file_is_refused(altered: object, message: str, tmp_path: Path
         ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1}] * 2),
         ("rows", [{"group": "other", "name": "a", "count": 1, "total_ns": 1}]),
         ("rows", [{"group": "kernel", "name": 5, "count": 1, "total_ns": 1}]),
+        ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1, "typical_ns": -1}]),
+        ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1, "error": 1e300}]),
+        ("rows", [{"group": "kernel", "name": "a", "count": 1, "total_ns": 1, "durations": [[-1, 1]]}]),
+        ("runs", [{"label": "run-1", "setup": {"sm_clock_mhz": -1.0}}]),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(part: str, value: object, tmp_path: Path) -> None:
