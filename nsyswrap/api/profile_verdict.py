@@ -62,7 +62,7 @@ class Verdict:
             *comparison.remarks,
             *few,
         ]
-        return [printable(line) for line in lines]
+        return [printable(line) for line in dict.fromkeys(lines)]
 
 
 def verdict(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RECOMMENDED_RUNS = 5  # a side
 NEEDS_SCIPY = "verdicts need scipy: pip install 'nsyswrap[compare]'"
+_MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
 
@@ -54,7 +55,7 @@ def compare(
         for row, judgement in zip(rows, judgements, strict=True)
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
-    few = () if no_verdicts else _few_runs(base, new)
+    few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
     remarks = (*few, *_left_out(base, new), *other_steps, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
@@ -77,15 +78,22 @@ def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway
     return ""
 
 
-def _few_runs(base: Side, new: Side) -> tuple[str, ...]:
-    """Return what few runs cannot exclude: they do not show that a program has two speeds."""
+def few_runs(base: Side, new: Side) -> tuple[str, ...]:
+    """Return what few runs cannot exclude: they do not show that a program has two speeds.
+
+    For such rows the error rate of a comparison does not hold.
+    """
     numbers = len(base.runs), len(new.runs)
     if min(numbers) >= RECOMMENDED_RUNS:
         return ()
     chance = 2 ** (sum(numbers) - 1)  # all base runs at one speed and all new ones at the other
-    text = f"{numbers[0]} and {numbers[1]} runs: a row with two speeds that change from run to run looks"
     return (
-        f"{text} slower or faster once in {chance} comparisons; {RECOMMENDED_RUNS} runs a side recommended",
+        (
+            f"{numbers[0]} and {numbers[1]} runs: each row with two speeds that change from run to run looks "
+            f"slower or faster once in {chance} comparisons, and one of {_MANY} such rows in "
+            f"{_PERCENT * (1 - (1 - 1 / chance) ** _MANY):.0f} % of them; "
+            f"make {RECOMMENDED_RUNS} runs a side before you act on it"
+        ),
     )
 
 

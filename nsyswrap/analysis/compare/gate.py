@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.analysis.compare.compare import few_runs
 from nsyswrap.analysis.compare.model import Group, Limits
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE
 from nsyswrap.analysis.kernel_names.demangled import parse
@@ -53,13 +54,16 @@ class GateResult:
     """The chosen rows, each group by what it costs, and why no row was judged, if none was.
 
     ``failed`` became slower beyond tolerance, time at stake and noise. ``undecided`` could have: a row
-    that is faster, the same or small is not. ``clock`` are slower because the clock was lower. ``absent`` are rows of one side alone. ``groups``: those chosen.
+    that is faster, the same or small is not. ``clock`` are slower because the clock was lower.
+    ``absent`` are rows of one side alone. ``groups``: those chosen.
+    ``caution``: what few runs cannot exclude.
     """
 
     checked: tuple[Pair, ...]
     groups: tuple[Group, ...]
     max_slower: float
     no_verdicts: str = ""
+    caution: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[Pair, ...]:
@@ -144,7 +148,8 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
     groups = chosen_groups(limits, comparison.base, comparison.new)
     chosen = is_chosen(limits, groups)
     pairs = tuple(pair for pair in comparison.pairs if chosen(pair.key))
-    return GateResult(pairs, groups, limits.max_slower, comparison.no_verdicts)
+    caution = () if comparison.no_verdicts else few_runs(comparison.base, comparison.new)
+    return GateResult(pairs, groups, limits.max_slower, comparison.no_verdicts, caution)
 
 
 def unmatched(result: GateResult, limits: GateLimits) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ class Judgement:
 
     ``ratio`` is new / base of the typical times, ``low`` and ``high`` its interval; None if not known.
     ``more_runs``: so many runs a side would probably decide it; None if it is decided, or no number would.
-    ``why`` adds a reason to the outcome. ``is_small``: not judged, because less than ``Limits.min_time_ns`` is
-    at stake.
+    ``why`` adds a reason to the outcome. ``is_small``: not judged, because less than ``min_time_ns`` of the
+    limits is at stake.
     """
 
     outcome: Outcome

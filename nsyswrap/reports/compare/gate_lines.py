@@ -54,8 +54,8 @@ def row_lines(result: GateResult) -> list[str]:
 
 
 def remark_lines(result: GateResult) -> list[str]:
-    """Return what else readers must know: rows of one side alone, and rows that the clock slowed down."""
-    lines = []
+    """Return what else readers must know: rows of one side, rows that the clock slowed down, few runs."""
+    lines = list(result.caution) if result.failed else []
     if result.absent:
         lines.append(
             f"not compared: {_counted(len(result.absent), 'row')} in one side alone: {_names(result.absent)}"

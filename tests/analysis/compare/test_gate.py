@@ -19,6 +19,7 @@ from nsyswrap.analysis.compare.gate import (
 )
 from nsyswrap.analysis.compare.model import Key, Side
 from nsyswrap.analysis.compare.step_rows import QUEUE
+from nsyswrap.reports.compare.gate_lines import remark_lines
 
 STEP = Key("step", "step")
 GEMM, ADD = Key("kernel", "void gemm<float>(float*)"), Key("kernel", "void add<4>(float*)")
@@ -172,3 +173,11 @@ def test_what_some_runs_lack_is_not_passed() -> None:
     assert result.checked[0].judgement.why == "absent from 1 of 5 new runs"
     assert result.verdict == "cannot tell"
     assert gated(base, new, GateLimits(metrics=("step",), min_time_ns=1e9)).verdict == "passed"
+
+
+def test_few_runs_are_told_with_a_failure() -> None:
+    base, new = side_of("a", {STEP: QUIET[:3]}), side_of("b", {STEP: scaled(QUIET[:3], 1.5)})
+    result = gated(base, new, GateLimits())
+    assert result.verdict == "slower"
+    assert any("3 and 3 runs: each row with two speeds" in line for line in remark_lines(result))
+    assert not remark_lines(gated(base, base, GateLimits()))
