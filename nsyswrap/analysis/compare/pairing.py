@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_DURATIONS = 32  # as in Row
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same
 _OTHER_STEPS = 2  # steps more or fewer: the start and the end of the steady part can move
+_OTHER_SHARE = 0.2  # of the steps, at most so many of them
 _SIMILAR = 1.25  # times as long: two kernels that may be the same
 _ARGUMENTS = re.compile(r"<[^<>]*>|\([^()]*\)")
 # A number, a hash or the specialisation that Triton appends: parts of a name that change with a build.
@@ -100,7 +101,8 @@ def _relabeled(base: Side, new: Side) -> dict[Key, Key]:
         return {}
     counts = [median(run.steps for run in side.runs) for side in (base, new)]
     keys = [next(iter(next(iter(found)))) for found in labels]
-    return {keys[1]: keys[0]} if abs(counts[0] - counts[1]) <= _OTHER_STEPS else {}
+    most = min(_OTHER_STEPS, _OTHER_SHARE * max(counts))
+    return {keys[1]: keys[0]} if abs(counts[0] - counts[1]) <= most else {}
 
 
 def _relaunched(rows: list[Rows]) -> dict[Key, Key]:

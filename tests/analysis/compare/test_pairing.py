@@ -149,6 +149,15 @@ def test_steps_with_another_label_are_the_same_if_there_are_as_many(steps: int, 
     assert rows[new].in_both == same
 
 
+@pytest.mark.parametrize(("base", "new", "same"), [(4, 4, True), (5, 6, True), (5, 3, False), (1, 3, False)])
+def test_of_few_steps_fewer_may_differ(base: int, new: int, *, same: bool) -> None:
+    sides = (
+        side_of(name, {Key("step", name): [1e6] * 3}, steps=steps)
+        for name, steps in (("a", base), ("b", new))
+    )
+    assert have_same_steps(*sides) == same
+
+
 @pytest.mark.parametrize(
     ("base", "new"),
     [
