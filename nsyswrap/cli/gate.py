@@ -30,6 +30,7 @@ with lazy_imports():
 GATE = "Gate"  # a heading of the help
 SLOWER, CANNOT_TELL = 1, 3  # exit codes
 METRICS = ("total", "step", "launch_overhead", "kernels")
+_INTERVALS = "(the gate judges its own rows alone, so intervals differ from those of the whole comparison)"
 _LEVELS = {"passed": "notice", "slower": "error", "cannot tell": "warning"}
 
 
@@ -174,7 +175,8 @@ def finish(result: GateResult, limits: GateLimits, markdown: Callable[[], str]) 
             note(annotation("error", line))
         note(annotation(_LEVELS[verdict], "; ".join([sentence, *remarks])))
         _append_summary(f"**Gate: {sentence}**\n\n{markdown()}\n")
-    note("\n  ".join([f"nsyswrap: gate: {sentence}", *rows, *remarks]))
+    intervals = [_INTERVALS] if rows else []
+    note("\n  ".join([f"nsyswrap: gate: {sentence}", *rows, *intervals, *remarks]))
     if verdict == "cannot tell":
         return CANNOT_TELL if limits.is_strict else 0
     return SLOWER if verdict == "slower" else 0

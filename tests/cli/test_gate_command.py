@@ -112,7 +112,7 @@ def test_the_code_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
     assert end_of(QUIET, SLOW) == 1
     shown = capsys.readouterr()
     assert "gate: slower: 1 of 1 row by more than 5 %\n  step: 100 µs -> 120 µs, +20.0 % (" in shown.err
-    assert "+2.00 ms a run" in shown.err
+    assert "+2.00 ms a run\n  (the gate judges its own rows alone, " in shown.err
     assert not shown.out
     assert end_of(NOISY, NOISY) == 0
     assert "gate: cannot tell: 1 of 1 row could be slower by more than 5 %" in capsys.readouterr().err
