@@ -31,7 +31,8 @@ def program_of(
     module, name, source = _place(function)
     try:
         pickled = pickle.dumps(arguments)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
+    # A ctypes pointer raises ValueError, a tensor without storage or a list in itself RuntimeError.
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise UsageError(
             f"the arguments of {name} cannot be sent to another process: {error}",
             "give plain values, and create other objects in the function",

@@ -1,0 +1,25 @@
+"""A function with arguments that another process cannot get is refused in words."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nsyswrap.api.function_call import program_of
+from nsyswrap.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Unsendable:
+    def __reduce__(self) -> str:
+        raise RuntimeError("storage is gone")
+
+
+@pytest.mark.parametrize("argument", [ctypes.pointer(ctypes.c_int(1)), Unsendable(), lambda: 1])
+def test_arguments_that_cannot_be_pickled_are_named(argument: object, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="arguments of program_of cannot be sent"):
+        program_of(program_of, (argument,), tmp_path / "call")
