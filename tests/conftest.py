@@ -126,7 +126,7 @@ def warm_cli(environment: dict[str, str]) -> Generator[WarmCli, None, None]:
 def cli(tmp_path: Path, environment: dict[str, str], warm_cli: WarmCli) -> Cli:
     def run(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         words = [*map(str, arguments)]
-        if warm_cli.can_run(stdin, variables):
+        if warm_cli.can_run(words, stdin, variables):
             return warm_cli.run(words, tmp_path, stdin, variables, 120)
         return subprocess.run(
             [sys.executable, "-c", MAIN, *words],

@@ -250,7 +250,7 @@ def test_a_batch_on_a_disk_that_is_too_small(
 
 
 ENDED = {
-    "timed_out": ("this run timed out: stopped after --timeout 1 s", ["--timeout", "1"], "sleep 60"),
+    "timed_out": ("this run timed out: stopped after --timeout 1 s", ["--timeout", "1"], "exec sleep 60"),
     "program_failed": ("the program failed: sh ended with exit code 3", [], "exit 3"),
 }
 
@@ -272,7 +272,7 @@ def test_how_a_run_ended_is_the_first_line_of_its_screen(tmp_path: Path, cli: Cl
 
 
 def test_profile_says_once_how_the_run_ended(cli: Cli) -> None:
-    done = cli("profile", "--timeout", "1", "sh", "-c", "sleep 60")
+    done = cli("profile", "--timeout", "1", "sleep", "60")
     assert done.stdout != ""
     assert (done.stdout + done.stderr).count("stopped after --timeout 1 s") == 1
 

@@ -244,8 +244,8 @@ def test_contrast_headings_and_all_that_axe_looks_at(
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = visit(request.getfixturevalue(name), color_scheme=scheme)
     page.evaluate("document.querySelectorAll('#ranks details').forEach(one => one.open = true)")
-    found = axe.Axe().run(page, context="#ranks").response["violations"]
-    found += axe.Axe().run(page).response["violations"] if name == "straggler_page" else []
+    looked_at = {"context": "#ranks"} if name == "nine_page" else {}
+    found = axe.Axe().run(page, **looked_at).response["violations"]
     assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found] == []
 
 
