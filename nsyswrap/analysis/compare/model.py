@@ -7,6 +7,8 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from nsyswrap.base.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -124,12 +126,20 @@ class Side:
 class Limits:
     """When a row counts as slower: by more than ``max_slower``, a share, and by ``min_time_ns`` a run.
 
-    ``error_rate`` is that of the whole comparison: how often one without any change finds something.
+    ``error_rate`` is that of the whole comparison: how often one without any change finds something. Raises
+    UsageError for a share that is not below 1.
     """
 
     max_slower: float = 0.05
     min_time_ns: float = 10_000.0
     error_rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Refuse 5, which is meant as 5 %."""
+        if not 0 <= self.max_slower < 1:
+            raise UsageError(
+                f"invalid tolerance {self.max_slower:g}: expected a share below 1", "5 % is 0.05"
+            )
 
 
 @dataclass(frozen=True)

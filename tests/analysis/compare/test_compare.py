@@ -9,7 +9,8 @@ import pytest
 from made_runs import KERNELS, SETUP, MadeKernel, exact_row, made_side, side_of
 
 from nsyswrap.analysis.compare.compare import NEEDS_SCIPY, compare
-from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key
+from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key, Limits
+from nsyswrap.base.errors import UsageError
 
 GEMM, ATTENTION = KERNELS[0].name, KERNELS[1].name
 CLOCK = replace(SETUP, sm_clock_mhz=1782.0)
@@ -168,3 +169,9 @@ def test_modes_taken_together_are_told() -> None:
     (pair,) = compare(*sides).pairs
     assert pair.judgement.outcome == "same"
     assert pair.judgement.why == "time of one; 100 / 130 launches; modes differ between runs: taken together"
+
+
+@pytest.mark.parametrize("share", [5.0, 1.0, -0.1, float("nan")])
+def test_a_tolerance_is_a_share_below_one(share: float) -> None:
+    with pytest.raises(UsageError, match="a share below 1"):
+        Limits(max_slower=share)
