@@ -139,9 +139,14 @@ def duration(ns: float) -> str:
 
 
 def parse_share(text: str) -> float:
-    """Return ``5%`` or ``5`` as a share, 0.05. Raises ValueError."""
-    value = float(text.strip().removesuffix("%")) / _ALL
-    if not 0 <= value < math.inf:
+    """Return ``5%`` or ``5`` as a share, 0.05.
+
+    Raises ValueError, also for ``0.05``, which could be 5 % or 0.05 %.
+    """
+    number = text.strip()
+    value = float(number.removesuffix("%")) / _ALL
+    is_ambiguous = 0 < value < 1 / _ALL and not number.endswith("%")
+    if is_ambiguous or not 0 <= value < math.inf:
         raise ValueError(text)
     return value
 

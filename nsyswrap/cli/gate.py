@@ -28,6 +28,7 @@ with lazy_imports():
     from nsyswrap.reports.compare import gate_lines
 
 GATE = "Gate"  # a heading of the help
+_ONE_OF_METRICS = "total, step, launch_overhead or kernels"
 SLOWER, CANNOT_TELL = 1, 3  # exit codes
 METRICS = ("total", "step", "launch_overhead", "kernels")
 _INTERVALS = "(the gate judges its own rows alone, so intervals differ from those of the whole comparison)"
@@ -55,9 +56,9 @@ def _patterns(value: object) -> tuple[str, ...]:
 
 
 def _metrics(value: object) -> tuple[str, ...]:
-    names = _texts(value, f"of {', '.join(METRICS)}")
+    names = _texts(value, _ONE_OF_METRICS)
     if not set(names) <= set(METRICS):
-        raise ValueError(f"of {', '.join(METRICS)}")
+        raise ValueError(_ONE_OF_METRICS)
     return names
 
 

@@ -65,7 +65,7 @@ def test_the_project_has_defaults_that_options_outrank(project: Path) -> None:
         ('max-slower = "x"', "invalid max-slower 'x': expected a percentage, for example 5%"),
         ("max-slower = 0.05", "invalid max-slower 0.05: expected a percentage"),
         ('min-time = "10"', "invalid min-time '10': expected a time with its unit"),
-        ('metric = "kernel"', "invalid metric 'kernel': expected of total, step"),
+        ('metric = "kernel"', "invalid metric 'kernel': expected total, step"),
         ("kernel = [1]", r"invalid kernel \[1\]: expected names or patterns"),
         ("strict = 1", "invalid strict 1: expected true or false"),
         ('max_slower = "5%"', "no key of the gate named 'max_slower'"),
@@ -89,8 +89,9 @@ def test_a_gate_that_is_no_table_is_refused(project: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"max_slower": "0.05"}, "invalid --max-slower '0.05': expected a percentage"),
         ({"max_slower": "x"}, "invalid --max-slower 'x': expected a percentage"),
-        ({"metrics": ("speed",)}, "invalid --metric 'speed': expected of total"),
+        ({"metrics": ("speed",)}, "invalid --metric 'speed': expected total"),
         ({"gate": False, "strict": True}, "--strict belongs to --gate"),
     ],
 )
@@ -108,7 +109,7 @@ def end_of(base: list[float], new: list[float], limits: GateLimits | None = None
 @pytest.mark.usefixtures("project")
 def test_the_code_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
     assert end_of(QUIET, QUIET) == 0
-    assert "gate: passed: no slower by more than 5 %: 1 row (steps)" in capsys.readouterr().err
+    assert "gate: passed: none of 1 row (steps) is slower by more than 5 %" in capsys.readouterr().err
     assert end_of(QUIET, SLOW) == 1
     shown = capsys.readouterr()
     assert "gate: slower: 1 of 1 row by more than 5 %\n  step: 100 µs -> 120 µs, +20.0 % (" in shown.err
@@ -117,6 +118,21 @@ def test_the_code_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
     assert end_of(NOISY, NOISY) == 0
     assert "gate: cannot tell: 1 of 1 row could be slower by more than 5 %" in capsys.readouterr().err
     assert end_of(NOISY, NOISY, GateLimits(is_strict=True)) == 3
+
+
+def test_rows_with_too_little_time_pass_by_the_time_that_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert end_of(QUIET, SLOW, GateLimits(min_time_ns=1e9)) == 0
+    assert "none of 1 row (steps) is slower by more than 5 % and 1.00 s a run" in capsys.readouterr().err
+
+
+def test_rows_without_a_verdict_do_not_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = (side_of("base", {STEP: QUIET}), side_of("new", {STEP: [*SLOW[:-1], None]}))
+    assert finish(check_gate(*sides, GateLimits()), GateLimits(is_strict=True), str) == 3
+    err = capsys.readouterr().err
+    assert "gate: cannot tell: 1 of 1 row could be slower by more than 5 %\n  step: " in err
+    assert "absent from 1 of 5 new runs" in err
 
 
 def test_what_cannot_be_compared_is_an_error() -> None:

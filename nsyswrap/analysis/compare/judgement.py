@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Values = tuple[NDArray[Any], NDArray[Any]]
 
 _NOT_CHOSEN = "not in the gate"
+_CLOCK_CAUSE = " could be the cause"
 FEWEST_CLOCK_SAMPLES = 5  # a side
 _WIDEST = 20.0  # log of a ratio: beyond it a change means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
@@ -112,6 +113,11 @@ def unjudged(rows: Rows, why: str) -> Judgement:
     ]
     ratio = median(sides[1]) / median(sides[0]) if all(sides) else None
     return Judgement("not judged", ratio, why=why)
+
+
+def is_about_the_clock(judgement: Judgement) -> bool:
+    """Return True if another SM clock could be all of the difference, whatever the number of runs."""
+    return judgement.outcome == "cannot tell" and _CLOCK_CAUSE in judgement.why
 
 
 def _not_judged(rows: Rows, limits: Limits) -> str:
@@ -286,7 +292,7 @@ def _with_clock(
         if time.outcome == "slower"
         else math.log(time.high) + max(0.0, -clocks.slowdown) < -tolerance
     )
-    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks} could be the cause")
+    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks}{_CLOCK_CAUSE}")
 
 
 def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:

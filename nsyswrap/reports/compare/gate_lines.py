@@ -26,7 +26,10 @@ def conclusion(result: GateResult, limits: GateLimits) -> str:
     if result.verdict == "slower":
         return f"slower: {len(result.failed):,} of {rows} by more than {limit}"
     if result.verdict == "passed":
-        return f"passed: no slower by more than {limit}: {_checked(result)}"
+        is_small = any(pair.judgement.is_small for pair in result.checked)
+        stake = f" and {duration(limits.min_time_ns)} a run" if is_small else ""
+        clock = " at an equal clock" if result.clock else ""
+        return f"passed: none of {_checked(result)} is slower by more than {limit}{stake}{clock}"
     if not result.checked:
         return f"cannot tell: no row to check: {_groups(result)}"
     if result.no_verdicts:
