@@ -33,7 +33,6 @@ with lazy_imports():
     from nsyswrap.render.page import history as history_pages
     from nsyswrap.reports.compare import baseline, baseline_rows
 
-FOLDER = Path("nsyswrap-baselines")
 _SUFFIX = ".json"
 _ENOUGH, _FEWEST = 5, 3  # runs
 _TOP = 20
@@ -86,9 +85,10 @@ def list_baselines(folder: Path | None) -> None:
 
     The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU and size.
     """
-    files = _files_in(folder or FOLDER)
+    folder = folder or baseline.FOLDER
+    files = _files_in(folder)
     if not files:
-        note(f"nsyswrap: no baselines in {folder or FOLDER}/: save one: nsyswrap baseline save NAME PATH...")
+        note(f"nsyswrap: no baselines in {folder}/: save one: nsyswrap baseline save NAME PATH...")
         return
     is_damaged = False
     rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size")]
@@ -170,7 +170,9 @@ def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
     points = [
         part for path in map(Path, paths) for part in (_files_in(path) if path.is_dir() else ()) or (path,)
     ]
-    loaded = [comparing.load_side([str(point)]) for point in points]
+    named = [Path(comparing.place(str(point))) for point in points]
+    unlike = {os.path.realpath(point): point for point in named}
+    loaded = [comparing.load_side([str(point)]) for point in unlike.values()]
     if len(loaded) < 2:  # noqa: PLR2004 - one point has no history
         raise UsageError("a history needs 2 points or more", "name several baselines or folders of runs")
     with step("making the page …"):
@@ -188,7 +190,7 @@ def _file_of(name: str) -> Path:
         return Path(name)
     if os.sep in name or name in ("", ".", ".."):
         raise UsageError(f"invalid name {name!r}", f"a file ends with {_SUFFIX}, a name has no {os.sep}")
-    return FOLDER / f"{name}{_SUFFIX}"
+    return baseline.FOLDER / f"{name}{_SUFFIX}"
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -37,7 +37,7 @@ with lazy_imports():
     from nsyswrap.base import units
     from nsyswrap.render import comparison_markdown, comparison_screen
     from nsyswrap.render.formats import csv
-    from nsyswrap.reports.compare import as_data, conclusion, sides, tables
+    from nsyswrap.reports.compare import as_data, baseline, conclusion, sides, tables
 
 LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "markdown")
@@ -201,8 +201,15 @@ def load_side(texts: Sequence[str]) -> Side:
 
 
 def _source(texts: Sequence[str]) -> Source:
-    paths = [path for text in texts for path in expanded(text)]
+    paths = [path for text in texts for path in expanded(place(text))]
     return sides.source_of(paths, sides.name_of([Path(text) for text in texts]))
+
+
+def place(text: str) -> str:
+    """Return the path of a baseline for its name, unless a file or folder has that name; else the text."""
+    named = baseline.FOLDER / f"{text}.json"
+    is_name = named.parent == baseline.FOLDER and not Path(text).exists()
+    return str(named) if is_name and named.is_file() else text
 
 
 def refuse(comparison: Comparison, *, anyway: bool) -> None:

@@ -11,7 +11,7 @@ from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells
 from nsyswrap.reports.compare.conclusion import conclude, obstacle_texts
-from nsyswrap.reports.compare.tables import group_table, shown_groups
+from nsyswrap.reports.compare.tables import basis, group_table, shown_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +42,9 @@ def render(comparison: Comparison) -> str:
             for group, rows in _ROWS.items()
             if group in groups
         ),
-        [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}."],
+        [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}.", basis(comparison)],
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+    return "\n\n".join("\n".join(filter(None, part)) for part in parts if part) + "\n"
 
 
 def _items(texts: Sequence[str], most: int | None = None) -> list[str]:

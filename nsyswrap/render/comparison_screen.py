@@ -8,7 +8,7 @@ from nsyswrap.base.text import printable
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.reports.compare import conclusion as conclusions
-from nsyswrap.reports.compare.tables import group_table, shown_groups
+from nsyswrap.reports.compare.tables import basis, group_table, shown_groups
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group, Side
@@ -52,6 +52,7 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines.append("")
     for remark in comparison.remarks:
         lines += wrapped(f"note: {remark}", width, "yellow")
+    lines += wrapped(basis(comparison), width, "dim") if basis(comparison) else []
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)
 

@@ -140,6 +140,16 @@ def test_the_history_is_a_page(tmp_path: Path, run: Callable[..., Done]) -> None
     few = run("baseline", "history", str(folder / "v0.json"), "-o", "one.html")
     assert few.code == 2
     assert "2 points or more" in few.err
+    twice = run("baseline", "history", str(folder / "v0.json"), "v0", "-o", "one.html")
+    assert (twice.code, "2 points or more" in twice.err) == (2, True)
+
+
+def test_a_baseline_is_found_by_its_name(tmp_path: Path, run: Callable[..., Done]) -> None:
+    for name, factor in (("before", 1.0), ("after", 1.2)):
+        saved(tmp_path / "nsyswrap-baselines" / f"{name}.json", factor=factor)
+    assert run("compare", "before", "after").out.startswith("Slower: ")
+    missing = run("compare", "before.json", "after")
+    assert (missing.code, "before.json not found\n  see the names" in missing.err) == (65, True)
 
 
 def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -> None:

@@ -13,6 +13,7 @@ import math
 import statistics
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side
@@ -22,8 +23,8 @@ from nsyswrap.base.files import read_json, typed, why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
+FOLDER = Path("nsyswrap-baselines")  # of those with a name
 FORMAT = 1  # increases with every change of the content that an older nsyswrap would misread
 SIZE = 200_000  # bytes that a file has at most, unless it has very many rows
 _MARK = "nsyswrap_baseline"  # the first key; its value is the format
@@ -107,6 +108,10 @@ def read_baseline(path: Path) -> Side:
         if content.pop("sha256", None) != checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote", _AGAIN)
         return _side(typed(_Stored, content))
+    except FileNotFoundError:
+        raise CaptureError(f"{path} not found", "see the names: nsyswrap baseline list") from None
+    except json.JSONDecodeError as error:
+        raise CaptureError(f"{path} is damaged: invalid JSON in line {error.lineno}", _AGAIN) from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"cannot read {path}: {why(error)}", _AGAIN) from None
 

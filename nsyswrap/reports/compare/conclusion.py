@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.judgement import is_about_the_clock
 from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
@@ -33,7 +34,7 @@ _WAITS = "Synchronize"  # calls that take as long as what they wait for
 _LISTED = 3  # kernels by name
 _LONGEST = 120  # characters of a value of an obstacle
 _RUNS = 3  # a side for a verdict
-MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- BASE... -- NEW..."
+MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- COMMAND... -- COMMAND..."
 _WORDS: dict[Outcome, str] = {
     "slower": "Slower",
     "faster": "Faster",
@@ -208,7 +209,9 @@ def _next(comparison: Comparison, pair: Pair) -> str:
     if more:
         return f"{more:,} more run{'' if more == 1 else 's'} a side would probably tell"
     if pair.judgement.outcome == "cannot tell":
-        return "More runs would probably not tell: the difference is close to the tolerance."
+        if is_about_the_clock(pair.judgement):
+            return "More runs will not tell: make the runs of both sides at the same clock."
+        return "More runs would probably not tell: the change is too close to the tolerance for this noise."
     few = min(len(comparison.base.runs), len(comparison.new.runs)) < _RUNS
     return MORE_RUNS if pair.judgement.outcome == "not judged" and few else ""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
 _WIDE = 999.0  # percent
+MEDIANS = "Base, New and Cost are medians over the runs; Change and Between compare geometric means"
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
@@ -189,7 +190,8 @@ def interval(judgement: Judgement) -> str:
     """
     if judgement.low is None or judgement.high is None:
         return ""
-    high = f"over {_WIDE:+.0f}" if judgement.high - 1 > _WIDE / PERCENT else percent(judgement.high - 1)
+    is_cut = judgement.high - 1 > _WIDE / PERCENT >= judgement.low - 1
+    high = f"over {_WIDE:+.0f}" if is_cut else percent(judgement.high - 1)
     return f"{percent(judgement.low - 1)} to {high} %"
 
 
@@ -216,6 +218,12 @@ def ns_per_byte(rows: Sequence[object]) -> float | None:
     )
     middle = len(known) // 2
     return None if not known else (known[middle] + known[~middle]) / 2
+
+
+def basis(comparison: Comparison) -> str:
+    """Return what the columns are of, where a change can differ from that of the medians; else empty."""
+    is_judged = any(pair.judgement.low is not None for pair in comparison.pairs)
+    return MEDIANS if is_judged else ""
 
 
 def verdict(pair: Pair) -> str:

@@ -199,12 +199,12 @@ def test_another_command_stays_another_one(tmp_path: Path) -> None:
     ("altered", "message"),
     [
         (lambda text: text.replace('"count":3', '"count":4', 1), "damaged"),
-        (lambda text: text[: len(text) // 2], "cannot read"),
+        (lambda text: text[: len(text) // 2], "damaged: invalid JSON in line"),
         (lambda text: text.replace('"nsyswrap_baseline": 1', '"nsyswrap_baseline": 2'), "newer nsyswrap"),
         (lambda _: '{"benchmarks": []}', "not a baseline"),
         (lambda _: "[]", "not a baseline"),
-        (lambda _: "\udce9".encode("utf-8", "surrogateescape").decode("latin-1"), "cannot read"),
-        (lambda _: "", "cannot read"),
+        (lambda _: "\udce9".encode("utf-8", "surrogateescape").decode("latin-1"), "invalid JSON in line 1"),
+        (lambda _: "", "invalid JSON in line 1"),
     ],
 )
 def test_a_damaged_file_is_refused(altered: object, message: str, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_baseline_is_known_by_its_content(tmp_path: Path) -> None:
     assert not is_baseline(path)
     assert not is_baseline(tmp_path)
     assert not is_baseline(tmp_path / "missing")
-    with pytest.raises(CaptureError, match="No such file"):
+    with pytest.raises(CaptureError, match="not found"):
         read_baseline(tmp_path / "missing")
 
 

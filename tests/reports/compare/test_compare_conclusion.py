@@ -66,6 +66,7 @@ def test_a_row_that_became_faster_is_no_cause_of_a_slower_step() -> None:
         ),
         (judged("cannot tell", 0.9, 0.97), "Faster, but cannot tell if by more than 5 %: step", "-3.0 %)"),
         (judged("cannot tell", 0.01, 90.0), "Cannot tell: step", "(between -99.0 and over +999 %)"),
+        (judged("slower", 12.0, 14.0), "Slower: step", "(between +1100.0 and +1300.0 %)"),
         (judged("clock", 1.06, 1.1, why="1980 and 1755 MHz"), "Slower by the clock alone: step", "1755 MHz"),
     ],
 )
@@ -80,6 +81,9 @@ def test_what_would_decide_it() -> None:
     assert concluded(comparison(step)).lines[-1] == "4 more runs a side would probably tell"
     never = pair("step", "'s'", 5e6, 5.2e6, judged("cannot tell", 0.98, 1.08))
     assert concluded(comparison(never)).lines[-1].startswith("More runs would probably not tell")
+    clock = judged("cannot tell", 1.08, 1.11, why="SM clock 1980 / 1800 MHz could be the cause")
+    last = concluded(comparison(pair("step", "'s'", 5e6, 5.5e6, clock))).lines[-1]
+    assert last == "More runs will not tell: make the runs of both sides at the same clock."
 
 
 def test_two_runs_alone_get_no_verdict() -> None:
