@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.compare.intervals import interval, runs_to_decide
-from nsyswrap.analysis.compare.model import GROUPS, HEADLINE, Judgement, Limits
+from nsyswrap.analysis.compare.model import GROUPS, HEADLINE, Judgement, Key, Limits
 from nsyswrap.analysis.compare.noise import FEWEST_RUNS, sample, with_usual_noise
+from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.compare.intervals import Interval
-    from nsyswrap.analysis.compare.model import Group, Key, Outcome, Row
+    from nsyswrap.analysis.compare.model import Group, Outcome, Row
     from nsyswrap.analysis.compare.pairing import Rows
 
     Values = tuple[NDArray[Any], NDArray[Any]]
 
 _NOT_CHOSEN = "not in the gate"
+_FIRST_CALL = Key("launch", FIRST_CALL)  # a mean over kernels: each takes another time
 _CLOCK_CAUSE = " could be the cause"
 FEWEST_CLOCK_SAMPLES = 5  # a side
 _WIDEST = 20.0  # log of a ratio: beyond it a change means nothing, and could overflow
@@ -136,6 +138,14 @@ def _not_judged(rows: Rows, limits: Limits) -> str:
             return f"{what} {absent} of {len(side)} {name} runs"
         if len(side) < FEWEST_RUNS:
             return f"fewer than {FEWEST_RUNS} {name} runs"
+    return _other_work(rows)
+
+
+def _other_work(rows: Rows) -> str:
+    """Return that both sides' events are not of the same work; empty if they are."""
+    counts = _counts(rows)
+    if rows.key == _FIRST_CALL and counts[0] != counts[1]:
+        return f"other kernels: {counts[0]:g} / {counts[1]:g} first launches"
     return "copies of other sizes" if _sizes_differ(rows) else ""
 
 
@@ -145,6 +155,11 @@ def _is_small(rows: Rows, limits: Limits) -> bool:
         median(row.total_ns if row else 0 for row in side) < limits.min_time_ns
         for side in (rows.base, rows.new)
     )
+
+
+def _counts(rows: Rows) -> tuple[float, float]:
+    base, new = (float(median(row.count if row else 0 for row in side)) for side in (rows.base, rows.new))
+    return base, new
 
 
 def _value(rows: Rows, row: Row) -> float | None:
@@ -297,7 +312,7 @@ def _with_clock(
 
 def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
-    count = [median(row.count if row else 0 for row in side) for side in (rows.base, rows.new)]
+    count = _counts(rows)
     totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
     ratio = change = judgement.ratio or 1.0
     if judgement.outcome == "cannot tell":  # the most that it could be

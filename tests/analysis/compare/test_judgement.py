@@ -10,6 +10,7 @@ from made_runs import exact_row
 from nsyswrap.analysis.compare.judgement import Clocks, judge, judge_rows
 from nsyswrap.analysis.compare.model import Group, Judgement, Key, Limits, Row
 from nsyswrap.analysis.compare.pairing import Rows
+from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,13 @@ def test_a_kernel_in_three_runs_of_each_side_is_judged() -> None:
 def test_more_launches_are_no_slower_kernel() -> None:
     found = judged(times(1, count=100), times(1, count=200))
     assert (found.outcome, found.why) == ("same", "time of one; 100 / 200 launches")
+
+
+def test_the_first_launches_of_other_kernels_are_not_judged() -> None:
+    key = Key("launch", FIRST_CALL)
+    found = judged(times(1, count=4), times(1.3, count=3), key)
+    assert (found.outcome, found.why) == ("not judged", "other kernels: 4 / 3 first launches")
+    assert judged(times(1, count=4), times(1.3, count=4), key).outcome == "slower"
 
 
 def test_copies_of_other_sizes_are_not_judged() -> None:
