@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
 _WIDE = 999.0  # percent
-MEDIANS = "Base, New and Cost are medians over the runs; Change and Between compare geometric means"
+MEDIANS = "Base, New and Cost are medians over the runs; Change and its interval compare geometric means"
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")

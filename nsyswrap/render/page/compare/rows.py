@@ -9,7 +9,7 @@ from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.render.row_names import row_names
-from nsyswrap.reports.compare.tables import group_table
+from nsyswrap.reports.compare.tables import basis, group_table
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group
@@ -23,7 +23,10 @@ _WHOLE = "nsyswrap compare --format csv"
 def make(comparison: Comparison) -> Markup:
     """Return a table for each group that has rows, that of kernels open."""
     return section(
-        "rows", "All rows", *(_shown(comparison, group) for group in GROUPS if comparison.of(group))
+        "rows",
+        "All rows",
+        element("p", basis(comparison), class_="note") if basis(comparison) else None,
+        *(_shown(comparison, group) for group in GROUPS if comparison.of(group)),
     )
 
 
