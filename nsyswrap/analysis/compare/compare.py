@@ -87,14 +87,13 @@ def few_runs(base: Side, new: Side) -> tuple[str, ...]:
     if min(numbers) >= RECOMMENDED_RUNS:
         return ()
     chance = 2 ** (sum(numbers) - 1)  # all base runs at one speed and all new ones at the other
-    return (
-        (
-            f"{numbers[0]} and {numbers[1]} runs: each row with two speeds that change from run to run looks "
-            f"slower or faster once in {chance} comparisons, and one of {_MANY} such rows in "
-            f"{_PERCENT * (1 - (1 - 1 / chance) ** _MANY):.0f} % of them; "
-            f"make {RECOMMENDED_RUNS} runs a side before you act on it"
-        ),
+    many = _PERCENT * (1 - (1 - 1 / chance) ** _MANY)
+    remark = (
+        f"{numbers[0]} and {numbers[1]} runs: a row with two speeds looks slower or faster by chance once in "
+        f"{chance} comparisons. With {_MANY} such rows it is {many:.0f} % of them. "
+        f"Make {RECOMMENDED_RUNS} runs a side before you act."
     )
+    return (remark,)
 
 
 def _other_steps(base: Side, new: Side) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
     pair = headline(comparison)
     counts = (*_counts(comparison, names), *_other_steps(comparison))
     if pair is None:
-        return Conclusion("not judged", None, ("No row is in the runs of both sides.",), counts)
+        return Conclusion("not judged", None, (_nothing_common(comparison),), counts)
     lines = [
         _verdict(comparison, pair),
         _cause(comparison, pair, names),
@@ -69,6 +69,18 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
         _next(comparison, pair),
     ]
     return Conclusion(pair.judgement.outcome, pair, tuple(filter(None, lines)), counts)
+
+
+def _nothing_common(comparison: Comparison) -> str:
+    """Return why the sides have no time in common."""
+    work = [pair for pair in comparison.pairs if pair.key.group in ("kernel", "copy")]
+    for side, has_work in (
+        (comparison.base, any(not pair.is_added for pair in work)),
+        (comparison.new, any(not pair.is_removed for pair in work)),
+    ):
+        if not has_work:
+            return f"No GPU work in {printable(side.name)}: nsyswrap doctor says why"
+    return "No row is in the runs of both sides."
 
 
 def obstacle_texts(comparison: Comparison) -> list[str]:
@@ -183,7 +195,7 @@ def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     """
     others = [pair for pair in comparison.pairs if pair is not head]
     words: dict[Outcome, str] = {"slower": "slower", "faster": "faster"}
-    words |= {"clock": "by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
+    words |= {"clock": "changed by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
     counted = []
     for outcome, word in words.items():
         of_it = [pair for pair in others if pair.judgement.outcome == outcome]

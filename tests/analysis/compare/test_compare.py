@@ -67,8 +67,8 @@ def test_three_runs_are_judged_with_a_remark() -> None:
     assert outcomes(comparison)[f"kernel {GEMM}"] == "slower"
     (remark,) = comparison.remarks
     assert remark == (
-        "3 and 4 runs: each row with two speeds that change from run to run looks slower or faster once in "
-        "64 comparisons, and one of 20 such rows in 27 % of them; make 5 runs a side before you act on it"
+        "3 and 4 runs: a row with two speeds looks slower or faster by chance once in 64 comparisons. "
+        "With 20 such rows it is 27 % of them. Make 5 runs a side before you act."
     )
 
 

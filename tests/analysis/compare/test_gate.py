@@ -179,5 +179,5 @@ def test_few_runs_are_told_with_a_failure() -> None:
     base, new = side_of("a", {STEP: QUIET[:3]}), side_of("b", {STEP: scaled(QUIET[:3], 1.5)})
     result = gated(base, new, GateLimits())
     assert result.verdict == "slower"
-    assert any("3 and 3 runs: each row with two speeds" in line for line in remark_lines(result))
+    assert any("3 and 3 runs: a row with two speeds" in line for line in remark_lines(result))
     assert not remark_lines(gated(base, base, GateLimits()))

@@ -128,6 +128,8 @@ def test_a_call_explains_a_run_if_nothing_on_the_gpu_does() -> None:
 def test_nothing_in_common_is_no_verdict() -> None:
     made = concluded(comparison(pair("step", "a", 1e6, None), pair("kernel", "k", None, 1e6)))
     assert (made.outcome, made.pair) == ("not judged", None)
+    assert made.lines == ("No GPU work in before: nsyswrap doctor says why",)
+    made = concluded(comparison(pair("kernel", "j", 1e6, None), pair("kernel", "k", None, 1e6)))
     assert made.lines == ("No row is in the runs of both sides.",)
 
 
