@@ -68,16 +68,9 @@ def test_a_folder_of_runs_goes_to_a_file(tmp_path: Path) -> None:
     assert (error.exit_code, f"{output} already exists" in error.message) == (73, True)
 
 
-def _metrics(output: str) -> str:
-    """Return stdout alone: before click 8.2 the notes on stderr follow it."""
-    return "".join(output.partition("# EOF\n")[:2])
-
-
-def test_a_part_of_a_capture() -> None:
+def test_a_part_of_a_capture(cli: Cli) -> None:
     whole, part = (
-        _metrics(
-            CliRunner().invoke(commands, ["export", str(BOTH), "--metrics", "openmetrics", *more]).stdout
-        )
+        cli("export", BOTH, "--metrics", "openmetrics", *more).stdout
         for more in ((), ("--nvtx", "add2 both cuda"))
     )
     kernels = [
