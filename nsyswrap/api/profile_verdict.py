@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare import gate
-from nsyswrap.analysis.compare.compare import NEEDS_SCIPY, compare
+from nsyswrap.analysis.compare.compare import compare, needs_scipy
 from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.base.errors import CaptureError
@@ -53,7 +53,7 @@ class Verdict:
         """The conclusion, and the figures it is drawn from: a line for each row."""
         comparison = self.comparison
         obstacles = [f"{one.about}: baseline {one.base}, here {one.new}" for one in comparison.obstacles]
-        few = [] if obstacles or comparison.no_verdicts in ("", NEEDS_SCIPY) else [_FEW]
+        few = [] if obstacles or comparison.no_verdicts in ("", needs_scipy()) else [_FEW]
         lines = [
             gate_lines.conclusion(self.result, self.limits),
             *obstacles,

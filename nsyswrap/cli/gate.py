@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base import settings
 from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.files import brief
+from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
@@ -154,8 +155,8 @@ def check_gate(base: Side, new: Side, limits: GateLimits, *, anyway: bool = Fals
     comparison = comparing.compare(base, new, limits.limits, anyway=anyway, family=chosen)
     if serious := [one.about for one in comparison.obstacles if not (anyway and one.is_deliberate)]:
         raise CaptureError(f"gate: cannot compare: {', '.join(serious)}", "see the figures: omit --gate")
-    if comparison.no_verdicts == comparing.NEEDS_SCIPY:
-        raise Unavailable("gate: scipy is missing", "pip install 'nsyswrap[compare]'")
+    if comparison.no_verdicts == comparing.needs_scipy():
+        raise Unavailable("gate: scipy is missing", pip_install("compare"))
     result = gates.gate(comparison, limits)
     if missing := gates.unmatched(result, limits):
         raise CaptureError(

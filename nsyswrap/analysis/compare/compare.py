@@ -12,6 +12,7 @@ from nsyswrap.analysis.compare.model import GROUPS, Comparison, Limits, Pair
 from nsyswrap.analysis.compare.noise import FEWEST_RUNS
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
+from nsyswrap.base.install import pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.pairing import Rows
 
 RECOMMENDED_RUNS = 5  # a side
-NEEDS_SCIPY = "verdicts need scipy: pip install 'nsyswrap[compare]'"
 _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
@@ -74,8 +74,13 @@ def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway
     try:
         importlib.import_module("scipy.special")
     except ImportError:
-        return NEEDS_SCIPY
+        return needs_scipy()
     return ""
+
+
+def needs_scipy() -> str:
+    """Return why nothing is judged without scipy, and the command that installs it."""
+    return f"verdicts need scipy: {pip_install('compare')}"
 
 
 def few_runs(base: Side, new: Side) -> tuple[str, ...]:
