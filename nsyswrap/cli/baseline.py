@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Side
 
 with lazy_imports():
-    from nsyswrap.analysis.compare import comparability
+    from nsyswrap.analysis.compare import comparability, model
     from nsyswrap.cli import compare as comparing
     from nsyswrap.render import row_names
     from nsyswrap.render.formats import csv
@@ -34,7 +34,6 @@ with lazy_imports():
     from nsyswrap.reports.compare import baseline, baseline_rows
 
 _SUFFIX = ".json"
-_ENOUGH, _FEWEST = 5, 3  # runs
 _TOP = 20
 _force = option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
 _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -214,13 +213,14 @@ def _note_weaknesses(side: Side) -> None:
         note(f"nsyswrap: {found.about}: {found.base}")
     if obstacles:
         note("  comparisons with this baseline will be refused without --anyway")
-    if len(side.runs) < _ENOUGH:
+    best = model.RECOMMENDED_RUNS
+    if len(side.runs) < best:
         fewest = (
-            "a verdict needs 3 runs a side, better 5"
-            if len(side.runs) < _FEWEST
-            else "5 runs tell smaller changes"
+            f"a verdict needs {model.FEWEST_RUNS} runs a side, better {best}"
+            if len(side.runs) < model.FEWEST_RUNS
+            else f"{best} runs tell smaller changes"
         )
-        note(f"nsyswrap: {_counted(len(side.runs), 'run')}: {fewest}: nsyswrap profile --repeat 5")
+        note(f"nsyswrap: {_counted(len(side.runs), 'run')}: {fewest}: nsyswrap profile --repeat {best}")
 
 
 def _listed(path: Path, side: Side) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells
 from nsyswrap.reports.compare.conclusion import conclude, obstacle_texts
-from nsyswrap.reports.compare.tables import basis, group_table, shown_groups
+from nsyswrap.reports.compare.tables import basis, group_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ def render(comparison: Comparison) -> str:
     made = conclude(comparison, names)
     obstacles = obstacle_texts(comparison)
     verdict, *others = made.lines
-    groups = shown_groups(comparison)
     parts = [
         ["The sides differ in more than the change:", *_items(obstacles, _OBSTACLES)] if obstacles else [],
         [f"**{escaped(verdict)}**", *_items(others)],
@@ -40,7 +39,7 @@ def render(comparison: Comparison) -> str:
         *(
             _table(group_table(comparison, group, names), GROUPS[group], rows)
             for group, rows in _ROWS.items()
-            if group in groups
+            if comparison.of(group)
         ),
         [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}.", basis(comparison)],
     ]

@@ -8,7 +8,7 @@ from nsyswrap.base.text import printable
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.reports.compare import conclusion as conclusions
-from nsyswrap.reports.compare.tables import basis, group_table, shown_groups
+from nsyswrap.reports.compare.tables import basis, group_table
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison, Group, Side
@@ -44,9 +44,8 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines.append("")
     for line in made.counts:
         lines += wrapped(line, width, "", "  ")
-    groups = shown_groups(comparison)
     for group, rows in _ROWS.items():
-        if group in groups and comparison.of(group) != (made.pair,):
+        if comparison.of(group) not in ((), (made.pair,)):
             table = group_table(comparison, group, names)
             lines += ["", *table_lines(table, width, top=top or rows, whole="")]
     lines.append("")

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
 from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Limits, Pair
-from nsyswrap.analysis.compare.noise import FEWEST_RUNS
+from nsyswrap.analysis.compare.model import (
+    FEWEST_RUNS,
+    GROUPS,
+    RECOMMENDED_RUNS,
+    Comparison,
+    Limits,
+    Pair,
+)
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
 from nsyswrap.base.install import pip_install
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Judgement, Key, Obstacle, Side
     from nsyswrap.analysis.compare.pairing import Rows
 
-RECOMMENDED_RUNS = 5  # a side
 _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 

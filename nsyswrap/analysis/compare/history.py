@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.compare.comparability import obstacles_of
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Limits, Side
-from nsyswrap.analysis.compare.noise import FEWEST_RUNS
+from nsyswrap.analysis.compare.model import FEWEST_RUNS, Limits, Side
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.base.text import without_folders
 

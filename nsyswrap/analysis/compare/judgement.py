@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.compare.intervals import interval, runs_to_decide
-from nsyswrap.analysis.compare.model import GROUPS, HEADLINE, Judgement, Key, Limits
-from nsyswrap.analysis.compare.noise import FEWEST_RUNS, sample, with_usual_noise
+from nsyswrap.analysis.compare.model import FEWEST_RUNS, GROUPS, HEADLINE, Judgement, Key, Limits
+from nsyswrap.analysis.compare.noise import sample, with_usual_noise
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 from nsyswrap.base.units import duration
 

@@ -26,6 +26,7 @@ GROUPS: dict[Group, str] = {
     "copy": "Copies",
     "range": "NVTX ranges",
 }
+FEWEST_RUNS, RECOMMENDED_RUNS = 3, 5  # a side, for a verdict
 WHOLE_RUN = "whole run"  # detail of the budget rows that are not of a step
 HEADLINE: tuple[Group, ...] = ("total", "step", "launch")  # these have half of the error rate to themselves
 

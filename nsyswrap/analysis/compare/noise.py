@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 with lazy_imports():
     from scipy import special
 
-FEWEST_RUNS = 3  # a side
 FEWEST_ROWS = 5  # of a kind, to learn from each other
 _MOST_FREEDOM = 40.0  # that a row gets from its kind: rows of a run are not independent of each other
 _OUTLIER = 4.0  # times the usual variance: such a row has a noise of its own

@@ -80,7 +80,8 @@ def budget_rows(capture: Capture, parts: Sequence[JudgedPart]) -> Fields:
     the number of steady steps of the first process.
     """
     steps = [part for part in parts if part.steps.found]
-    whole = budgets_of(capture)
+    # Without steps the judged parts are the whole run.
+    whole = budgets_of(capture) if steps else [budget for part in parts for budget in part.budgets]
     fields: Fields = {}
     for state in STATES:
         if total := sum(int(budget.state_ns[state].sum()) for part in steps for budget in part.budgets):

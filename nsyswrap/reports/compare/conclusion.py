@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.judgement import is_about_the_clock
+from nsyswrap.analysis.compare.model import FEWEST_RUNS, RECOMMENDED_RUNS
 from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
@@ -33,8 +34,10 @@ _SOME = 0.1  # of the difference: no cause is named below
 _WAITS = "Synchronize"  # calls that take as long as what they wait for
 _LISTED = 3  # kernels by name
 _LONGEST = 120  # characters of a value of an obstacle
-_RUNS = 3  # a side for a verdict
-MORE_RUNS = "For a verdict make 3 runs a side, better 5: nsyswrap compare --run 5 -- COMMAND... -- COMMAND..."
+_MORE_RUNS = (
+    f"For a verdict make {FEWEST_RUNS} runs a side, better {RECOMMENDED_RUNS}: "
+    f"nsyswrap compare --run {RECOMMENDED_RUNS} -- COMMAND... -- COMMAND..."
+)
 _WORDS: dict[Outcome, str] = {
     "slower": "Slower",
     "faster": "Faster",
@@ -224,8 +227,8 @@ def _next(comparison: Comparison, pair: Pair) -> str:
         if is_about_the_clock(pair.judgement):
             return "More runs will not tell: make the runs of both sides at the same clock."
         return "More runs would probably not tell: the change is too close to the tolerance for this noise."
-    few = min(len(comparison.base.runs), len(comparison.new.runs)) < _RUNS
-    return MORE_RUNS if pair.judgement.outcome == "not judged" and few else ""
+    few = min(len(comparison.base.runs), len(comparison.new.runs)) < FEWEST_RUNS
+    return _MORE_RUNS if pair.judgement.outcome == "not judged" and few else ""
 
 
 def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:

@@ -83,11 +83,6 @@ def _by_cost(pair: Pair) -> tuple[float, float]:
     return -abs(cost), -max(pair.base_total_ns, pair.new_total_ns)
 
 
-def shown_groups(comparison: Comparison) -> list[Group]:
-    """Return the groups that have rows."""
-    return [group for group in GROUPS if comparison.of(group)]
-
-
 def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
     each = _EACH[group]
     by_step = group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
