@@ -110,12 +110,13 @@ def test_a_kernel_that_is_added_or_removed_is_listed(cli: Cli, tmp_path: Path, t
 
 
 def test_another_grid_is_found_with_its_factor(cli: Cli, tmp_path: Path) -> None:
+    # Not "grid": the kernel then waits for pages, up to 2.5 times as long in one run as in the next.
     program = str(ROOT / "kernels" / "add.cu")
-    comparison = compared(cli, tmp_path / "runs", (program, "1x256"), (program, "grid"))
+    comparison = compared(cli, tmp_path / "runs", (program, "1x256"), (program, "prefetch"))
     (add,) = [row for row in comparison["rows"] if row["group"] == "kernel"]
     assert add["outcome"] == "faster"
     factor = add["new_total_ns"] / add["base_total_ns"]
-    assert 1 + add["change_percent"] / 100 == pytest.approx(factor, rel=0.2)
+    assert 1 + add["change_percent"] / 100 == pytest.approx(factor, rel=0.3)
     assert add["renamed_from_detail"] == "grid 1 1 1, block 256 1 1"
 
 
