@@ -28,6 +28,7 @@ from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_l
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Limits, Side
     from nsyswrap.reports.compare.sides import Source
 
@@ -142,11 +143,12 @@ def command(
             wanted = tuple(one for one in comparison.obstacles if not one.is_deliberate)
             comparison = replace(comparison, obstacles=wanted)
         refuse(comparison, anyway=anyway)
-        show(comparison, form, output, top)
+        result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs)) if gated else None
+        judged = (result, gated) if result and gated else None
+        show(comparison, form, output, top, judged)
         write_pictures(comparison, view, plot)
-        if gated:
-            result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs))
-            sys.exit(gate.finish(result, gated, lambda: comparison_markdown.render(comparison)))
+        if judged:
+            sys.exit(gate.finish(*judged, lambda: comparison_markdown.render(comparison)))
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -224,9 +226,15 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
         )
 
 
-def show(comparison: Comparison, form: str, output: Path | None, top: int | None) -> None:
-    """Print a comparison in one of FORMATS, or write it into a file."""
-    text = _screen(comparison, output, top) if form == "text" else _data(comparison, form)
+def show(
+    comparison: Comparison,
+    form: str,
+    output: Path | None,
+    top: int | None,
+    judged: tuple[GateResult, GateLimits] | None = None,
+) -> None:
+    """Print a comparison in one of FORMATS, or write it into a file; JSON holds what the gate said, too."""
+    text = _screen(comparison, output, top) if form == "text" else _data(comparison, form, judged)
     if output:
         write(output, text)
         note(f"wrote {output}")
@@ -243,9 +251,9 @@ def _screen(comparison: Comparison, output: Path | None, top: int | None) -> str
         return comparison_screen.render(comparison, width=layout.width, color=color, top=top)
 
 
-def _data(comparison: Comparison, form: str) -> str:
+def _data(comparison: Comparison, form: str, judged: tuple[GateResult, GateLimits] | None) -> str:
     if form == "json":
-        return json.dumps(as_data.as_dict(comparison), indent=1, allow_nan=False) + "\n"
+        return json.dumps(as_data.as_dict(comparison, judged), indent=1, allow_nan=False) + "\n"
     if form == "csv":
         return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=False)
     return comparison_markdown.render(comparison)

@@ -89,7 +89,11 @@ def test_the_formats(here: Here, tmp_path: Path) -> None:
     data = json.loads(out)
     validate(data, SCHEMA)
     assert (code, data["outcome"], len(data["base"]["runs"])) == (None, "slower", 3)
-    assert data["headline"]["name"] == "'step'"
+    assert (data["headline"]["name"], data["gate"]) == ("'step'", None)
+    code, out, _ = here("before", "after", "--format", "json", "--gate")
+    validate(data := json.loads(out), SCHEMA)
+    assert (code, data["gate"]["verdict"]) == (1, "slower")
+    assert data["gate"]["conclusion"].startswith("slower: 1 of 1 row by more than 5 %")
     rows = list(csv.DictReader(io.StringIO(here("before", "after", "--format", "csv")[1])))
     assert [row["group"] for row in rows] == [row["group"] for row in data["rows"]]
     assert here("before", "after", "--format", "markdown")[1].startswith("**Slower: step 'step'")

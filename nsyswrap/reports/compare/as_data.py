@@ -7,18 +7,23 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
+from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.tables import PERCENT, all_rows
 
 if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Side
 
 FORMAT = "nsyswrap-comparison"
 VERSION = 1  # raised if a key is removed or changes its meaning; new keys come at the end
 
 
-def as_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison with unrounded values and full names; what is not known is None."""
+def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None = None) -> dict[str, Any]:
+    """Return the comparison, and what a gate said, with unrounded values and full names.
+
+    What is not known is None.
+    """
     conclusion = conclude(comparison, {pair.key: pair.key.name for pair in comparison.pairs})
     limits, head = comparison.limits, conclusion.pair
     table = all_rows(comparison)
@@ -43,6 +48,16 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "no_verdicts_because": comparison.no_verdicts or None,
         "notes": list(comparison.remarks),
         "rows": rows,
+        "gate": None if gate is None else _gate(*gate),
+    }
+
+
+def _gate(result: GateResult, limits: GateLimits) -> dict[str, Any]:
+    return {
+        "verdict": result.verdict,
+        "conclusion": gate_lines.conclusion(result, limits),
+        "rows": gate_lines.row_lines(result),
+        "notes": gate_lines.remark_lines(result),
     }
 
 
