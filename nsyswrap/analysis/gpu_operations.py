@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.texts import Texts
     from nsyswrap.capture.capture import Capture
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
@@ -212,7 +213,7 @@ def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
     return capture.notes_on_labels("copy_kind") if copies else ()
 
 
-def _copy_names(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
+def _copy_names(capture: Capture, rows: NDArray[Any]) -> Texts:
     labels = capture.labels("copy_kind")
     kinds = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
     return look_up(kinds, lambda kind: copy_name(labels.get(kind, f"kind {kind}")))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, text_codes
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 from nsyswrap.capture.per_capture import per_capture
@@ -66,18 +67,15 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     return np.array([classes.index(kind) for kind in class_of_name], np.int64)[codes], classes
 
 
-def event_names(capture: Capture, kind: str) -> NDArray[Any]:
-    """Return the name of each event as an array of texts."""
-    codes, names = name_codes(capture, kind)
-    texts: NDArray[Any] = np.array(names, dtype=object)[codes]
-    return texts
+def event_names(capture: Capture, kind: str) -> Texts:
+    """Return the name of each event."""
+    return Texts(*name_codes(capture, kind))
 
 
-def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> NDArray[Any]:
-    """Return the text of each id as an array; ``text`` is called once for each distinct id."""
+def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> Texts:
+    """Return the text of each id; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
-    texts: NDArray[Any] = np.array([text(i) for i in known.tolist()], dtype=object)[positions]
-    return texts
+    return Texts(positions, [text(i) for i in known.tolist()])
 
 
 def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:

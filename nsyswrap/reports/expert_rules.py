@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.texts import Texts
     from nsyswrap.capture.capture import Capture
 
-    Arrays = Mapping[str, NDArray[Any]]  # a value per column and row
+    Arrays = Mapping[str, NDArray[Any] | Texts]  # a value per column and row
 
 ROWS = Option("rows", 50, "maximum number of rows; negative: all")
 LONGEST = "the longest"

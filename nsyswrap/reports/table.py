@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -267,9 +268,11 @@ class Table:
     @property
     def frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame of unrounded values. Column names end in their units."""
-        return pd.DataFrame(
-            {column.name: frames.pandas_values(self.data[column.name]) for column in self.columns}
-        )
+        return pd.DataFrame({column.name: _pandas_values(self.data[column.name]) for column in self.columns})
+
+
+def _pandas_values(values: Values) -> object:
+    return np.asarray(values) if isinstance(values, Texts) else frames.pandas_values(values)
 
 
 def _no_rows(schema: Schema) -> dict[str, Values]:
@@ -297,6 +300,8 @@ def _numbers(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _plain(values: Values) -> Sequence[object]:
+    if isinstance(values, Texts):
+        return list(values)
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "f":
@@ -304,14 +309,19 @@ def _plain(values: Values) -> Sequence[object]:
     return [None if value == MISSING else value for value in values.tolist()]
 
 
-def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> dict[str, Values]:
+def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> Mapping[str, Values]:
     key = np.asarray(data[order.column])
     if order.rounded:
-        key = np.array([round_tenth(value, rounding) for value in key.tolist()])
+        known, places = np.unique(key, return_inverse=True)
+        key = np.array([round_tenth(value, rounding) for value in known.tolist()], np.float64)[places]
     if order.descending:
         key = ~key if key.dtype.kind == "i" else -key  # ~: what is missing comes last, as in SQL
+    if (key[1:] >= key[:-1]).all():  # with NaN never: it is sorted then, too
+        return data
     rows = np.argsort(key, kind="stable")
-    return {
-        name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
-        for name, values in data.items()
-    }
+    return {name: rows_of(values, rows) for name, values in data.items()}
+
+
+def rows_of(values: Values, rows: NDArray[np.intp]) -> Values:
+    """Return the values of these rows, in this order."""
+    return values[rows] if isinstance(values, (np.ndarray, Texts)) else [values[row] for row in rows]

@@ -30,7 +30,7 @@ from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,10 +62,7 @@ def compute(capture: Capture) -> Result:
     }
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(
-        {
-            name: values[appearance] if isinstance(values, np.ndarray) else [values[i] for i in appearance]
-            for name, values in data.items()
-        },
+        {name: rows_of(values, appearance) for name, values in data.items()},
         (*operation_notes(capture), *adopted_notes(adopted)),
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import MOST
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
 
 _PLACES = ("context_id", "green_context_id", "stream_id")
 _COUNTS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
@@ -41,7 +43,7 @@ def compute(capture: Capture) -> Result:
         if capture.has(kind)
     ]
     return Result(
-        {column.name: np.concatenate([_filled(part, column) for part in parts]) for column in SCHEMA.columns},
+        {column.name: _joined([_filled(part, column) for part in parts]) for column in SCHEMA.columns},
         tuple(_notes(capture)),
     )
 
@@ -54,15 +56,20 @@ def _notes(capture: Capture) -> Iterator[str]:
             yield from capture.notes_on_labels(*enums)
 
 
-def _filled(part: Mapping[str, NDArray[Any]], column: Column) -> NDArray[Any]:
+def _filled(part: Mapping[str, Values], column: Column) -> Values:
     """Return a column of one kind of operation, filled with missing values if that kind lacks it."""
     if column.name in part:
         return part[column.name]
-    missing = None if column.unit is Unit.TEXT else MISSING
-    return np.full(len(part["start_ns"]), missing)
+    rows = len(part["start_ns"])
+    return Texts.repeated(None, rows) if column.unit is Unit.TEXT else np.full(rows, MISSING)
 
 
-def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
+def _joined(parts: list[Values]) -> Values:
+    texts = [part for part in parts if isinstance(part, Texts)]
+    return Texts.joined(texts) if texts else np.concatenate([np.asarray(part) for part in parts])
+
+
+def _operations(capture: Capture, kind: str) -> dict[str, Values]:
     """Return the columns that all operations have: times and places."""
     rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
     gpus = capture.gpu_names
@@ -76,11 +83,11 @@ def _operations(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _kernels(capture: Capture) -> dict[str, NDArray[Any]]:
+def _kernels(capture: Capture) -> dict[str, Values]:
     return {**capture.columns("kernel", *_COUNTS, *_SHARED), "name": event_names(capture, "kernel")}
 
 
-def _copies(capture: Capture) -> dict[str, NDArray[Any]]:
+def _copies(capture: Capture) -> dict[str, Values]:
     rows = capture.columns("memcpy", "copy_kind", "src_kind", "dst_kind")
     copies, memory = capture.labels("copy_kind"), capture.labels("mem_kind")
     return {
@@ -91,12 +98,12 @@ def _copies(capture: Capture) -> dict[str, NDArray[Any]]:
     }
 
 
-def _memsets(capture: Capture) -> dict[str, NDArray[Any]]:
+def _memsets(capture: Capture) -> dict[str, Values]:
     kinds = capture.columns("memset", "mem_kind")["mem_kind"]
     return {
         **_moved(capture, "memset"),
         "src_mem_kind": look_up(kinds, capture.labels("mem_kind").get),
-        "name": np.full(len(kinds), MEMSET_NAME, dtype=object),
+        "name": Texts.repeated(MEMSET_NAME, len(kinds)),
     }
 
 

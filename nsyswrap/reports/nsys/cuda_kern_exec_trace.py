@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
@@ -45,8 +46,8 @@ def compute(capture: Capture) -> Result:
             "thread_id": thread_ids(api["global_tid"]),
             "device_id": kernel["device_id"],
             "api_name": event_names(capture, "api")[calls],
-            "grid_xyz": np.array(grids, dtype=object)[grid_of[kernels]],
-            "block_xyz": np.array(blocks, dtype=object)[block_of[kernels]],
+            "grid_xyz": Texts(grid_of[kernels], grids),
+            "block_xyz": Texts(block_of[kernels], blocks),
             "kernel_name": event_names(capture, "kernel")[kernels],
         },
         process_notes(capture, "kernel"),

@@ -50,7 +50,9 @@ def compute(capture: Capture, rows: int, threshold: int, chunks: int) -> Result:
     columns = zip(*stretches, strict=True) if stretches else ((),) * len(Stretch._fields)
     data = dict(zip(Stretch._fields, map(np.array, columns), strict=True))
     first, left_out = limited(data, rows, "the first and not the least used, as in nsys")
-    in_use = np.array([round_tenth(percent, rounding) for percent in first["in_use_percent"].tolist()])
+    in_use = np.array(
+        [round_tenth(percent, rounding) for percent in np.asarray(first["in_use_percent"]).tolist()]
+    )
     order = np.lexsort((first["duration_ns"], in_use))
     numbers = np.arange(1, len(order) + 1)
     return Result({"row": numbers, **take(first, order)}, (*graph_notes(capture), *left_out))
